@@ -10,7 +10,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
-SLOW := compat or spark or simulation or chaos or fuzz or long
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 14
@@ -31,10 +30,11 @@ lint: ## format, style, types and layers; needs no Java
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-unit: dev
-	$(PY) -m pytest -m "not ($(SLOW))"
+unit: ## unit tests; needs no Java, Spark or other people's clients
+	@scripts/setup.sh unit
+	$(PY) -m pytest --unit -n $(or $(JOBS),2) --dist loadfile
 
-check: lint unit ## format, lint, types, layers and unit tests: about a minute
+check: lint unit ## format, lint, types, layers and unit tests: about two minutes
 
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@scripts/setup.sh test
@@ -55,11 +55,11 @@ chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker,
 
 chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
 	@scripts/setup.sh test
-	PYTHONPATH=tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests:tests/chaos:tests/compat $(PY) -m kavka_chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 fuzz: ## search for the requests that cost a broker most, for MINUTES (10), beside Apache Kafka; REPLAY=FILE sends one again
 	@scripts/setup.sh test
-	PYTHONPATH=tests/fuzz:tests/compat $(PY) -m kavka_fuzz $(if $(REPLAY),--replay $(REPLAY),--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)))
+	PYTHONPATH=tests:tests/fuzz:tests/compat $(PY) -m kavka_fuzz $(if $(REPLAY),--replay $(REPLAY),--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)))
 
 librdkafka-tests: ## librdkafka's own tests of transactions against three brokers; TESTS=all for all of them
 	@scripts/setup.sh test
@@ -113,7 +113,7 @@ passed: ## rewrite tests/compat/PASSED.txt after tests were added
 
 damaged-bodies: ## ask Apache Kafka and kavka for the table of damaged batches again
 	@scripts/setup.sh test
-	PYTHONPATH=tests/compat $(PY) -m kavka_compat.asked_bodies
+	PYTHONPATH=tests:tests/compat $(PY) -m kavka_compat.asked_bodies
 
 clean: ## remove all that was built, .venv too
 	rm -rf .venv .setup build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -32,7 +32,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until
+from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until  # type: ignore[attr-defined]
 
 SESSION_MS = 18_000
 """Kafka's default."""
@@ -88,7 +88,7 @@ class Writing:
         if error is not None:
             self.errors.append(str(error))
         else:
-            self.acknowledged[message.partition()].append(time.monotonic())
+            self.acknowledged[message.partition()].append(time.monotonic())  # type: ignore[attr-defined]
 
     def gap_ms(self, partitions: list[int], since: float, until: float) -> float:
         """Return the longest time without an acknowledgement that ended after `since` and began before `until`."""

@@ -37,12 +37,12 @@ def our_calls(batch: bytearray) -> dict[str, Callable[[], object]]:
     for kernel in (_kernel, pure):
         name = kernel.NAME
         calls |= {
-            f"check     {name}": lambda k=kernel: k.check(
+            f"check     {name}": lambda k=kernel: k.check(  # type: ignore[misc]
                 batch, HEADER_SIZE, end, 0, COUNT, True, True, START_MS, 0, 2**62
             ),
-            f"columns   {name}": lambda k=kernel: k.decode([part], 0),
-            f"records   {name}": lambda k=kernel: k.records(*part, Record),
-            f"encode    {name}": lambda k=kernel: k.encode(
+            f"columns   {name}": lambda k=kernel: k.decode([part], 0),  # type: ignore[misc]
+            f"records   {name}": lambda k=kernel: k.records(*part, Record),  # type: ignore[misc]
+            f"encode    {name}": lambda k=kernel: k.encode(  # type: ignore[misc]
                 COUNT, TIMES, KEYS, VALUES, None, START_MS, HEADER_SIZE
             ),
         }
@@ -94,7 +94,7 @@ def main() -> None:
     """Print the table."""
     batch = build_ours()
     foreign = bytes(batch)
-    assert [r[2:4] for r in read_theirs(foreign)] == list(zip(KEYS, VALUES, strict=True))
+    assert [r[2:4] for r in read_theirs(foreign)] == list(zip(KEYS, VALUES, strict=True))  # type: ignore[index]
     rules = BatchRules()
     assert isinstance(begin_check(batch, rules, START_MS).finish(), Checked)
     calls = our_calls(batch) | {

@@ -141,7 +141,7 @@ class Wire:
 
 
 def _frame(message: Any, version: int) -> bytes:
-    return b"".join(bytes(part) for part in encode_request(message, version, 1, "bench"))
+    return b"".join(bytes(part) for part in encode_request(message, version, 1, "bench"))  # type: ignore[arg-type]
 
 
 EVERYTHING = _frame(MetadataRequest(topics=None), METADATA_VERSION)

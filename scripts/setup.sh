@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh lint` (style and types, without Java and Spark),
-# `setup.sh docs` (the site), `setup.sh dev` (all of these and the tests), `setup.sh test` (dev, and other people's clients).
+# `setup.sh unit` (unit tests, without them too), `setup.sh docs` (the site), `setup.sh dev` (all of these and the tests), `setup.sh test` (dev, and other people's clients).
 # Does nothing, quickly, when nothing is to do.
 # As root on Debian it installs what is missing with apt; otherwise it says in one sentence what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly need="${1:?demo, lint, docs, dev or test}"
+readonly need="${1:?demo, lint, unit, docs, dev or test}"
 python="${PYTHON:-python3}"
 readonly state=.setup
 
@@ -126,12 +126,12 @@ environment() {
 mkdir -p "$state"
 rm -f "$state/apt-updated"
 case "$need" in
-    demo | lint | docs) environment "$need" ;;
+    demo | lint | unit | docs) environment "$need" ;;
     dev | test) environment dev ;;
-    *) fail "demo, lint, docs, dev or test?" ;;
+    *) fail "demo, lint, unit, docs, dev or test?" ;;
 esac
 case "$need" in
-    lint | docs) exit ;;
+    lint | unit | docs) exit ;;
 esac
 need_java
 if [ "$need" = test ]; then

@@ -1,10 +1,14 @@
-"""What holds for all tests: fixtures of others' programs and of clusters, the order, hypothesis without deadlines."""
+"""What holds for all tests: fixtures of others' programs and of clusters, the order, hypothesis without deadlines.
+
+With `--unit` only the unit tests are collected, which need no Spark, no JDK, and no library of another project.
+"""
 
 from __future__ import annotations
 
 import gc
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,13 +17,26 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kavka")
 
-pytest_plugins = ["kavka_compat.fixtures", "kavka.testing.fixture"]
+pytest_plugins = ["kavka_compat.fixtures", "kavka_fuzz.fixtures", "kavka.testing.fixture"]
 
-_SLOW = ("compat", "spark", "simulation", "chaos", "fuzz")
+_TESTS = Path(__file__).parent
+_NO_UNIT_TESTS = {"chaos", "compat", "fuzz", "libraries", "simulation", "spark"}
+"""Folders whose tests need what `make unit` does not install, or take long."""
+_SLOW = ("compat", "spark", "simulation", "chaos", "fuzz", "slow", "long")
 _LONGEST = ("spark", "simulation", "chaos", "fuzz")
 _OTHERS_PROGRAMS = ("compat", "spark")
 """Marks of tests in which programs run that are not ours, on machines that are shared: these have a second try,
 which the summary names (RERUN). Chaos and simulation have one try: what they find is a fact."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--unit", action="store_true", help="collect unit tests only")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole folders, so that their modules are not imported."""
+    is_left_out = collection_path.parent == _TESTS and collection_path.name in _NO_UNIT_TESTS
+    return True if config.getoption("--unit") and is_left_out else None
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +57,7 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(10_000, 10, 10)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run slow tests last, so that a plain mistake shows in the first minute.
 
     Kafka's tools and others' clients against Kafka's own broker check the tests, not us: `make long` runs them.
@@ -56,11 +73,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("chaos")
         ):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
+    if config.getoption("--unit"):
+        slow = [item for item in items if _is_slow(item)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not _is_slow(item)]
     items.sort(key=_order)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in _SLOW)
 
 
 def _order(item: pytest.Item) -> int:
     """Return 0 for fast tests, 1 for the longest, 2 for other slow ones, so that no worker ends with a long one."""
-    if not any(item.get_closest_marker(name) for name in _SLOW):
+    if not _is_slow(item):
         return 0
     return 1 if any(item.get_closest_marker(name) for name in _LONGEST) else 2

@@ -15,7 +15,6 @@ from kavka.broker.control.adoption import (
 )
 from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.ids import BrokerId
-from kavka.io import Environment
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest
@@ -48,7 +47,7 @@ async def producer_id(served: Any) -> int:
 async def produce_idempotently(served: Any, of: int, *values: bytes) -> None:
     for sequence, value in enumerate(values):
         ids = {"producer_id": of, "producer_epoch": 0, "base_sequence": sequence}
-        assert (await served.produce_bytes("t", batch(value, **ids))).error_code == 0
+        assert (await served.produce_bytes("t", batch(value, **ids))).error_code == 0  # type: ignore[arg-type]
 
 
 def test_a_new_registry_gives_no_producer_the_id_of_another(run: Run, tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path
             topic=TRANSACTIONS_TOPIC
         )
         (operation,) = await adopted_producer_ids(store, disk, BrokerId(0), 5)
-        assert ProducerIdBlock.decode(operation.data).end == 8_000
+        assert ProducerIdBlock.decode(operation.data).end == 8_000  # type: ignore[arg-type]
 
     run(before)
 
@@ -195,14 +194,9 @@ def test_the_time_is_no_bound_where_the_clock_is_wrong(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
         await produce_idempotently(served, 41, b"1")
-        environment: Environment = served.broker.environment
+        broker = served.broker
         operations = await adoption(
-            served.broker.replica_manager.store,
-            environment.disk,
-            BrokerId(0),
-            environment.random,
-            3,
-            {},
+            broker.context, broker.replica_manager.store, lambda name: None, 3
         )
         assert ProducerIdBlock.decode(operations[-1].data or b"").end == 41
 
@@ -285,7 +279,7 @@ def test_internal_topics_are_adopted_with_the_settings_that_they_are_created_wit
 
     async def story(served: Any) -> None:
         for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
-            await served.broker.create_topic_automatically(name)
+            await served.broker.topics.create_automatically(name)
         names = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
         given.append({name: served.broker.configs.topic_overrides(name) for name in names})
 

@@ -4,22 +4,22 @@ from kavka.broker.config import BrokerConfig
 from kavka.settings.declaration import InvalidSetting
 
 
-def test_a_broker_that_is_to_authorize_does_not_start_open_to_everybody():
+def test_a_broker_that_is_to_authorize_does_not_start_open_to_everybody() -> None:
     with pytest.raises(InvalidSetting, match="no access control"):
         BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
 
 
-def test_an_empty_authorizer_is_none():
+def test_an_empty_authorizer_is_none() -> None:
     assert BrokerConfig({"authorizer.class.name": ""}).optional("authorizer.class.name") == ""
 
 
-def test_a_security_protocol_without_its_listener_is_named():
+def test_a_security_protocol_without_its_listener_is_named() -> None:
     with pytest.raises(InvalidSetting, match="Expected LISTENER:PROTOCOL") as refused:
         BrokerConfig({"listener.security.protocol.map": "PLAINTEXT"})
     assert refused.value.name == "listener.security.protocol.map"
 
 
-def test_names_of_listeners_are_the_same_in_any_case():
+def test_names_of_listeners_are_the_same_in_any_case() -> None:
     config = BrokerConfig(
         {
             "listeners": "inside://127.0.0.1:9092",
@@ -39,18 +39,20 @@ def test_names_of_listeners_are_the_same_in_any_case():
         ({"broker.id.generation.enable": "false", "broker.id": "-1"}, "0 or more"),
     ],
 )
-def test_an_id_that_could_be_another_brokers_is_refused(texts: dict[str, str], reason: str):
+def test_an_id_that_could_be_another_brokers_is_refused(texts: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason) as refused:
         BrokerConfig(texts)
     assert refused.value.name == "broker.id"
 
 
-def test_an_id_is_as_large_as_its_owner_likes_where_none_are_made():
+def test_an_id_is_as_large_as_its_owner_likes_where_none_are_made() -> None:
     config = BrokerConfig({"broker.id.generation.enable": "false", "broker.id": "5000"})
     assert config.integer("broker.id") == 5000
 
 
-def test_a_mistyped_setting_is_warned_of_with_the_nearest_name(caplog: pytest.LogCaptureFixture):
+def test_a_mistyped_setting_is_warned_of_with_the_nearest_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     BrokerConfig({"log.retention.housr": "1", "xyz": "1"})
     assert [record.getMessage() for record in caplog.records] == [
         "unknown setting ignored name=log.retention.housr; did you mean log.retention.hours?",

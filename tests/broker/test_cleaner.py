@@ -195,9 +195,9 @@ def test_a_log_that_moves_is_cleaned_when_it_is_in_its_place(run: Run, tmp_path:
         served.broker.configs.put_broker(rate, default=False)
         here, log = replica.log.directory.path, replica.log
         (there,) = {f"{tmp_path}/one", f"{tmp_path}/two"} - {here}
-        moves = served.broker.replica_manager.alter_log_dirs
+        moves = served.broker.alter_log_dirs
         assert await moves.move(replica, there) is ErrorCode.NONE
-        served.broker.topics.topic_configured("t", COMPACTED)
+        served.broker.dynamic_configs.topic_configured("t", COMPACTED)
         await until(lambda: served.broker.cleaner is not None)
         began_ms = served.broker.cleaner.counts.last_round_ms
         await until(lambda: served.broker.cleaner.counts.last_round_ms > began_ms)

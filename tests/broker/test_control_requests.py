@@ -212,7 +212,7 @@ def test_old_controller_is_refused(run: Run) -> None:
 
 def test_order_to_a_former_life_of_the_broker_is_refused(run: Run) -> None:
     async def story(served: Any) -> None:
-        served.broker.control_requests.broker_epoch = 10
+        served.broker.context.broker_epoch = 10
         old, new = lead(served, 7, broker_epoch=9), lead(served, 7, broker_epoch=11)
         assert code_of(await served.order(old, 7)) is ErrorCode.STALE_BROKER_EPOCH
         assert code_of(await served.order(new, 7)) is ErrorCode.NONE
@@ -459,7 +459,7 @@ def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
         making = asyncio.ensure_future(served.broker.control_requests.leader_and_isr(lead(served)))
         await until(is_reached.is_set)
         overrides = {"retention.ms": "7000", "min.insync.replicas": "2"}
-        served.broker.topics.topic_configured("t", overrides)
+        served.broker.dynamic_configs.topic_configured("t", overrides)
         may_go_on.set()
         assert code_of(await making) is ErrorCode.NONE
         replica = served.broker.replica_manager.find(WHERE)
@@ -474,9 +474,11 @@ def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
         await served.order(lead(served), 7)
         assert "t" not in served.broker.metadata.topics
         replica = served.broker.replica_manager.find(WHERE)
-        served.broker.topics.topic_configured("t", {"retention.ms": "7000"})
+        served.broker.dynamic_configs.topic_configured("t", {"retention.ms": "7000"})
         assert replica.log.config.retention_ms == 7000
-        served.broker.topics.broker_configured({"log.segment.bytes": "9999"}, default=False)
+        served.broker.dynamic_configs.broker_configured(
+            {"log.segment.bytes": "9999"}, default=False
+        )
         assert (replica.log.config.retention_ms, replica.log.config.segment_bytes) == (7000, 9999)
 
     run(story)

@@ -152,7 +152,7 @@ async def clean(log: Log, disk: SwapDisk, stable: int) -> None:
         finally:
             disk.swapping = None
 
-    log.replacement.swap = watched  # type: ignore[method-assign]
+    log.replacement.swap = watched  # type: ignore[assignment, method-assign]
 
     async def spend_freely(_count: int) -> bool:
         return True

@@ -30,7 +30,7 @@ def test_files_of_a_broker_have_the_mode_of_the_umask(run: Run, tmp_path: Path, 
     data = tmp_path / "data"
 
     async def write(served: Any) -> None:
-        await served.broker.create_topic_automatically(OFFSETS_TOPIC)
+        await served.broker.topics.create_automatically(OFFSETS_TOPIC)
         await served.create("t", min__insync__replicas="1")
         for _ in range(2):
             assert (await served.produce("t", b"v")).error_code == 0

@@ -143,7 +143,7 @@ def test_lone_broker_carries_out_no_order_from_the_network(
 def test_lone_broker_is_asked_for_nothing_that_brokers_ask_of_a_controller(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
-        own = served.broker.control_requests.broker_epoch
+        own = served.broker.context.broker_epoch
         shutdown = await served.send(ControlledShutdownRequest(broker_id=0, broker_epoch=own))
         assert shutdown.error_code == REFUSED
         ids = await served.send(AllocateProducerIdsRequest(broker_id=0, broker_epoch=own))

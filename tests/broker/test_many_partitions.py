@@ -48,7 +48,7 @@ class Encoding:
         self.metadata = metadata
         self.topics = EncodedTopics(metadata)
         self._encoded = 0
-        encode = encoded_topics.encode_partitions
+        encode = encoded_topics.encode_partitions  # type: ignore[attr-defined]
 
         def counted(version: int, rows: list[Any]) -> bytearray:
             self._encoded += len(rows)

@@ -110,7 +110,7 @@ def tell(run: Run, story: Story) -> None:
         for topic_partition in (T, U):
             await served.topic(topic_partition.topic)
         door = Door()
-        markers = TransactionMarkerManager(served.broker, door.write)
+        markers = TransactionMarkerManager(served.broker.context, door.write)
         try:
             await story(markers, door, Coordinator(), served)
         finally:

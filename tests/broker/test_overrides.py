@@ -63,10 +63,10 @@ async def store(served: Any, kind: str, entity: str, overrides: dict[str, str]) 
     else:
         await served.broker.registry.set(path, data)
     if kind == "topics":
-        served.broker.topics.topic_configured(entity, overrides)
+        served.broker.dynamic_configs.topic_configured(entity, overrides)
     else:
         default = entity == znodes.DEFAULT_ENTITY
-        served.broker.topics.broker_configured(overrides, default=default)
+        served.broker.dynamic_configs.broker_configured(overrides, default=default)
 
 
 async def stored(served: Any, kind: str, entity: str) -> dict[str, str]:

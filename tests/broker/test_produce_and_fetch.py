@@ -468,7 +468,7 @@ def test_a_transaction_that_has_ended_holds_nobody(run: Run) -> None:
     async def before(served: Any) -> None:
         await served.topic("t")
         facts = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-        records(served).append_internal(batch(b"a", timestamp_ms=0, transactional=True, **facts))
+        records(served).append_internal(batch(b"a", timestamp_ms=0, transactional=True, **facts))  # type: ignore[arg-type]
         assert (await served.fetch("t")).last_stable_offset == 0
 
     async def after(served: Any) -> None:

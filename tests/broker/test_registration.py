@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from kavka.ids import BrokerId
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.interface import ensure_path
+from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.disk.os_disk import OsDisk
@@ -46,7 +48,7 @@ async def nothing(*_: object) -> None:
 
 async def opened() -> ZnodeServer:
     znode_server = ZnodeServer(SystemClock(), SystemRandom())
-    await ensure_path(znode_server.open_session(), BROKER_IDS)
+    await ensure_path(LocalSession(znode_server), BROKER_IDS)
     return znode_server
 
 
@@ -68,10 +70,10 @@ async def closed_port() -> int:
         return port
 
 
-def test_the_epoch_is_the_transaction_that_made_the_node():
-    async def run():
+def test_the_epoch_is_the_transaction_that_made_the_node() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         epoch = await registration(session, 9092).register()
         stat = await session.stat(PATH)
         assert (epoch, session.session_id) == (stat.czxid, stat.ephemeral_owner)
@@ -79,25 +81,25 @@ def test_the_epoch_is_the_transaction_that_made_the_node():
     asyncio.run(run())
 
 
-def test_an_id_whose_broker_answers_is_refused_with_its_address():
-    async def run():
+def test_an_id_whose_broker_answers_is_refused_with_its_address() -> None:
+    async def run() -> None:
         znode_server = await opened()
         async with Listening() as port:
-            await registration(znode_server.open_session(1000), port).register()
+            await registration(LocalSession(znode_server, 1000), port).register()
             with pytest.raises(IdentityError, match=rf"broker.id=7 is running at .*:{port}"):
-                await registration(znode_server.open_session(1000), 1).register()
+                await registration(LocalSession(znode_server, 1000), 1).register()
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
-    async def run():
+def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool) -> None:
+    async def run() -> None:
         znode_server = await opened()
         own = PreviousSessions([])
         port = await closed_port()
-        first = await registration(znode_server.open_session(60_000), port, own=own).register()
-        session = znode_server.open_session(60_000)
+        first = await registration(LocalSession(znode_server, 60_000), port, own=own).register()
+        session = LocalSession(znode_server, 60_000)
         second = await registration(session, 1 if moves else port, own=own).register()
         assert second > first
         assert (await session.stat(PATH)).ephemeral_owner == session.session_id
@@ -105,14 +107,14 @@ def test_the_node_of_this_brokers_last_life_is_taken_over(moves: bool):
     asyncio.run(run())
 
 
-def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over():
-    async def run():
+def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over() -> None:
+    async def run() -> None:
         znode_server = await opened()
         own = PreviousSessions([])
         async with Listening() as port:
-            first = await registration(znode_server.open_session(60_000), port, own=own).register()
+            first = await registration(LocalSession(znode_server, 60_000), port, own=own).register()
             assert (
-                await registration(znode_server.open_session(60_000), port, own=own).register()
+                await registration(LocalSession(znode_server, 60_000), port, own=own).register()
                 > first
             )
 
@@ -120,15 +122,15 @@ def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over():
 
 
 @pytest.mark.parametrize("port", [9092, 1])
-def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int):
+def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int) -> None:
     """Two machines may both call themselves localhost: whoever is there may live, and nobody answers here."""
 
-    async def run():
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(60_000)
+        session = LocalSession(znode_server, 60_000)
         epoch = await registration(session, 9092).register()
         with pytest.raises(IdentityError, match=r"broker\.id=7 is running at .*:9092"):
-            await registration(znode_server.open_session(60_000), port).register()
+            await registration(LocalSession(znode_server, 60_000), port).register()
         assert (await session.stat(PATH)).czxid == epoch
 
     asyncio.run(run())
@@ -137,12 +139,12 @@ def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int
 @pytest.mark.parametrize("port", [9092, 1])
 def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     port: int, caplog: pytest.LogCaptureFixture
-):
-    async def run():
+) -> None:
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(60_000)
+        session = LocalSession(znode_server, 60_000)
         first = await registration(session, 9092).register()
-        late = registration(znode_server.open_session(60_000), port, patience_ms=60_000)
+        late = registration(LocalSession(znode_server, 60_000), port, patience_ms=60_000)
         registering = asyncio.ensure_future(late.register())
         await until(lambda: "waiting for an older session to end" in caplog.text)
         assert not registering.done()
@@ -152,31 +154,33 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     asyncio.run(run())
 
 
-def test_the_office_of_a_process_that_is_gone_goes_with_its_node():
-    async def run():
+def test_the_office_of_a_process_that_is_gone_goes_with_its_node() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        dead, other = znode_server.open_session(60_000), znode_server.open_session(60_000)
+        dead, other = LocalSession(znode_server, 60_000), LocalSession(znode_server, 60_000)
         port, own = await closed_port(), PreviousSessions([])
         await registration(dead, port, own=own).register()
         await dead.create(CONTROLLER_EPOCH, b"1")
         await dead.create(CONTROLLER, b"{}", ephemeral=True)
-        session = znode_server.open_session(60_000)
+        session = LocalSession(znode_server, 60_000)
         await registration(session, port, own=own).register()
         assert await session.stat(CONTROLLER) is None
         # An office that is another's stays.
         await other.create(CONTROLLER, b"{}", ephemeral=True)
-        await registration(znode_server.open_session(60_000), port, own=own).register()
+        await registration(LocalSession(znode_server, 60_000), port, own=own).register()
         assert await session.stat(CONTROLLER) is not None
 
     asyncio.run(run())
 
 
-def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog):
+def test_sessions_are_remembered_in_every_directory_that_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def directories() -> list[LogDirectory]:
         random, clock = SystemRandom(), SystemClock()
         return [LogDirectory(disk, clock, random, str(tmp_path / name)) for name in ("a", "b", "c")]
 
-    async def run():
+    async def run() -> None:
         for name in ("a", "b", "c"):
             (tmp_path / name).mkdir()
         first = PreviousSessions(directories())
@@ -204,10 +208,10 @@ def test_sessions_are_remembered_in_every_directory_that_works(tmp_path, caplog)
     asyncio.run(run())
 
 
-def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
-    async def run():
+def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         kept = registration(session, 1)
         first = await kept.register()
         renewed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -224,10 +228,10 @@ def test_a_lost_session_is_followed_by_a_new_one_with_a_new_epoch():
     asyncio.run(run())
 
 
-def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
-    async def run():
+def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         kept = registration(session, 1)
         await kept.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -238,17 +242,17 @@ def test_an_id_that_was_taken_while_the_session_was_lost_ends_the_broker():
 
             kept.keep_registered(refuse, failed.set_result)
             znode_server.expire(session)
-            await registration(znode_server.open_session(1000), port).register()
+            await registration(LocalSession(znode_server, 1000), port).register()
             assert "broker.id=7" in await asyncio.wait_for(failed, 60)
             await kept.stop()
 
     asyncio.run(run())
 
 
-def test_broker_that_is_refused_a_node_goes_on_trying():
-    async def run():
+def test_broker_that_is_refused_a_node_goes_on_trying() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        session, other = znode_server.open_session(1000), znode_server.open_session(1000)
+        session, other = LocalSession(znode_server, 1000), LocalSession(znode_server, 1000)
         broker = registration(session, 1)
         await broker.register()
         renewed = asyncio.Event()
@@ -271,22 +275,22 @@ def test_broker_that_is_refused_a_node_goes_on_trying():
     asyncio.run(run())
 
 
-def test_an_id_whose_broker_answers_is_refused_without_waiting():
-    async def run():
+def test_an_id_whose_broker_answers_is_refused_without_waiting() -> None:
+    async def run() -> None:
         znode_server = await opened()
         async with Listening() as port:
-            await registration(znode_server.open_session(1000), port).register()
-            late = registration(znode_server.open_session(1000), 1, patience_ms=600_000)
+            await registration(LocalSession(znode_server, 1000), port).register()
+            late = registration(LocalSession(znode_server, 1000), 1, patience_ms=600_000)
             with pytest.raises(IdentityError, match="is running at"):
                 await asyncio.wait_for(late.register(), 30)
 
     asyncio.run(run())
 
 
-def test_a_broker_whose_number_and_address_another_took_stops():
-    async def run():
+def test_a_broker_whose_number_and_address_another_took_stops() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        kept = registration(znode_server.open_session(1000), 1)
+        kept = registration(LocalSession(znode_server, 1000), 1)
         await kept.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -294,7 +298,7 @@ def test_a_broker_whose_number_and_address_another_took_stops():
             pytest.fail("registered again")
 
         kept.keep_registered(refuse, failed.set_result)
-        other = znode_server.open_session(1000)
+        other = LocalSession(znode_server, 1000)
         await other.delete(PATH)
         await registration(other, 1).register()
         assert "another process has registered as broker.id=7" in await asyncio.wait_for(failed, 60)
@@ -320,10 +324,10 @@ class Meanwhile:
         raise NotImplementedError
 
 
-def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead():
-    async def run():
+def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead() -> None:
+    async def run() -> None:
         znode_server = await opened()
-        dead, faster = znode_server.open_session(60_000), znode_server.open_session(60_000)
+        dead, faster = LocalSession(znode_server, 60_000), LocalSession(znode_server, 60_000)
         own = PreviousSessions([])
         await registration(dead, 1, own=own).register()
 
@@ -331,11 +335,11 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
             await dead.delete(PATH)
             await registration(faster, 2, own=own).register()
 
-        slower = znode_server.open_session(60_000)
+        slower = LocalSession(znode_server, 60_000)
         network = Meanwhile(another_is_faster)
         late = Registration(
             slower,
-            network,
+            network,  # type: ignore[arg-type]
             BrokerId(7),
             node_at(3),
             own,
@@ -348,16 +352,16 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
     asyncio.run(run())
 
 
-def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
+def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() -> None:
     """Meanwhile another process took number and address; the watch that told so is used up."""
 
-    async def run():
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(200)
+        session = LocalSession(znode_server, 200)
         ours = registration(session, 9092)
         await ours.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ours.keep_registered(nothing, lambda reason: failed.done() or failed.set_result(reason))
+        ours.keep_registered(nothing, lambda reason: failed.done() or failed.set_result(reason))  # type: ignore[arg-type, func-returns-value]
         await _settled()
         unanswered: list[ConnectionError] = []
         stat = session.stat
@@ -369,9 +373,9 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
                 unanswered.append(error)
                 raise
 
-        session.stat = noted
+        session.stat = noted  # type: ignore[method-assign]
         session.delay_ms = 150  # a watch comes, an answer comes too late
-        other = znode_server.open_session()
+        other = LocalSession(znode_server)
         await other.delete(PATH)
         await registration(other, 9092).register()
         await until(lambda: unanswered)
@@ -382,12 +386,12 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again():
     asyncio.run(run())
 
 
-def test_who_stopped_looks_no_more():
+def test_who_stopped_looks_no_more() -> None:
     """The session that is closed next takes the node with it."""
 
-    async def run():
+    async def run() -> None:
         znode_server = await opened()
-        session = znode_server.open_session(1000)
+        session = LocalSession(znode_server, 1000)
         ours = registration(session, 9092)
         await ours.register()
         ours.keep_registered(nothing, pytest.fail)

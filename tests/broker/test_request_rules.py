@@ -270,7 +270,7 @@ def test_no_keys_mean_all_keys(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         counts = []
-        for keys in (None, []):
+        for keys in (None, []):  # type: ignore[var-annotated]
             counts.append(len((await described(served, TOPIC, "t", keys)).configs))
         assert counts[0] == counts[1] > 20
 

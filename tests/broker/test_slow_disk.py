@@ -49,7 +49,7 @@ async def behind(served: Any, count: int) -> tuple[Gate, list[asyncio.Future[Non
     sent = [asyncio.ensure_future(send_silently(other, b"a")) for _ in range(count)]
     await until(lambda: log.log_end_offset == count)
     (connection,) = [one for one in known if one.requests_in_flight]
-    return gate, sent, connection
+    return gate, sent, connection  # type: ignore[return-value]
 
 
 def test_acks_0_counts_as_in_work_until_a_slow_disk_has_it(run: Run) -> None:

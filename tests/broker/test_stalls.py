@@ -109,7 +109,9 @@ def test_stalls_show_on_the_page_of_metrics(run: Any) -> None:
 
     async def story(served: Any) -> None:
         served.broker.turns.ended(0, 500_000_000, 400_000_000)
-        text = "".join(line for f in families(served.broker, 1.0) for line in lines(f))
+        text = "".join(
+            line for f in families(served.broker.metrics_sources(), 1.0) for line in lines(f)
+        )
         assert "kavka_event_loop_stalls_total 1\n" in text
         assert "kavka_event_loop_stalled_ms_total 500\n" in text
         assert "kavka_event_loop_longest_turn_ms 500\n" in text

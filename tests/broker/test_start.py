@@ -19,6 +19,7 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.connection import Connection, Limits
 from kavka.registry.interface import Registry, ensure_path
 from kavka.registry.journal import CorruptRegistry
+from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.properties import parse_properties
 from kavka.storage.disk.os_disk import OsDisk
@@ -73,7 +74,7 @@ def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
     epochs = []
 
     async def story(served: Any) -> None:
-        epochs.append(served.broker.control_requests.broker_epoch)
+        epochs.append(served.broker.context.broker_epoch)
 
     for _ in range(2):
         run(story)
@@ -159,10 +160,10 @@ def test_a_cluster_that_is_not_where_zookeeper_connect_says_is_not_begun_anew(
 
     async def story() -> None:
         znode_server = ZnodeServer(SystemClock(), SystemRandom())
-        session = znode_server.open_session()
+        session = LocalSession(znode_server)
         with pytest.raises(IdentityError, match=f"has the Cluster ID {cluster_id}"):
             await start_on(session)
-        empty = znode_server.open_session()
+        empty = LocalSession(znode_server)
         assert await empty.stat("/cluster/id") is None
         await ensure_path(empty, "/cluster")
         await empty.create("/cluster/id", encode_cluster_id(cluster_id))

@@ -322,9 +322,7 @@ async def move(served: Any, topic_partition: TopicPartition, directories: list[P
     client = await served.another()  # the first waits for its answer
     response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
     assert response.results[0].partitions[0].error_code == NONE
-    await asyncio.gather(
-        *(m.task for m in served.broker.replica_manager.alter_log_dirs._moves.values())
-    )
+    await asyncio.gather(*(m.task for m in served.broker.alter_log_dirs._moves.values()))
     assert replica.log is not before
 
 

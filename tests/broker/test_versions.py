@@ -162,7 +162,10 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
             timeouts = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000}
             return JoinGroupRequest(
-                group_id=f"g{version}", protocol_type="consumer", protocols=[protocol], **timeouts
+                group_id=f"g{version}",
+                protocol_type="consumer",
+                protocols=[protocol],
+                **timeouts,  # type: ignore[arg-type]
             )
         case ApiKey.SYNC_GROUP:
             return SyncGroupRequest(group_id="g", generation_id=1, member_id="nobody")

@@ -226,9 +226,9 @@ def requests_that_wait() -> list[tuple[Any, int]]:
     wait = {"timeout_ms": WITHOUT_END_MS}
     return [
         (DeleteRecordsRequest(topics=deletion, **wait), 1),
-        (CreateTopicsRequest(topics=new, **wait), 4),
-        (DeleteTopicsRequest(topic_names=["t", *UNKNOWN], **wait), 3),
-        (CreatePartitionsRequest(topics=more, **wait), 1),
+        (CreateTopicsRequest(topics=new, **wait), 4),  # type: ignore[arg-type]
+        (DeleteTopicsRequest(topic_names=["t", *UNKNOWN], **wait), 3),  # type: ignore[arg-type]
+        (CreatePartitionsRequest(topics=more, **wait), 1),  # type: ignore[arg-type]
         (ElectLeadersRequest(topic_partitions=elected, **wait), 1),
     ]
 
@@ -257,7 +257,9 @@ def test_large_requests_that_wait_leave_memory_to_others(
         taken = []
         take = dispatcher._memory.take
         monkeypatch.setattr(
-            dispatcher._memory, "take", lambda size: taken.append(size) or take(size)
+            dispatcher._memory,
+            "take",
+            lambda size: taken.append(size) or take(size),  # type: ignore[func-returns-value]
         )
         _reader, writer = await connected(served)
         writer.write(framed(request_, version))

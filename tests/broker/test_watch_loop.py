@@ -12,9 +12,9 @@ from kavka.broker.watch_loop import WatchLoop
 log = logging.getLogger("kavka.test_looking")
 
 
-def test_one_look_for_all_that_was_told_meanwhile():
-    async def main():
-        looks = asyncio.Queue()
+def test_one_look_for_all_that_was_told_meanwhile() -> None:
+    async def main() -> None:
+        looks = asyncio.Queue()  # type: ignore[var-annotated]
         looking = WatchLoop(lambda: looks.put(1), log, "not read")
         looking.notify()
         looking.notify()
@@ -37,11 +37,11 @@ def test_one_look_for_all_that_was_told_meanwhile():
     ids=["passing", "a fault of ours"],
 )
 def test_it_looks_again_after_a_failure(caplog, failure, level, traced):
-    async def main():
+    async def main() -> None:
         failures = [failure]
-        looks = asyncio.Queue()
+        looks = asyncio.Queue()  # type: ignore[var-annotated]
 
-        async def look():
+        async def look() -> None:
             await looks.put(1)
             if failures:
                 raise failures.pop()

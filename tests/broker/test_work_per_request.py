@@ -91,7 +91,7 @@ class Turns:
 def watched_turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
     """Measure every callback of the loop."""
     turns = Turns()
-    run = asyncio.events.Handle._run  # type: ignore[attr-defined]
+    run = asyncio.events.Handle._run
 
     def timed(handle: Any) -> None:
         began = time.thread_time()
@@ -155,6 +155,7 @@ def broker_of_its_own(directory: Path) -> Iterator[int]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SUPPORTED_APIS, ids=lambda key: key.name)
 def test_the_largest_requests_of_an_api_keep_nobody_waiting(
     key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

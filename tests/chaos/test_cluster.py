@@ -19,7 +19,12 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 def chaos(directory: Path, *options: str) -> str:
     """Run the command and return what it printed; it must end well."""
-    paths = [str(_HERE), str(_HERE.parent / "compat"), os.environ.get("PYTHONPATH", "")]
+    paths = [
+        str(_HERE),
+        str(_HERE.parent),
+        str(_HERE.parent / "compat"),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "kavka_chaos", *options, "--directory", str(directory)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

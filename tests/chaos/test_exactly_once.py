@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,7 @@ class _Pipeline:
                     topic_partition
                     for topic_partition in ends
                     if topic_partition not in found
-                    or found[topic_partition].offset < ends[topic_partition].offset
+                    or found[topic_partition].offset < ends[topic_partition].offset  # type: ignore[union-attr]
                 ]
                 if not left:
                     return
@@ -140,7 +141,7 @@ class _Pipeline:
         return found
 
 
-def _copy(batch):  # type: ignore[no-untyped-def]
+def _copy(batch: Any) -> Any:
     for record in batch.records():
         yield ProducerRecord("out", record.value, record.key)
 

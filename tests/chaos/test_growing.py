@@ -199,7 +199,7 @@ def change_ones_mind(cluster: MixedCluster, operator: Operator, load: Load) -> N
     for partition, strangers in others.items():
         for number in strangers:
             gone = cluster.partition_directory(number, TOPIC, partition)
-            until(lambda gone=gone: not gone.exists(), 30, f"{gone} is deleted")
+            until(lambda gone=gone: not gone.exists(), 30, f"{gone} is deleted")  # type: ignore[misc]
     wait_for_each(load)
 
 
@@ -226,7 +226,7 @@ def change_the_factor(cluster: MixedCluster, operator: Operator, load: Load) -> 
     for partition, replicas in before.items():
         (left,) = set(STAY).difference(replicas)
         gone = cluster.partition_directory(left, TOPIC, partition)
-        until(lambda gone=gone: not gone.exists(), 30, f"{gone} is deleted")
+        until(lambda gone=gone: not gone.exists(), 30, f"{gone} is deleted")  # type: ignore[misc]
 
 
 def replace_a_disk(cluster: MixedCluster, operator: Operator, load: Load) -> None:

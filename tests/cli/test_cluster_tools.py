@@ -154,7 +154,7 @@ def test_preferred_leaders_are_elected(cluster: LocalCluster, tool: Tool, tmp_pa
     registry = ("--zookeeper", cluster.zookeeper_connect)
     second = tmp_path / "second.json"
     second.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 1}]}))
-    words = ("preferred-replica-election", *registry, "--path-to-json-file", str(second))
+    words = ("preferred-replica-election", *registry, "--path-to-json-file", str(second))  # type: ignore[assignment]
     assert "for partitions elected-1\n" in tool(*words, bootstrap=False)
     cluster.until(lambda: cluster.leader(topic, 1) == 3)
     rest = tool("leader-election", "--election-type", "preferred", "--all-topic-partitions")

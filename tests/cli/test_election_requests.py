@@ -20,6 +20,7 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.interface import ensure_path
+from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -73,7 +74,7 @@ def test_what_became_of_elections_is_told(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_wish_is_written_where_the_controller_looks() -> None:
     async def work() -> None:
-        registry = ZnodeServer(SystemClock(), SystemRandom()).open_session(10_000)
+        registry = LocalSession(ZnodeServer(SystemClock(), SystemRandom()), 10_000)
         await ensure_path(registry, "/brokers/topics")
         await ensure_path(registry, "/admin")
         await registry.create("/brokers/topics/t", b'{"version":1,"partitions":{"1":[0],"0":[0]}}')

@@ -1,22 +1,8 @@
-"""The scripted broker, and settings for its clients; tests import what is beside them."""
-
-import importlib
-import warnings
+"""The scripted broker, and settings for its clients."""
 
 import pytest
 
 from support.scripted_broker import ScriptedBroker
-
-with warnings.catch_warnings():
-    # kafka-python reads its schemas in a way that Python 3.11 deprecates.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    for name in (
-        "kafka.partitioner.default",
-        "kafka.coordinator.assignors.sticky.sticky_assignor",
-        "kafka.protocol.consumer.group",
-        "kafka.protocol.consumer.metadata",
-    ):
-        importlib.import_module(name)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def drain(accumulator, partitions=(AT,), max_bytes=10_000, now_ms=0):
     return accumulator.drain(partitions, max_bytes, now_ms, lambda batch: True)
 
 
-def test_a_batch_waits_for_its_linger_time():
+def test_a_batch_waits_for_its_linger_time() -> None:
     accumulator = Accumulator(100, 5, 1000)
     add(accumulator, now_ms=10)
     assert ready(accumulator, 12).brokers == {}
@@ -33,7 +33,7 @@ def test_a_batch_waits_for_its_linger_time():
     assert ready(accumulator, 15).brokers == {0: [AT]}
 
 
-def test_a_batch_is_sent_early_when_it_is_followed_or_wanted():
+def test_a_batch_is_sent_early_when_it_is_followed_or_wanted() -> None:
     accumulator = Accumulator(100, 5, 1000)
     add(accumulator)
     assert ready(accumulator, 0, is_urgent=True).brokers == {0: [AT]}
@@ -41,14 +41,14 @@ def test_a_batch_is_sent_early_when_it_is_followed_or_wanted():
     assert ready(accumulator, 0).brokers == {0: [AT]}
 
 
-def test_partitions_without_a_leader_are_named():
+def test_partitions_without_a_leader_are_named() -> None:
     accumulator = Accumulator(100, 0, 1000)
     add(accumulator)
     found = accumulator.ready(0, lambda topic_partition: None, False)
     assert (found.brokers, found.leaderless) == ({}, ["t"])
 
 
-def test_memory_is_bounded_and_given_back():
+def test_memory_is_bounded_and_given_back() -> None:
     accumulator = Accumulator(100, 0, 250)
     first = add(accumulator)
     add(accumulator, OTHER)
@@ -61,14 +61,14 @@ def test_memory_is_bounded_and_given_back():
     add(accumulator, TopicPartition("t", 2))
 
 
-def test_a_record_larger_than_the_buffer_passes_alone():
+def test_a_record_larger_than_the_buffer_passes_alone() -> None:
     accumulator = Accumulator(100, 0, 250)
     add(accumulator, size=1000)
     with pytest.raises(BufferFull):
         add(accumulator, OTHER)
 
 
-def test_draining_closes_the_open_batch():
+def test_draining_closes_the_open_batch() -> None:
     accumulator = Accumulator(100, 0, 1000)
     batch = add(accumulator)
     assert drain(accumulator) == [batch]
@@ -76,7 +76,7 @@ def test_draining_closes_the_open_batch():
     assert accumulator.queues == {}
 
 
-def test_a_request_takes_one_batch_per_partition_up_to_its_size():
+def test_a_request_takes_one_batch_per_partition_up_to_its_size() -> None:
     accumulator = Accumulator(100, 0, 10_000)
     ats = [TopicPartition("t", i) for i in range(4)]
     for topic_partition in ats:
@@ -87,7 +87,7 @@ def test_a_request_takes_one_batch_per_partition_up_to_its_size():
     assert len({batch.topic_partition for batch in drained}) == 2
 
 
-def test_partitions_take_turns_in_full_requests():
+def test_partitions_take_turns_in_full_requests() -> None:
     accumulator = Accumulator(100, 0, 10_000)
     ats = [TopicPartition("t", i) for i in range(3)]
     for topic_partition in ats:
@@ -96,7 +96,7 @@ def test_partitions_take_turns_in_full_requests():
     assert sorted(seen) == ats
 
 
-def test_repeated_batches_go_back_in_order_and_wait():
+def test_repeated_batches_go_back_in_order_and_wait() -> None:
     accumulator = Accumulator(100, 0, 10_000)
     batches = [add(accumulator) for _ in range(3)]
     drained = [drain(accumulator)[0] for _ in range(2)]
@@ -110,7 +110,7 @@ def test_repeated_batches_go_back_in_order_and_wait():
     assert drain(accumulator, now_ms=20) == [batches[0]]
 
 
-def test_sequences_that_wrapped_are_still_in_order():
+def test_sequences_that_wrapped_are_still_in_order() -> None:
     accumulator = Accumulator(100, 0, 10_000)
     batches = [add(accumulator) for _ in range(2)]
     for batch, sequence in zip(batches, (2**31 - 1, 0), strict=True):
@@ -121,7 +121,7 @@ def test_sequences_that_wrapped_are_still_in_order():
     assert list(accumulator.queues[AT]) == batches
 
 
-def test_the_halves_of_a_batch_take_its_place():
+def test_the_halves_of_a_batch_take_its_place() -> None:
     accumulator = Accumulator(1000, 0, 10_000)
     first = add(accumulator, count=4)
     last = add(accumulator)
@@ -135,7 +135,7 @@ def test_the_halves_of_a_batch_take_its_place():
     assert accumulator.used_bytes == 0
 
 
-def test_old_batches_are_found_wherever_they_are():
+def test_old_batches_are_found_wherever_they_are() -> None:
     accumulator = Accumulator(100, 0, 10_000)
     first = add(accumulator, now_ms=0)
     drain(accumulator)
@@ -144,7 +144,7 @@ def test_old_batches_are_found_wherever_they_are():
     assert accumulator.expired(9) == [first, second]
 
 
-def test_batches_that_compress_well_may_hold_more():
+def test_batches_that_compress_well_may_hold_more() -> None:
     accumulator = Accumulator(100, 0, 10_000)
     for _ in range(50):
         accumulator.observe_ratio("t", 1000, 200)
@@ -153,18 +153,21 @@ def test_batches_that_compress_well_may_hold_more():
     assert accumulator.open_batch(OTHER, 10, 0).limit == 100
 
 
-def test_a_repeat_waits_for_its_back_off_unless_there_is_a_newer_leader():
+def test_a_repeat_waits_for_its_back_off_unless_there_is_a_newer_leader() -> None:
     accumulator = Accumulator(100, 0, 1000)
     batch = add(accumulator)
     drain(accumulator)
     batch.leader_epoch = 3
     accumulator.requeue(batch, 50)
     assert (
-        accumulator.ready(10, lambda topic_partition: 0, False, lambda topic_partition: 3).due_ms
+        accumulator.ready(10, lambda topic_partition: 0, False, lambda topic_partition: 3).due_ms  # type: ignore[arg-type, return-value]
         == 50
     )
     assert drain(accumulator, now_ms=10) == []
     assert accumulator.ready(
-        10, lambda topic_partition: 1, False, lambda topic_partition: 4
+        10,
+        lambda topic_partition: 1,  # type: ignore[arg-type, return-value]
+        False,
+        lambda topic_partition: 4,
     ).brokers == {1: [AT]}
     assert drain(accumulator, now_ms=10) == [batch]

@@ -1,5 +1,6 @@
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_records_go_in_and_come_out_without_asyncio(broker, settings):
     reading = settings | {"auto.offset.reset": "earliest"}
     with blocking.Consumer(reading, network=broker) as consumer:
         consumer.assign([AT])
-        found = []
+        found: list[Any] = []
         while len(found) < 4:
             found += [r.value for one in consumer.poll(1000) for r in one.records()]
         assert consumer.position(AT) == 4

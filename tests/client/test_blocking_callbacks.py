@@ -7,12 +7,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+from typing import Any
 
 import pytest
 
 from kavka.client import AbortableError, Producer, TopicPartition, blocking
+from kavka.client.blocking.loop_thread import CallbackThread
 from kavka.client.consumer import RebalanceListener
-from kavka.client.loop_thread import CallbackThread
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 
@@ -28,20 +29,20 @@ def fill(broker, settings, count):
 class Using(RebalanceListener):
     """Does what listeners of Kafka's clients do."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.consumer = None
-        self.threads = set()
-        self.positions = []
+        self.threads: set[Any] = set()
+        self.positions: list[Any] = []
 
     def on_assigned(self, partitions):
         self.threads.add(threading.current_thread())
         for at in partitions:
-            self.consumer.seek(at, 3)
+            self.consumer.seek(at, 3)  # type: ignore[attr-defined]
 
     def on_revoked(self, partitions):
         self.threads.add(threading.current_thread())
-        self.positions += [self.consumer.position(at) for at in partitions]
-        self.consumer.commit()
+        self.positions += [self.consumer.position(at) for at in partitions]  # type: ignore[attr-defined]
+        self.consumer.commit()  # type: ignore[attr-defined]
 
 
 @pytest.mark.timeout(30)
@@ -49,7 +50,7 @@ def test_a_listener_seeks_and_commits_in_the_thread_that_polls(broker, settings)
     fill(broker, settings, 10)
     listener = Using()
     with blocking.Consumer(settings | READING, network=broker) as consumer:
-        listener.consumer = consumer
+        listener.consumer = consumer  # type: ignore[assignment]
         consumer.subscribe(["t"], listener=listener)
         (batches,) = consumer.poll(10_000)
         assert [record.offset for record in batches.records()] == [3, 4, 5, 6, 7, 8, 9]
@@ -105,7 +106,7 @@ def sending(producer, outcomes, value=b"from a callback"):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("how", ["callback", "future"])
 def test_flush_returns_after_the_callbacks_of_what_was_appended(broker, settings, how):
-    outcomes = []
+    outcomes: list[Any] = []
     with blocking.Producer(settings, network=broker) as producer:
         for n in range(20):
             if how == "callback":
@@ -181,7 +182,7 @@ def test_a_callback_closes_its_producer_and_those_behind_it_are_called(broker, s
 
     producer.append("t", b"1", callback=close)
     for _ in range(3):
-        producer.append("t", b"2", callback=lambda metadata, error: called.append(error))
+        producer.append("t", b"2", callback=lambda metadata, error: called.append(error))  # type: ignore[arg-type]
     callbacks = producer._thread.callbacks
     producer.close()
     assert callbacks.wait(20)
@@ -192,7 +193,7 @@ def test_a_callback_closes_its_producer_and_those_behind_it_are_called(broker, s
 def test_a_flush_says_how_long_callbacks_took_that_have_not_returned(broker, settings, caplog):
     release = threading.Event()
     producer = blocking.Producer(settings, network=broker)
-    producer.append("t", b"1", callback=lambda *_: release.wait(30))
+    producer.append("t", b"1", callback=lambda *_: release.wait(30))  # type: ignore[arg-type]
     with pytest.raises(TimeoutError, match="callbacks have not returned within 200 ms"):
         producer.flush(200)
     producer.close(timeout_ms=200)
@@ -224,7 +225,7 @@ def test_a_record_that_is_appended_while_the_loop_ends_is_refused_to_its_callbac
             )
 
     release = threading.Event()
-    producer.append("t", b"1", callback=lambda *_: release.wait(30))
+    producer.append("t", b"1", callback=lambda *_: release.wait(30))  # type: ignore[arg-type]
     late = Late()
     logging.getLogger("kavka.client.blocking").addHandler(late)
     try:
@@ -248,7 +249,9 @@ def test_what_waits_is_counted(broker, settings):
     producer.close()
 
 
-def test_callbacks_that_end_their_thread_end_no_other_callback(caplog):
+def test_callbacks_that_end_their_thread_end_no_other_callback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     callbacks, called = CallbackThread("callbacks"), []
     callbacks.call(sys.exit)
     callbacks.call(lambda: called.append(1))
@@ -267,8 +270,8 @@ def fail_to_serialize(value):
 class Misbehaving:
     """An interceptor that returns no record."""
 
-    def __init__(self):
-        self.errors = []
+    def __init__(self) -> None:
+        self.errors: list[Any] = []
 
     def on_send(self, record):
         return None if record.value == b"bad" else record
@@ -299,15 +302,15 @@ def test_whatever_is_wrong_with_a_record_its_callback_is_called_once(
     with blocking.Producer(settings | more, network=broker) as producer:
         if knows_topic:
             producer.send("t", b"first")
-        future = producer.append(
+        future = producer.append(  # type: ignore[arg-type]
             "t", value, callback=lambda *got: outcomes.append(got), want_future=True, **options
         )
-        producer.append("t", value, callback=lambda *got: outcomes.append(got), **options)
+        producer.append("t", value, callback=lambda *got: outcomes.append(got), **options)  # type: ignore[arg-type]
         producer.flush()  # these failures are watched
         assert reason in str(future.exception(0))
         assert [metadata for metadata, _ in outcomes] == [None, None]
         assert all(reason in str(error) for _, error in outcomes)
-        producer.append("t", value, **options)
+        producer.append("t", value, **options)  # type: ignore[arg-type]
         with pytest.raises(type(outcomes[0][1]), match=reason):
             producer.flush()
     assert len(outcomes) == 2
@@ -348,7 +351,7 @@ def test_a_wrong_record_that_is_watched_aborts_its_transaction_all_the_same(
     with blocking.Producer(settings | {"transactional.id": "x"}, network=broker) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.append("t", 5, **{option: print if option == "callback" else True})
+        producer.append("t", 5, **{option: print if option == "callback" else True})  # type: ignore[arg-type]
         with pytest.raises(AbortableError, match="value is int"):
             producer.commit_transaction()
         producer.abort_transaction()
@@ -358,12 +361,12 @@ def test_a_misspelt_keyword_is_refused_at_the_call(broker, settings):
     with blocking.Producer(settings, network=broker) as producer:
         for send in (producer.append, producer.send, producer.send_many):
             with pytest.raises(TypeError, match="unexpected keyword argument 'timestamp'"):
-                send("t", [], timestamp=5)
+                send("t", [], timestamp=5)  # type: ignore[call-arg]
         producer.flush()
     assert broker.records("t") == []
 
 
-def test_help_shows_the_keywords_of_the_clients_methods():
+def test_help_shows_the_keywords_of_the_clients_methods() -> None:
     wanted = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
     for producer in (blocking.Producer, Producer):
         assert list(inspect.signature(producer.send).parameters)[1:] == wanted
@@ -461,7 +464,7 @@ def test_a_process_that_ends_sends_what_was_appended_and_says_so(kavka_cluster):
 
 
 @pytest.mark.timeout(120)
-def test_a_process_that_cannot_send_at_its_end_says_what_is_lost():
+def test_a_process_that_cannot_send_at_its_end_says_what_is_lost() -> None:
     ended = run_program(
         """
         import tempfile

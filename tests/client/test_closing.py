@@ -161,7 +161,7 @@ def test_closing_a_producer_in_time_ends_waits_for_records(broker, settings, cal
 
 @pytest.mark.timeout(60)
 def test_closing_a_producer_ends_a_wait_for_memory(broker, settings, monkeypatch):
-    monkeypatch.setattr("kavka.client.blocking._MAX_QUEUED", 4)
+    monkeypatch.setattr("kavka.client.blocking.producer._MAX_QUEUED", 4)
     requested = silence(broker, "produce")
     producer = blocking.Producer(settings | SMALL, network=broker)
 
@@ -257,7 +257,7 @@ def test_a_listener_closes_its_consumer(broker, settings, call):
 
 @pytest.mark.timeout(60)
 def test_a_call_that_ignores_its_end_keeps_no_thread_waiting(broker, settings, monkeypatch):
-    monkeypatch.setattr("kavka.client.loop_thread._END_S", 0.01)
+    monkeypatch.setattr("kavka.client.blocking.loop_thread._END_S", 0.01)
     consumer = blocking.Consumer(settings, network=broker)
     thread, has_begun = consumer._thread, threading.Event()
 

@@ -1,6 +1,7 @@
 """The clients against real brokers, Apache Kafka's and ours, and against other clients."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from kavka.client import (
 )
 from kavka.client.admin import ConfigOp, ConfigResource, ResourceType
 from kavka.errors import ErrorCode
+from kavka_compat.brokers import Broker
 
 pytestmark = pytest.mark.compat
 
@@ -36,7 +38,7 @@ async def create(broker, name, partitions=1):
 
 
 async def read(consumer, count):
-    found = []
+    found: list[Any] = []
     async with asyncio.timeout(60):
         while len(found) < count:
             for batches in await consumer.poll(1000):
@@ -53,7 +55,7 @@ async def eventually(ask, holds):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(any_broker, fresh_name, codec):
+def test_what_is_produced_is_consumed(any_broker: Broker, fresh_name: str, codec: str) -> None:
     async def main():
         await create(any_broker, fresh_name, 3)
         async with Producer(of(any_broker, compression_type=codec)) as producer:
@@ -69,7 +71,7 @@ def test_what_is_produced_is_consumed(any_broker, fresh_name, codec):
     assert sorted(int(r.value) for r in records if r.value is not None) == list(range(5000))
     (tombstone,) = [r for r in records if r.value is None]
     assert (tombstone.key, tombstone.headers) == (b"tombstone", (("h", b"1"), ("h", None)))
-    by_key = {}
+    by_key: dict[Any, Any] = {}
     for record in records:
         by_key.setdefault(record.key, []).append(record)
     for key, group in by_key.items():
@@ -78,11 +80,13 @@ def test_what_is_produced_is_consumed(any_broker, fresh_name, codec):
             assert [int(r.value) for r in group] == sorted(int(r.value) for r in group)
 
 
-def test_confluent_kafka_reads_what_we_write_and_we_what_it_writes(any_broker, fresh_name):
+def test_confluent_kafka_reads_what_we_write_and_we_what_it_writes(
+    any_broker: Broker, fresh_name: str
+) -> None:
     from confluent_kafka import Consumer as TheirConsumer
     from confluent_kafka import Producer as TheirProducer
 
-    async def ours():
+    async def ours() -> None:
         await create(any_broker, fresh_name)
         async with Producer(of(any_broker)) as producer:
             await producer.send_many(fresh_name, [(b"k", b"ours-%d" % i) for i in range(500)])
@@ -102,7 +106,7 @@ def test_confluent_kafka_reads_what_we_write_and_we_what_it_writes(any_broker, f
         }
     )
     their_consumer.subscribe([fresh_name])
-    seen = []
+    seen: list[Any] = []
     while len(seen) < 1000:
         message = their_consumer.poll(30)
         assert message is not None
@@ -119,7 +123,9 @@ def test_confluent_kafka_reads_what_we_write_and_we_what_it_writes(any_broker, f
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_two_members_share_and_one_takes_over(any_broker, fresh_name, strategy):
+def test_two_members_share_and_one_takes_over(
+    any_broker: Broker, fresh_name: str, strategy: str
+) -> None:
     group = of(
         any_broker,
         group_id=fresh_name,
@@ -133,7 +139,7 @@ def test_two_members_share_and_one_takes_over(any_broker, fresh_name, strategy):
             while [len(c.assignment()) for c in consumers] != counts:
                 await asyncio.gather(*(c.poll(100) for c in consumers))
 
-    async def main():
+    async def main() -> None:
         await create(any_broker, fresh_name, 4)
         async with Consumer(group) as first:
             first.subscribe([fresh_name])
@@ -147,10 +153,12 @@ def test_two_members_share_and_one_takes_over(any_broker, fresh_name, strategy):
     asyncio.run(main())
 
 
-def test_a_group_shared_with_confluent_kafka_agrees_on_cooperative_sticky(any_broker, fresh_name):
+def test_a_group_shared_with_confluent_kafka_agrees_on_cooperative_sticky(
+    any_broker: Broker, fresh_name: str
+) -> None:
     from confluent_kafka import Consumer as TheirConsumer
 
-    async def main():
+    async def main() -> None:
         await create(any_broker, fresh_name, 4)
         theirs = TheirConsumer(
             {
@@ -177,8 +185,8 @@ def test_a_group_shared_with_confluent_kafka_agrees_on_cooperative_sticky(any_br
     asyncio.run(main())
 
 
-def test_offsets_are_committed_listed_and_deleted(any_broker, fresh_name):
-    async def main():
+def test_offsets_are_committed_listed_and_deleted(any_broker: Broker, fresh_name: str) -> None:
+    async def main() -> None:
         await create(any_broker, fresh_name)
         group = of(any_broker, group_id=fresh_name, auto_offset_reset="earliest")
         async with Producer(of(any_broker)) as producer:
@@ -205,8 +213,8 @@ def test_offsets_are_committed_listed_and_deleted(any_broker, fresh_name):
     asyncio.run(main())
 
 
-def test_the_admin_client_does_what_the_tools_need(any_broker, fresh_name):
-    async def main():
+def test_the_admin_client_does_what_the_tools_need(any_broker: Broker, fresh_name: str) -> None:
+    async def main() -> None:
         async with Admin(of(any_broker)) as admin:
             await create(any_broker, fresh_name, 2)
             again = await admin.create_topics([NewTopic(fresh_name, 1, 1)])
@@ -254,7 +262,7 @@ def test_the_admin_client_does_what_the_tools_need(any_broker, fresh_name):
     asyncio.run(main())
 
 
-def test_a_topic_is_created_by_producing_to_it(any_broker, fresh_name):
+def test_a_topic_is_created_by_producing_to_it(any_broker: Broker, fresh_name: str) -> None:
     async def main():
         async with Producer(of(any_broker)) as producer:
             producer.append(fresh_name, b"first")
@@ -264,7 +272,7 @@ def test_a_topic_is_created_by_producing_to_it(any_broker, fresh_name):
     assert asyncio.run(main()).topic == fresh_name
 
 
-def test_seeking_by_time_finds_the_record(any_broker, fresh_name):
+def test_seeking_by_time_finds_the_record(any_broker: Broker, fresh_name: str) -> None:
     async def main():
         await create(any_broker, fresh_name)
         async with Producer(of(any_broker)) as producer:

@@ -8,7 +8,7 @@ from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config, as_callable
 from kavka.client.setting_names import obeyed
 
 
-def test_text_numbers_and_booleans_mean_the_same():
+def test_text_numbers_and_booleans_mean_the_same() -> None:
     for given in (
         {"linger.ms": "5", "enable.idempotence": "false", "bootstrap.servers": "a:1,b:2"},
         {"linger.ms": 5, "enable.idempotence": False, "bootstrap.servers": ["a:1", "b:2"]},
@@ -19,7 +19,7 @@ def test_text_numbers_and_booleans_mean_the_same():
         assert config.addresses() == [("a", 1), ("b", 2)]
 
 
-def test_defaults_are_those_of_the_java_client():
+def test_defaults_are_those_of_the_java_client() -> None:
     config = Config(CONSUMER, {"bootstrap.servers": "a:1"})
     assert config.integer("session.timeout.ms") == 45_000
     assert config.integer("max.poll.records") == 500
@@ -46,7 +46,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_setting(name, value):
         Config(PRODUCER, {"bootstrap.servers": "a:1"} | {name: value})
 
 
-def test_bootstrap_servers_must_be_given():
+def test_bootstrap_servers_must_be_given() -> None:
     with pytest.raises(ValueError, match=r"bootstrap\.servers"):
         Config(ADMIN, {})
 
@@ -69,7 +69,7 @@ def test_a_mistyped_name_is_refused_with_the_nearest_known_one(client, given, me
         client({"bootstrap.servers": "a:1"} | given)
 
 
-def test_names_of_other_clients_are_warned_of_once_where_the_user_is():
+def test_names_of_other_clients_are_warned_of_once_where_the_user_is() -> None:
     settings = {
         "bootstrap.servers": "a:1",
         "queue.buffering.max.ms": 5,  # librdkafka's
@@ -87,7 +87,7 @@ def test_names_of_other_clients_are_warned_of_once_where_the_user_is():
     assert warning.filename == __file__
 
 
-def test_a_tool_passes_over_what_a_client_does_not_obey(caplog):
+def test_a_tool_passes_over_what_a_client_does_not_obey(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         kept = obeyed(CONSUMER, {"group.id": "g", "linger.ms": "5", "auto.ofset.reset": "latest"})
     assert kept == {"group.id": "g"}
@@ -95,14 +95,14 @@ def test_a_tool_passes_over_what_a_client_does_not_obey(caplog):
     assert "client setting has no effect name=linger.ms" in caplog.text
 
 
-def test_ipv6_addresses_lose_their_brackets():
+def test_ipv6_addresses_lose_their_brackets() -> None:
     assert Config(ADMIN, {"bootstrap.servers": "[::1]:9092"}).addresses() == [("::1", 9092)]
 
 
-def test_javas_string_serializer_is_understood():
+def test_javas_string_serializer_is_understood() -> None:
     name = "org.apache.kafka.common.serialization.StringSerializer"
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": name})
-    assert as_callable(config, "key.serializer")("é") == "é".encode()
+    assert as_callable(config, "key.serializer")("é") == "é".encode()  # type: ignore[misc]
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": "com.example.Mine"})
     with pytest.raises(ValueError, match=r"key\.serializer"):
         as_callable(config, "key.serializer")

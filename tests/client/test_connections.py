@@ -9,7 +9,7 @@ from kavka.net.clock import SystemRandom
 
 
 def test_who_asks_at_the_same_time_gets_the_same_first_connection(broker, settings):
-    async def main():
+    async def main() -> None:
         connections = Connections(
             Config(ADMIN, settings), MetadataCache(60_000), broker, SystemRandom()
         )

@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ AT = TopicPartition("t", 0)
 
 
 def fill(broker, settings, count, topic="t", **more):
-    async def main():
+    async def main() -> None:
         async with Producer(settings | more, network=broker) as producer:
             await producer.send_many(topic, [(b"k", b"%d" % i) for i in range(count)])
 
@@ -31,7 +32,7 @@ def run(broker, settings, work, **more):
 
 
 async def read(consumer, count):
-    found = []
+    found: list[Any] = []
     while len(found) < count:
         for batches in await consumer.poll(1000):
             found += batches.records()
@@ -89,7 +90,7 @@ def test_a_poll_returns_no_more_records_than_asked_for_and_cuts_batches(broker, 
 
     async def work(consumer):
         consumer.assign([AT])
-        found = []
+        found: list[Any] = []
         while len(found) < 100:
             batches = await consumer.poll(1000, max_records=7)
             assert sum(len(b) for b in batches) <= 7
@@ -260,8 +261,8 @@ def test_deserializers_are_applied_to_records(broker, settings):
 
 
 class Told(RebalanceListener):
-    def __init__(self):
-        self.story = []
+    def __init__(self) -> None:
+        self.story: list[Any] = []
 
     async def on_assigned(self, partitions):
         self.story.append(("assigned", [str(at) for at in partitions]))

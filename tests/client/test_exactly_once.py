@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ _PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "100",
@@ -110,7 +111,7 @@ async def until_committed(loop, group_consumer, at, offset):
 
 
 def test_results_and_offsets_are_committed_together(cluster, name):
-    async def main():
+    async def main() -> None:
         await create(cluster, name)
         async with (
             Consumer(reading_of(cluster, name)) as consumer,
@@ -126,7 +127,7 @@ def test_results_and_offsets_are_committed_together(cluster, name):
 
 
 def test_what_was_aborted_is_read_again(cluster, name):
-    async def main():
+    async def main() -> None:
         await create(cluster, name)
         tries = []
 
@@ -156,7 +157,7 @@ def test_what_was_aborted_is_read_again(cluster, name):
 def test_a_member_that_lost_its_partitions_commits_nothing(cluster, name):
     """KIP-447: the group, not the transactional id, keeps a zombie out."""
 
-    async def main():
+    async def main() -> None:
         await create(cluster, name)
         reached, resumed = asyncio.Event(), asyncio.Event()
 
@@ -203,7 +204,7 @@ async def step_until(loop, reached):
 
 
 def test_a_fenced_producer_ends_the_loop(cluster, name):
-    async def main():
+    async def main() -> None:
         await create(cluster, name)
         async with (
             Consumer(reading_of(cluster, name)) as consumer,
@@ -222,7 +223,7 @@ def test_a_fenced_producer_ends_the_loop(cluster, name):
 
 
 def test_it_runs_until_it_is_stopped(cluster, name):
-    async def main():
+    async def main() -> None:
         await create(cluster, name)
         async with (
             Consumer(reading_of(cluster, name)) as consumer,
@@ -245,7 +246,9 @@ def test_it_runs_until_it_is_stopped(cluster, name):
     ("setting", "value"),
     [("enable.auto.commit", True), ("isolation.level", "read_uncommitted")],
 )
-def test_a_consumer_that_would_break_the_promise_is_refused(cluster, setting, value):
+def test_a_consumer_that_would_break_the_promise_is_refused(
+    cluster: Any, setting: str, value: bool | str
+) -> None:
     consumer = Consumer(reading_of(cluster, "g") | {setting: value})
     producer = Producer(writing_of(cluster, "g"))
     with pytest.raises(ValueError, match=setting.replace(".", r"\.")):

@@ -19,13 +19,13 @@ def opened(partitions=(A, B)):
     return session
 
 
-def test_the_first_request_is_full_and_asks_for_a_session():
+def test_the_first_request_is_full_and_asks_for_a_session() -> None:
     request = FetchSession().request({A: want(), B: want()}, False)
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert list(request.added) == [A, B]
 
 
-def test_later_requests_name_only_what_has_changed():
+def test_later_requests_name_only_what_has_changed() -> None:
     session = opened()
     request = session.request({A: want(5), B: want()}, False)
     assert (request.session_id, request.session_epoch) == (7, 1)
@@ -36,7 +36,7 @@ def test_later_requests_name_only_what_has_changed():
     assert request.forgotten == {B: NO_ID}
 
 
-def test_a_partition_that_comes_back_is_named_again():
+def test_a_partition_that_comes_back_is_named_again() -> None:
     session = opened()
     session.request({A: want()}, False)
     session.on_answer(ErrorCode.NONE, 7, [])
@@ -47,7 +47,7 @@ def test_a_partition_that_comes_back_is_named_again():
     ("code", "session_id"),
     [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 7)],
 )
-def test_after_a_refusal_a_full_request_begins_anew(code, session_id):
+def test_after_a_refusal_a_full_request_begins_anew(code: ErrorCode, session_id: int) -> None:
     session = opened()
     session.request({A: want(), B: want()}, False)
     assert not session.on_answer(code, 0, [])
@@ -56,27 +56,27 @@ def test_after_a_refusal_a_full_request_begins_anew(code, session_id):
     assert list(request.added) == [A, B]
 
 
-def test_after_a_lost_connection_the_old_session_is_ended_by_the_next_one():
+def test_after_a_lost_connection_the_old_session_is_ended_by_the_next_one() -> None:
     session = opened()
     session.lost()
     request = session.request({A: want()}, False)
     assert (request.session_id, request.session_epoch, list(request.added)) == (7, 0, [A])
 
 
-def test_an_answer_about_what_was_not_asked_is_not_used():
+def test_an_answer_about_what_was_not_asked_is_not_used() -> None:
     session = opened((A,))
     session.request({A: want()}, False)
     assert not session.on_answer(ErrorCode.NONE, 7, [B])
     assert session.request({A: want()}, False).session_epoch == 0
 
 
-def test_a_full_answer_that_lacks_a_partition_is_not_used():
+def test_a_full_answer_that_lacks_a_partition_is_not_used() -> None:
     session = FetchSession()
     session.request({A: want(), B: want()}, False)
     assert not session.on_answer(ErrorCode.NONE, 7, [A])
 
 
-def test_a_broker_without_room_for_sessions_gets_full_requests():
+def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
     session = FetchSession()
     for _ in range(2):
         request = session.request({A: want()}, False)
@@ -84,20 +84,20 @@ def test_a_broker_without_room_for_sessions_gets_full_requests():
         assert session.on_answer(ErrorCode.NONE, 0, [A])
 
 
-def test_names_and_ids_do_not_mix_in_a_session():
+def test_names_and_ids_do_not_mix_in_a_session() -> None:
     session = opened()
     request = session.request({A: want(topic_id=b"i" * 16)}, True)
     assert (request.session_id, request.session_epoch) == (7, 0)
 
 
-def test_a_topic_that_was_made_anew_begins_a_session():
+def test_a_topic_that_was_made_anew_begins_a_session() -> None:
     session = FetchSession()
     session.request({A: want(topic_id=b"1" * 16)}, True)
     session.on_answer(ErrorCode.NONE, 7, [A])
     assert session.request({A: want(topic_id=b"2" * 16)}, True).session_epoch == 0
 
 
-def test_epochs_go_from_the_last_to_one():
+def test_epochs_go_from_the_last_to_one() -> None:
     session = opened()
     session._metadata.epoch = 2**31 - 1
     session.request({A: want(), B: want()}, False)

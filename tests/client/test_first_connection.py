@@ -5,6 +5,7 @@ import logging
 import socket
 import threading
 import traceback
+from typing import Any
 
 import pytest
 
@@ -76,10 +77,12 @@ def own_frames(error):
 
 
 @pytest.mark.timeout(60)
-def test_a_server_that_is_no_kafka_broker_is_refused_at_once(caplog):
+def test_a_server_that_is_no_kafka_broker_is_refused_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
 
-    def answer():
+    def answer() -> None:
         connection, _ = listening.accept()
         with connection:
             connection.recv(1000)
@@ -93,8 +96,8 @@ def test_a_server_that_is_no_kafka_broker_is_refused_at_once(caplog):
 
 @pytest.mark.timeout(60)
 def test_a_name_that_does_not_exist_is_refused_at_once_and_a_name_server_that_fails_is_not(
-    settings, caplog
-):
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     class Unknown:
         reasons = [socket.EAI_AGAIN, socket.EAI_NONAME]
 
@@ -102,6 +105,6 @@ def test_a_name_that_does_not_exist_is_refused_at_once_and_a_name_server_that_fa
             raise socket.gaierror(self.reasons.pop(0), "no such name")
 
     with pytest.raises(ConnectionError, match="no such name"):
-        asyncio.run(Admin(settings, network=Unknown()).start())
+        asyncio.run(Admin(settings, network=Unknown()).start())  # type: ignore[arg-type]
     assert caplog.text.count("could not be established") == 1
     assert Unknown.reasons == []

@@ -1,6 +1,7 @@
 """Clients on a scripted cluster of three whose leaders, coordinator and controller move."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def fill(broker, settings, values, topic="t"):
 
 
 async def read(consumer, count):
-    found = []
+    found: list[Any] = []
     while len(found) < count:
         for batches in await consumer.poll(1000):
             found += batches.records()

@@ -42,7 +42,7 @@ def in_a_child(*calls):
 
 @pytest.mark.timeout(60)
 def test_a_forked_child_is_referred_to_a_client_of_its_own(broker, settings):
-    async def main():
+    async def main() -> None:
         async with (
             Producer(settings, network=broker) as producer,
             Consumer(settings | {"group.id": "g"}, network=broker) as consumer,
@@ -74,7 +74,7 @@ def test_a_forked_child_is_referred_to_a_client_of_its_own(broker, settings):
 
 
 def test_a_client_that_was_closed_says_that_it_is_not_open(broker, settings):
-    async def main():
+    async def main() -> None:
         admin = Admin(settings, network=broker)
         with pytest.raises(RuntimeError, match="the admin is not open"):
             await admin.list_groups()
@@ -88,7 +88,7 @@ def test_a_client_that_was_closed_says_that_it_is_not_open(broker, settings):
 
 
 def test_a_client_that_is_collected_unclosed_warns_with_what_it_has_lost(broker, settings, caplog):
-    async def main():
+    async def main() -> None:
         producer = Producer(settings | {"linger.ms": 60_000}, network=broker)
         await producer.start()
         await producer.partitions_for("t")
@@ -100,7 +100,7 @@ def test_a_client_that_is_collected_unclosed_warns_with_what_it_has_lost(broker,
         member.subscribe(["t"])
         await Admin(settings, network=broker).start()
 
-    def run_and_collect():
+    def run_and_collect() -> None:
         asyncio.run(main())
         gc.collect()
 

@@ -38,13 +38,13 @@ def hint(leader, epoch):
     return {AT: LeaderHint(BrokerId(leader), LeaderEpoch(epoch))}
 
 
-def test_an_answer_that_says_the_same_brings_nothing_new():
+def test_an_answer_that_says_the_same_brings_nothing_new() -> None:
     known = cache()
     assert known.update(answer(0, 5), 10, None) is False
     assert known.update(answer(1, 6), 20, None) is True
 
 
-def test_a_broker_that_lags_behind_is_overruled_unless_the_topic_was_made_anew():
+def test_a_broker_that_lags_behind_is_overruled_unless_the_topic_was_made_anew() -> None:
     known = cache(1, 6)
     known.update(answer(0, 5), 10, None)
     assert known.leader(AT) == 1
@@ -52,7 +52,7 @@ def test_a_broker_that_lags_behind_is_overruled_unless_the_topic_was_made_anew()
     assert (known.leader(AT), known.leader_epoch(AT)) == (0, 0)
 
 
-def test_a_hint_with_a_newer_epoch_is_used_and_brings_its_address():
+def test_a_hint_with_a_newer_epoch_is_used_and_brings_its_address() -> None:
     known = cache()
     address = BrokerAddress(BrokerId(9), "b9", 9099)
     assert known.learn_leaders(hint(9, 6), {BrokerId(9): address})
@@ -62,7 +62,7 @@ def test_a_hint_with_a_newer_epoch_is_used_and_brings_its_address():
     assert known.leader_epoch(AT) == 6, "older metadata do not undo it"
 
 
-def test_a_hint_that_is_older_or_leads_nowhere_is_dropped():
+def test_a_hint_that_is_older_or_leads_nowhere_is_dropped() -> None:
     known = cache()
     assert not known.learn_leaders(hint(1, 5), {})
     assert not known.learn_leaders(hint(7, 6), {})

@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,7 @@ def test_a_large_record_waits_until_there_is_room_for_it(broker, settings):
 
 def test_records_of_unknown_topics_are_bounded_by_the_buffer(broker, settings):
     async def work(producer):
-        def append_much():
+        def append_much() -> None:
             for _ in range(1000):
                 producer.append("nowhere", b"x" * 100)
 
@@ -394,7 +395,9 @@ def test_every_codec_can_be_read_again(broker, settings, codec):
     assert values(broker) == [b"v" * 50] * 500
 
 
-def test_idempotence_that_contradicts_other_settings_is_refused_if_asked_for(settings):
+def test_idempotence_that_contradicts_other_settings_is_refused_if_asked_for(
+    settings: dict[str, Any],
+) -> None:
     with pytest.raises(ValueError, match="acks"):
         Producer(settings | {"enable.idempotence": True, "acks": "1"})
     with pytest.raises(ValueError, match=r"max\.in\.flight"):
@@ -429,7 +432,7 @@ def test_closing_sends_what_waits(broker, settings):
 
 
 def test_a_closed_producer_takes_nothing(broker, settings):
-    async def main():
+    async def main() -> None:
         async with Producer(settings, network=broker) as producer:
             await producer.send("t", b"a")
         with pytest.raises(RuntimeError, match="not open"):
@@ -479,9 +482,9 @@ def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
 class Counting:
     """An interceptor that keeps what it sees."""
 
-    def __init__(self):
-        self.sent = []
-        self.acknowledged = []
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.acknowledged: list[Any] = []
 
     def on_send(self, record):
         self.sent.append(record.value)
@@ -592,8 +595,8 @@ def test_the_first_connection_is_closed_when_the_brokers_are_connected(broker, s
     assert values(broker) == [b"a", b"b"]
 
 
-def test_a_producer_that_was_not_started_says_so(settings):
-    async def main():
+def test_a_producer_that_was_not_started_says_so(settings: dict[str, Any]) -> None:
+    async def main() -> None:
         producer = Producer(settings)
         for call in (
             lambda: producer.send("t", b"a"),
@@ -615,7 +618,7 @@ def test_a_producer_that_was_not_started_says_so(settings):
     ("topic", "error"), [(None, TypeError), (b"t", TypeError), ("", ValueError)]
 )
 def test_what_is_no_name_of_a_topic_is_refused_at_once(broker, settings, topic, error):
-    async def main():
+    async def main() -> None:
         async with Producer(settings, network=broker) as producer:
             with pytest.raises(error, match="topic"):
                 await producer.send(topic, b"v")
@@ -697,7 +700,7 @@ def test_a_misspelt_keyword_of_append_is_refused(broker, settings):
     run(broker, settings, work)
 
 
-def test_the_names_of_the_package_are_listed():
+def test_the_names_of_the_package_are_listed() -> None:
     listed = dir(kavka.client)
     assert set(kavka.client.__all__) <= set(listed)
     assert listed == sorted(set(listed))

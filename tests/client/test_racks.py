@@ -51,7 +51,7 @@ def spread(counts, replicas, brokers):
 
 
 def share(name, counts, members, racks):
-    return ASSIGNORS[name].assign_with_racks(counts, members, racks)
+    return ASSIGNORS[name].assign_with_racks(counts, members, racks)  # type: ignore[attr-defined]
 
 
 def adopt(members, answer, generation=1):
@@ -193,7 +193,7 @@ def test_sticky_moves_what_is_owned_in_the_wrong_rack(name):
     assert loads(answer) == [5, 5, 5]
 
 
-def test_cooperative_member_keeps_what_is_near_while_the_rest_is_taken_away():
+def test_cooperative_member_keeps_what_is_near_while_the_rest_is_taken_away() -> None:
     owned = ["t1: 0 1 2 3 4", "t1: 5, t2: 0 1 2 3", "t2: 4 5 6, t3: 0 1"]
     members = [
         member(f"m{i}", ALL, "abc"[i], told(text), generation=1) for i, text in enumerate(owned)
@@ -228,7 +228,7 @@ def test_who_has_one_more_may_change_for_a_rack(name):
     assert loads(answer) == [1, 1, 2]
 
 
-def test_topics_that_are_read_together_stay_together():
+def test_topics_that_are_read_together_stay_together() -> None:
     """Each number is in other racks in every topic: a rack is worth less than the same numbers of both."""
     members = [member("m0", ["t", "u"], "a"), member("m1", ["t", "u"], "b")]
     racks = {
@@ -255,7 +255,7 @@ def test_racks_count_only_where_partitions_differ_in_them(wanted, places, expect
     assert racks_matter(list(wanted), [frozenset(place) for place in places]) is expected
 
 
-def test_round_robin_does_not_look_at_racks():
+def test_round_robin_does_not_look_at_racks() -> None:
     """As in Kafka 3.9, and as any assignor of a user's own may do."""
     assert [name for name in ASSIGNORS if isinstance(ASSIGNORS[name], RackAware)] == AWARE
 
@@ -409,7 +409,7 @@ def test_sticky_stays_when_nothing_changed(group, name):
 @settings(max_examples=200)
 def test_cooperative_group_settles_when_members_come_with_partitions(group, data):
     counts, members, racks = group
-    owned = {m.member_id: [] for m in members}
+    owned = {m.member_id: [] for m in members}  # type: ignore[var-annotated]
     for at in sorted(racks):
         owner = data.draw(st.sampled_from(members))
         if at.topic in owner.subscription.topics:
@@ -444,7 +444,7 @@ def described(replicas, racks=("r0", None, "r2")):
     )
 
 
-def test_racks_of_a_partition_are_those_of_all_replicas_with_a_known_rack():
+def test_racks_of_a_partition_are_those_of_all_replicas_with_a_known_rack() -> None:
     known = MetadataCache(1000)
     known.update(described([[0, 2], [1, 2], [1], [7]]), 0, None)
     assert [sorted(racks) for racks in known.racks(["t", "absent"]).values()] == [
@@ -452,7 +452,7 @@ def test_racks_of_a_partition_are_those_of_all_replicas_with_a_known_rack():
     ]  # fmt: skip
 
 
-def test_broker_that_is_down_keeps_its_rack():
+def test_broker_that_is_down_keeps_its_rack() -> None:
     known = MetadataCache(1000)
     known.update(described([[0, 2]]), 0, None)
     before = known.racks(["t"])
@@ -474,7 +474,7 @@ def test_leader_shares_again_when_the_racks_of_partitions_change(broker, setting
 
     broker.metadata = metadata
 
-    async def main():
+    async def main() -> None:
         given = settings | {"group.id": "g", "client.rack": "here", "metadata.max.age.ms": 50}
         async with Consumer(given, network=broker) as consumer:
             consumer.subscribe(["u"])
@@ -514,7 +514,7 @@ def test_two_consumers_read_what_is_in_their_racks(kavka_cluster, strategy):
             }
         )
 
-    async def main():
+    async def main() -> None:
         async with Admin(servers) as admin:
             created = await admin.create_topics([NewTopic("t", assignments=where)])
             assert not isinstance(created["t"], KafkaError)

@@ -16,7 +16,7 @@ def batch(count, at=AT):
 @pytest.fixture
 def sequences():
     made = SequenceNumbers()
-    made.set_producer(7, 0)
+    made.set_producer(7, 0)  # type: ignore[arg-type]
     start(made, AT, OTHER)
     return made
 
@@ -44,17 +44,17 @@ def test_batches_are_numbered_without_gaps_per_partition(sequences):
     assert one.last_sequence == 3
 
 
-def test_nothing_is_drained_without_a_producer_id():
+def test_nothing_is_drained_without_a_producer_id() -> None:
     assert not SequenceNumbers().may_drain(batch(1))
 
 
-def test_the_first_batch_of_a_partition_goes_alone():
+def test_the_first_batch_of_a_partition_goes_alone() -> None:
     sequences = SequenceNumbers()
-    sequences.set_producer(7, 0)
+    sequences.set_producer(7, 0)  # type: ignore[arg-type]
     one, two = batch(1), batch(1)
     drain(sequences, one)
     assert not sequences.may_drain(two)
-    sequences.on_acked(one, 0)
+    sequences.on_acked(one, 0)  # type: ignore[arg-type]
     drain(sequences, two)
 
 

@@ -1,6 +1,7 @@
 """A producer with transaction.version 2 (KIP-890): it announces nothing, and each end gives it an epoch."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -165,7 +166,7 @@ def test_a_producer_whose_broker_does_not_offer_two_phases_says_how_it_would(bro
         run(broker, settings, transact, **{"transaction.two.phase.commit.enable": True})
 
 
-def test_two_phases_and_a_time_out_exclude_each_other(settings):
+def test_two_phases_and_a_time_out_exclude_each_other(settings: dict[str, Any]) -> None:
     both = {"transaction.two.phase.commit.enable": True, "transaction.timeout.ms": 1000}
     with pytest.raises(ValueError, match=r"transaction\.timeout\.ms"):
         Producer(settings | {"transactional.id": "x"} | both)
@@ -189,7 +190,7 @@ def test_a_closed_producer_leaves_what_it_has_prepared(broker, settings):
 @pytest.mark.parametrize(
     "text", ["", "1", "1:", ":1", "1:x", "-1:0", "1:40000", "99999999999999999999:1"]
 )
-def test_what_names_no_transaction_is_refused(text):
+def test_what_names_no_transaction_is_refused(text: str) -> None:
     from kavka.client import PreparedTxnState
 
     with pytest.raises(ValueError, match="not the state of a prepared transaction"):

@@ -1,6 +1,7 @@
 """A transactional producer against a scripted coordinator: what it asks for, and what it makes of refusals."""
 
 import asyncio
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -334,7 +335,7 @@ def test_an_old_epoch_at_a_leader_is_found_out_by_the_abort(broker, settings):
 def test_a_refused_init_is_fatal(broker, settings):
     broker.faults[ApiKey.INIT_PRODUCER_ID].append(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
-    async def main():
+    async def main() -> None:
         async with Producer(settings | {"transactional.id": "x"}, network=broker) as producer:
             with pytest.raises(FatalError, match="INVALID_TRANSACTION_TIMEOUT"):
                 await producer.init_transactions()
@@ -436,13 +437,15 @@ def test_closing_does_not_wait_for_ever_for_a_lost_coordinator(broker, settings)
     ("name", "value"),
     [("acks", "1"), ("retries", 0), ("enable.idempotence", False)],
 )
-def test_a_transactional_id_needs_idempotence(settings, name, value):
+def test_a_transactional_id_needs_idempotence(
+    settings: dict[str, Any], name: str, value: bool | int | str
+) -> None:
     with pytest.raises(ValueError, match=name.replace(".", r"\.")):
         Producer(settings | {"transactional.id": "x", name: value})
 
 
 def test_transactions_need_a_transactional_id(broker, settings):
-    async def main():
+    async def main() -> None:
         async with Producer(settings, network=broker) as producer:
             with pytest.raises(RuntimeError, match=r"transactional\.id"):
                 producer.begin_transaction()
@@ -499,7 +502,7 @@ def test_consumers_wait_for_offsets_of_open_transactions(broker, settings, isola
     broker.faults[ApiKey.OFFSET_FETCH].append(ErrorCode.UNSTABLE_OFFSET_COMMIT)
     broker.committed[AT] = 7
 
-    async def main():
+    async def main() -> None:
         reading = settings | {"group.id": "g", "isolation.level": isolation}
         async with Consumer(reading, network=broker) as consumer:
             assert (await consumer.committed([AT]))[AT].offset == 7
@@ -511,7 +514,7 @@ def test_consumers_wait_for_offsets_of_open_transactions(broker, settings, isola
 def test_another_process_goes_on_as_the_producer_until_the_id_is_taken_over(broker, settings):
     chosen = settings | {"transactional.id": "x"}
 
-    async def main():
+    async def main() -> None:
         async with Producer(chosen, network=broker) as first:
             await first.init_transactions()
             identity = first.transaction_identity

@@ -24,7 +24,7 @@ JSON = READING | {"value.deserializer": json.loads}
 
 
 def fill(broker, settings, *values, **more):
-    async def main():
+    async def main() -> None:
         async with Producer(settings | more, network=broker) as producer:
             for value in values:
                 await producer.send("t", value)
@@ -33,7 +33,7 @@ def fill(broker, settings, *values, **more):
 
 
 def fill_one_batch(broker, settings, *values):
-    async def main():
+    async def main() -> None:
         async with Producer(settings, network=broker) as producer:
             await producer.send_many("t", [(None, value) for value in values])
 
@@ -56,10 +56,10 @@ def test_an_iteration_hands_out_what_is_before_and_names_the_record_until_it_is_
 ):
     put(broker, settings, b"1", b"no JSON", b"3", b"4")
 
-    async def main():
+    async def main() -> None:
         seen = []
 
-        async def read_all():
+        async def read_all() -> None:
             async with Consumer(settings | JSON, network=broker) as consumer:
                 consumer.subscribe(["t"])
                 async for record in consumer:
@@ -89,7 +89,7 @@ def test_an_iteration_hands_out_what_is_before_and_names_the_record_until_it_is_
 def test_a_poll_hands_out_what_is_before_and_then_names_the_record(broker, settings):
     fill_one_batch(broker, settings, b"1", b"2", b"no JSON", b"4")
 
-    async def main():
+    async def main() -> None:
         async with Consumer(settings | JSON, network=broker) as consumer:
             consumer.subscribe(["t"])
             (batches,) = await consumer.poll(10_000)
@@ -113,7 +113,7 @@ def test_a_key_is_named_as_a_key(broker, settings):
     def refuse(key):
         raise ValueError(key)
 
-    async def main():
+    async def main() -> None:
         more = READING | {"key.deserializer": refuse}
         async with Consumer(settings | more, network=broker) as consumer:
             consumer.subscribe(["t"])
@@ -129,7 +129,7 @@ def test_batches_before_a_corrupt_one_are_handed_out(broker, settings, read):
     fill(broker, settings, b"1", b"2", b"3", b"4")
     damage(broker, 2)
 
-    async def main():
+    async def main() -> None:
         async with Consumer(settings | READING, network=broker) as consumer:
             consumer.subscribe(["t"])
             count = 0
@@ -163,7 +163,7 @@ def test_a_batch_whose_header_is_damaged_is_named_after_those_before_it(broker, 
 
     broker.on_the_way = damage_second
 
-    async def main():
+    async def main() -> None:
         async with Consumer(settings | READING, network=broker) as consumer:
             consumer.subscribe(["t"])
             assert (await anext(consumer)).value == b"1"
@@ -181,7 +181,7 @@ def test_a_batch_whose_header_is_damaged_is_named_after_those_before_it(broker, 
 def test_exactly_once_commits_nothing_beyond_a_record_that_it_cannot_read(broker, settings):
     fill_one_batch(broker, settings, b"1", b"no JSON", b"3")
 
-    async def main():
+    async def main() -> None:
         consuming = (
             settings | JSON | {"enable.auto.commit": False, "isolation.level": "read_committed"}
         )
@@ -211,7 +211,7 @@ def test_exactly_once_commits_nothing_beyond_a_record_that_it_cannot_read(broker
 def test_an_exception_in_the_body_leaves_the_record_that_was_worked_on(broker, settings):
     fill_one_batch(broker, settings, *[b"%d" % n for n in range(100)])
 
-    async def main():
+    async def main() -> None:
         async with Consumer(settings | READING, network=broker) as consumer:
             consumer.subscribe(["t"])
             async for record in consumer:
@@ -226,7 +226,7 @@ def test_an_exception_in_the_body_leaves_the_record_that_was_worked_on(broker, s
 def test_an_exception_in_the_body_of_a_kept_iterator_leaves_the_record_too(broker, settings):
     fill_one_batch(broker, settings, *[b"%d" % n for n in range(100)])
 
-    def read_all():
+    def read_all() -> None:
         with blocking.Consumer(settings | READING, network=broker) as consumer:
             consumer.subscribe(["t"])
             kept = iter(consumer)

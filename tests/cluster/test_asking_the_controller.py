@@ -17,7 +17,7 @@ Cluster = Any
 
 
 def asked_by(cluster: Cluster, number: int) -> AllocateProducerIdsRequest:
-    epoch = cluster.brokers[number].control_requests.broker_epoch
+    epoch = cluster.brokers[number].context.broker_epoch
     return AllocateProducerIdsRequest(broker_id=number, broker_epoch=epoch)
 
 

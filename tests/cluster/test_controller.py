@@ -12,6 +12,7 @@ import pytest
 from kavka.broker.control.controller_term import ControllerTerm
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.registry.local_session import LocalSession
 from kavka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsRequestPartition,
@@ -283,7 +284,7 @@ def test_deletion_waits_for_a_broker_that_is_away(run: Run) -> None:
 def test_topic_that_is_used_on_any_broker_is_created(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         other = cluster.brokers[follower_of(cluster)]
-        await other.create_topic_automatically("used")
+        await other.topics.create_automatically("used")
         await cluster.until(lambda: cluster.leader(TopicPartition("used", 0)) >= 0, "it is led")
 
     run(story)
@@ -423,7 +424,7 @@ def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_misse
         """Hear of the setting after the first elections, before the new controller is known."""
         await begin(reign, bounced)
         allowed = {"unclean.leader.election.enable": "true"}
-        reign._broker.topics.topic_configured("t", allowed)
+        reign._channels._control_requests._dynamic_configs.topic_configured("t", allowed)
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])
@@ -456,7 +457,7 @@ def test_replica_on_a_failed_disk_is_led_away_from(run: Run, tmp_path: Path) -> 
 def test_moves_and_elections_are_asked_for_by_znodes_as_well(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 1])
-        tools = cluster.znode_server.open_session()
+        tools = LocalSession(cluster.znode_server)
         moves = znodes.encode_reassignments({WHERE: [3, 1], TopicPartition("nobody", 0): [1]})
         await tools.create(znodes.REASSIGN_PARTITIONS, moves)
         await cluster.until(
@@ -479,7 +480,7 @@ def test_state_that_somebody_else_wrote_is_read_before_it_is_replaced(run: Run) 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
         path = znodes.state_path(*WHERE)
-        tools = cluster.znode_server.open_session()
+        tools = LocalSession(cluster.znode_server)
         data, _stat = await tools.get(path)
         state = znodes.StateNode.decode(data)
         await tools.set(path, state._replace(leader_epoch=7, in_sync_replicas=[2, 3]).encode())
@@ -524,7 +525,7 @@ def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2, 3])
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         path = znodes.state_path("t", 0)
         data, stat = await other.get(path)
         before = StateNode.decode(data)

@@ -14,6 +14,7 @@ from kavka.client import Admin, Producer
 from kavka.client.admin import FeatureUpdate, UpgradeType
 from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode
+from kavka.registry.local_session import LocalSession
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.update_features import (
@@ -76,7 +77,7 @@ def test_a_broker_that_lacks_a_feature_keeps_it_from_being_finalised(run: Run) -
         foreign = znodes.BrokerNode(
             ["PLAINTEXT://127.0.0.1:1"], {"PLAINTEXT": "PLAINTEXT"}, None, 0, "127.0.0.1", 1
         )
-        session = cluster.znode_server.open_session(60_000)
+        session = LocalSession(cluster.znode_server, 60_000)
         await session.create(f"{znodes.BROKER_IDS}/9", foreign.encode(), ephemeral=True)
         async with Admin(at(cluster)) as admin:
             refused = (await admin.update_features(UP))[TRANSACTION_VERSION]

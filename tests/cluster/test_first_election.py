@@ -24,7 +24,7 @@ WHERE = TopicPartition("t", 0)
 
 async def depose(znode_server: ZnodeServer, _session: LocalSession) -> None:
     """Rule for a moment, as another broker."""
-    other = znode_server.open_session()
+    other = LocalSession(znode_server)
     epoch, _stat = await other.get(znodes.CONTROLLER_EPOCH)
     await other.multi([SetData(znodes.CONTROLLER_EPOCH, str(int(epoch) + 1).encode())])
     await other.delete(znodes.CONTROLLER)

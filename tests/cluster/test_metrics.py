@@ -23,7 +23,9 @@ TOPICS = "kafka_server_brokertopicmetrics_"
 
 
 def page(broker: Broker) -> dict[str, float]:
-    text = "".join(line for family in families(broker, 1.0) for line in lines(family))
+    text = "".join(
+        line for family in families(broker.metrics_sources(), 1.0) for line in lines(family)
+    )
     samples = re.findall(r"^([^#\s{]+(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
     return {series: float(value) for series, value in samples}
 
@@ -69,7 +71,7 @@ def test_what_a_follower_fetches_is_counted_on_both_sides(run: Run) -> None:
 def test_follower_that_fetches_no_more_shrinks_the_set_and_comes_back(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])
-        replication = cluster.brokers[2].replica_manager.replication_manager
+        replication = cluster.brokers[2].replication_manager
         replication.unfollow(WHERE)
         await cluster.produce(WHERE, b"a", acks=1)
         await until(cluster, 1, MANAGER + "isrshrinks_total", 1)

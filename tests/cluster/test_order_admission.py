@@ -13,6 +13,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
+from kavka.registry.local_session import LocalSession
 from kavka.wire.messages.stop_replica import StopReplicaRequest
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -40,7 +41,7 @@ def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
     true = {
         "controller_id": ruler,
         "controller_epoch": cluster.brokers[ruler].controller.epoch,
-        "broker_epoch": cluster.brokers[number].control_requests.broker_epoch,
+        "broker_epoch": cluster.brokers[number].context.broker_epoch,
     }
     return StopReplicaRequest(**{**true, **claim})
 
@@ -67,7 +68,7 @@ async def elect(cluster: Cluster, session: Any, broker: int) -> int:
 def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
-        own = cluster.brokers[number].control_requests.broker_epoch
+        own = cluster.brokers[number].context.broker_epoch
         ruler, epoch = cluster.controller, cluster.brokers[number].controller.epoch
         assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
         assert await answer(cluster, number, controller_epoch=epoch - 1) is STALE
@@ -99,7 +100,7 @@ def test_controller_that_the_broker_has_not_heard_of_is_obeyed(run: Run) -> None
         assert await answer(cluster, number) is ErrorCode.NONE
         before = cluster.brokers[number].controller.epoch
         claim = order(cluster, number)
-        session = cluster.znode_server.open_session(60_000)
+        session = LocalSession(cluster.znode_server, 60_000)
         epoch = await elect(cluster, session, 77)
         assert epoch == before + 1
         claim.controller_id, claim.controller_epoch = 77, epoch
@@ -118,7 +119,7 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
         broker, session = cluster.brokers[number], cluster.sessions[number]
         assert await answer(cluster, number) is ErrorCode.NONE
         confirmed, new = order(cluster, number), order(cluster, number)
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         new.controller_id, new.controller_epoch = 77, await elect(cluster, other, 77)
         await cluster.until(lambda: broker.controller.epoch == new.controller_epoch)
         carried_out: list[int] = []
@@ -197,11 +198,28 @@ def test_marker_has_no_newer_epoch_than_the_registry_gives_coordinators(run: Run
         assert await mark(newest + 1) == refused
         assert await mark(HIGHEST) == refused
         path = znodes.state_path("__transaction_state", 0)
-        session = cluster.znode_server.open_session(60_000)
+        session = LocalSession(cluster.znode_server, 60_000)
         data, stat = await session.get(path)
         state = znodes.StateNode.decode(data)
         # Elected in the registry, and not heard of here.
         await session.set(path, state._replace(leader_epoch=newest + 1).encode(), stat.version)
         assert await mark(newest + 1) == ErrorCode.NONE
+
+    run(story)
+
+
+def test_broker_that_is_stopped_asks_the_registry_no_more(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        number = follower(cluster)
+        claim = order(cluster, number, controller_epoch=99)
+        broker, session = cluster.brokers.pop(number), cluster.sessions[number]
+        check = broker.control_request_check
+        session.cut()
+        asking = asyncio.ensure_future(check.check(claim))
+        await asyncio.sleep(0)
+        assert check._reading is not None
+        await broker.kill()
+        assert check._reading is None
+        asking.cancel()
 
     run(story)

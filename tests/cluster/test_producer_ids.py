@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,13 +84,7 @@ def test_producer_ids_of_a_controller_that_are_out_of_range_are_not_given(
                 return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=length)
 
         ids = cluster.brokers[2].producer_ids
-        ids._broker = SimpleNamespace(
-            **{
-                name: getattr(cluster.brokers[2], name)
-                for name in ("broker_id", "control_requests", "metadata", "registry")
-            },
-            controller=Controller(),
-        )
+        ids._controller = Controller()
         assert await producer_id(cluster, 2) == 0
 
     run(story)

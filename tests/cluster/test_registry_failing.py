@@ -57,10 +57,10 @@ def test_a_broker_that_finds_another_cluster_in_its_registry_stops(run: Run) -> 
     """The registry lost its data while the broker ran, and another cluster was begun in it."""
 
     async def story(cluster: Cluster) -> None:
-        session = cluster.znode_server.open_session(60_000)
+        session = LocalSession(cluster.znode_server, 60_000)
         await start(cluster, session)
         broker = cluster.brokers[1]
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         await other.set(znodes.CLUSTER_ID, znodes.encode_cluster_id("another"))
         cluster.znode_server.expire(session)
         await cluster.until(broker.failed.done, "it stops")
@@ -74,9 +74,9 @@ def test_a_broker_does_not_contend_for_the_office_before_it_is_registered_again(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Cluster) -> None:
-        session = cluster.znode_server.open_session(60_000)
+        session = LocalSession(cluster.znode_server, 60_000)
         await start(cluster, session)
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         await other.delete(f"{znodes.BROKER_IDS}/1")
         await other.delete(znodes.BROKER_IDS)
         cluster.znode_server.expire(session)
@@ -107,13 +107,13 @@ class LostWhileListening(TcpNetwork):
 
 def test_a_broker_whose_session_ends_while_it_loads_its_logs_starts_in_another(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
-        session = cluster.znode_server.open_session(60_000)
+        session = LocalSession(cluster.znode_server, 60_000)
         first = session.session_id
         environment = OsEnvironment()
         environment.network = LostWhileListening(lambda: cluster.znode_server.expire(session))
         await start(cluster, session, environment)
         assert session.session_id != first
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         stat = await other.stat(f"{znodes.BROKER_IDS}/1")
         assert stat is not None
         assert stat.ephemeral_owner == session.session_id
@@ -129,7 +129,7 @@ def test_notifications_are_read_after_the_registry_failed(run: Run, path: str) -
     async def story(cluster: Cluster) -> None:
         session = Failing(cluster.znode_server, 60_000)
         await start(cluster, session)
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         session.unreadable = path
         for _ in range(2):
             await other.create(f"{path}/event_", b"{}", sequence=True)
@@ -146,7 +146,7 @@ def test_a_topic_that_cannot_be_read_hinders_no_other(
 ) -> None:
     async def story(cluster: Cluster) -> None:
         path = znodes.topic_path("broken")
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         await other.create(path, b"")
         await other.create(znodes.config_path("topics", "broken"), b"nothing that anybody can read")
         await cluster.until(lambda: f"znode not decoded path={path}" in caplog.text)
@@ -178,7 +178,7 @@ def test_a_topic_whose_znode_is_spoilt_is_served_on(run: Run) -> None:
         topic_partition = TopicPartition("t", 0)
         await cluster.create("t", [1, 2, 3])
         await cluster.must_produce(topic_partition, b"before")
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         await other.set(znodes.topic_path("t"), b"nothing that anybody can read")
         victim = next(
             n for n in (1, 2, 3) if n not in (cluster.controller, cluster.leader(topic_partition))
@@ -197,7 +197,7 @@ def test_settings_that_cannot_be_read_stop_no_later_change(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1])
         await cluster.create("u", [1])
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         for topic, data in (("t", b"{"), ("u", znodes.encode_config({"retention.ms": "7000"}))):
             await other.set(znodes.config_path("topics", topic), data)
             change = znodes.encode_config_change(f"topics/{topic}")
@@ -229,7 +229,7 @@ def test_a_topic_that_is_spoilt_keeps_no_other_from_being_led(run: Run, node: st
         topic_partition = TopicPartition("u", 0)
         await cluster.create("t", [2, 1, 3])
         await cluster.create("u", [2, 1, 3])
-        other = cluster.znode_server.open_session(60_000)
+        other = LocalSession(cluster.znode_server, 60_000)
         await other.set(znodes.topic_path("t") + node, b"nothing that anybody can read")
         await cluster.kill(2)
         await cluster.until(

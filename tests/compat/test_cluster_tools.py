@@ -278,14 +278,14 @@ def test_replicas_are_moved_between_directories_as_kafka_does(
         begun = twins.move(plan, "--replica-alter-log-dirs-throttle", "100000000")
         assert f"Successfully started moving log directory to {home}/{directory} for" in begun.out
         verify = ("reassign-partitions", "--verify", "--reassignment-json-file", plan)
-        until(lambda verify=verify: "completed successfully" in twins.same(*verify).out)
+        until(lambda verify=verify: "completed successfully" in twins.same(*verify).out)  # type: ignore[misc]
     shown = json.loads(ours("log-dirs", "--describe", "--topic-list", twins.names[1]).lines[-1])
     [at] = [
         log_dir["logDir"] for log_dir in shown["brokers"][1]["logDirs"] if log_dir["partitions"]
     ]
     assert at == f"{home}/more"
     elsewhere = {"partition": 0, "replicas": [1, 0], "log_dirs": ["/nowhere", "any"]}
-    plan = ("--reassignment-json-file", twins.plan(elsewhere))
+    plan = ("--reassignment-json-file", twins.plan(elsewhere))  # type: ignore[assignment]
     stays = twins.same("reassign-partitions", "--verify", *plan)
     assert "is not being moved from log dir" in stays.out
     twins.same("reassign-partitions", "--execute", *plan, code=1)

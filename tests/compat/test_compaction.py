@@ -208,7 +208,7 @@ def test_internal_topics_are_compacted_and_nothing_in_force_is_forgotten(tmp_pat
         cleaned = broker.log_directory / "cleaner-offset-checkpoint"
         for name, least in (("__consumer_offsets", 150), ("__transaction_state", 80)):
             until(
-                lambda name=name, least=least: (
+                lambda name=name, least=least: (  # type: ignore[misc]
                     cleaned.exists()
                     and any(
                         int(line.split()[2]) > least

@@ -178,9 +178,9 @@ def test_settings_that_one_kind_changes_reach_the_other(
         )
         asked = IncrementalAlterConfigsRequest(resources=[topic], validate_only=False)
         # a broker that has not heard of the topic yet refuses
-        until(lambda number=number, asked=asked: accepts(cluster, number, asked))
+        until(lambda number=number, asked=asked: accepts(cluster, number, asked))  # type: ignore[misc]
         wanted = 4 if limit == "1000" else 0
-        until(lambda wanted=wanted: refusals(cluster, fresh_name, 2000) == wanted)
+        until(lambda wanted=wanted: refusals(cluster, fresh_name, 2000) == wanted)  # type: ignore[misc]
 
 
 def accepts(cluster: MixedCluster, number: int, asked: IncrementalAlterConfigsRequest) -> bool:
@@ -231,14 +231,14 @@ def test_partitions_move_from_one_kind_to_the_other_and_back_under_load(
             first, second = ruled.of(kind)
             wanted = {n: [first, second] if n % 2 else [second, first] for n in range(4)}
             move(plan(tmp_path, fresh_name, wanted))
-            until(lambda wanted=wanted: ruled.assignment(fresh_name) == wanted)
+            until(lambda wanted=wanted: ruled.assignment(fresh_name) == wanted)  # type: ignore[misc]
             ruled.wait_in_sync(fresh_name)
         load.wait_for(100)
         assert_nothing_is_wrong(load.finish())
     assert ruled.assert_equal_logs(fresh_name) > 0
     for number in ruled.of(Kind.KAVKA):
         directories = [ruled.partition_directory(number, fresh_name, n) for n in range(4)]
-        until(lambda found=directories: not any(path.exists() for path in found))
+        until(lambda found=directories: not any(path.exists() for path in found))  # type: ignore[misc]
 
 
 def led_by(cluster: MixedCluster, topic: str, number: int) -> list[int]:
@@ -275,7 +275,7 @@ def test_a_controller_that_leads_is_killed(
             assert led_by(cluster, fresh_name, number)
             load.wait_for(100)
             cluster.kill(number)
-            until(lambda dead=number: not led_by(cluster, fresh_name, dead))
+            until(lambda dead=number: not led_by(cluster, fresh_name, dead))  # type: ignore[misc]
             load.wait_for(100)
             cluster.revive(number)
         cluster.wait_in_sync(fresh_name, "__consumer_offsets")
@@ -330,7 +330,7 @@ def test_nobody_out_of_sync_is_elected(
     cluster.start(2, 3)
     until(lambda: cluster.registered() == {2, 3}, what="the dead are forgotten")
     for topic, (leader, _follower) in pairs.items():
-        until(lambda topic=topic: leader_of(cluster, topic) == -1, what="nobody leads")
+        until(lambda topic=topic: leader_of(cluster, topic) == -1, what="nobody leads")  # type: ignore[misc]
         assert in_sync(cluster, topic) == {leader}
     for leader, _follower in pairs.values():
         cluster.revive(leader)

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kavka_compat.apache import ApacheKafka
-from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until
+from kavka_compat.mixed import Kind, MixedCluster, run_mixed, until  # type: ignore[attr-defined]
 from kavka_compat.traffic import (
     committed,
     consume,
@@ -179,7 +179,7 @@ def test_a_coordinator_of_one_kind_ends_transactions_on_leaders_of_both(
     assert read(cluster, fresh_name, 3) == [[b"1", b"2", b"3"]] * 2
     assert read_in_python(cluster, fresh_name, 3) == [[b"1", b"2", b"3"]] * 2
     for group in groups:
-        until(lambda group=group: committed(cluster, group) == {0: 11}, what=f"{group} is at 11")
+        until(lambda group=group: committed(cluster, group) == {0: 11}, what=f"{group} is at 11")  # type: ignore[misc]
     assert_same_on_both(cluster, fresh_name)
 
 

@@ -1,6 +1,8 @@
 """Our transactional producer against real brokers: ours, and two releases of Apache Kafka."""
 
 import asyncio
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from kavka.client import (
     TopicPartition,
 )
 from kavka_compat.apache import ApacheKafka
+from kavka_compat.brokers import Broker
 
 pytestmark = pytest.mark.compat
 _PATIENCE_S = 60
@@ -24,7 +27,9 @@ _PATIENCE_S = 60
     scope="module",
     params=["kavka", "apache-4.1", pytest.param("apache-3.9", marks=pytest.mark.long)],
 )
-def broker(request, tmp_path_factory):
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
     if request.param == "kavka":
         yield request.getfixturevalue("kavka_broker")
     elif request.param == "apache-4.1":
@@ -34,20 +39,22 @@ def broker(request, tmp_path_factory):
             yield running
 
 
-def of(broker, **more):
+def of(broker: Broker, **more: Any) -> dict[str, Any]:
     return {"bootstrap.servers": broker.bootstrap} | {
         name.replace("_", "."): value for name, value in more.items()
     }
 
 
-async def create(broker, name, partitions=1, **configs):
+async def create(broker: Broker, name: str, partitions: int = 1, **configs: str) -> None:
     async with Admin(of(broker)) as admin:
         new = NewTopic(name, partitions, 1, {k.replace("_", "."): v for k, v in configs.items()})
         outcome = (await admin.create_topics([new]))[name]
         assert not isinstance(outcome, Exception), outcome
 
 
-async def seen(broker, topic, partitions=1, isolation="read_committed"):
+async def seen(
+    broker: Broker, topic: str, partitions: int = 1, isolation: str = "read_committed"
+) -> list[bytes]:
     """Return the values up to the end that the isolation level has."""
     found = []
     async with Consumer(of(broker, isolation_level=isolation)) as consumer:
@@ -67,8 +74,10 @@ async def seen(broker, topic, partitions=1, isolation="read_committed"):
     return sorted(found)
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(broker, fresh_name):
-    async def main():
+def test_what_is_committed_is_seen_and_what_is_aborted_is_not(
+    broker: Broker, fresh_name: str
+) -> None:
+    async def main() -> None:
         await create(broker, fresh_name, 3)
         async with Producer(of(broker, transactional_id=fresh_name)) as producer:
             await producer.init_transactions()
@@ -88,10 +97,12 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(broker, fresh_name
     asyncio.run(main())
 
 
-def test_an_open_transaction_holds_readers_of_committed_records(broker, fresh_name):
+def test_an_open_transaction_holds_readers_of_committed_records(
+    broker: Broker, fresh_name: str
+) -> None:
     topic_partition = TopicPartition(fresh_name, 0)
 
-    async def main():
+    async def main() -> None:
         await create(broker, fresh_name)
         async with (
             Producer(of(broker)) as plain,
@@ -121,10 +132,12 @@ def test_an_open_transaction_holds_readers_of_committed_records(broker, fresh_na
     asyncio.run(main())
 
 
-def test_offsets_are_committed_with_the_records_or_not_at_all(broker, fresh_name):
+def test_offsets_are_committed_with_the_records_or_not_at_all(
+    broker: Broker, fresh_name: str
+) -> None:
     topic_partition = TopicPartition(fresh_name, 0)
 
-    async def main():
+    async def main() -> None:
         await create(broker, fresh_name)
         reading = of(broker, group_id=fresh_name, auto_offset_reset="earliest") | {
             "enable.auto.commit": False,
@@ -148,25 +161,27 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(broker, fresh_name
             assert await consumer.committed([topic_partition]) == {topic_partition: None}
             async with producer.transaction():
                 await producer.send_offsets_to_transaction({topic_partition: 5}, group)
-            assert (await consumer.committed([topic_partition]))[topic_partition].offset == 5
+            assert (await consumer.committed([topic_partition]))[topic_partition].offset == 5  # type: ignore[union-attr]
             stale = group._replace(generation_id=group.generation_id + 7)
             producer.begin_transaction()
             with pytest.raises(AbortableError, match="ILLEGAL_GENERATION"):
                 await producer.send_offsets_to_transaction({topic_partition: 1}, stale)
             await producer.abort_transaction()
-            assert (await consumer.committed([topic_partition]))[topic_partition].offset == 5
+            assert (await consumer.committed([topic_partition]))[topic_partition].offset == 5  # type: ignore[union-attr]
 
     asyncio.run(main())
 
 
-async def send_and_fail(producer, at, group):
+async def send_and_fail(producer: Producer, at: TopicPartition, group: GroupMetadata) -> None:
     async with producer.transaction():
         await producer.send_offsets_to_transaction({at: 3}, group)
         raise LookupError
 
 
-def test_after_a_refused_record_the_next_transaction_has_another_epoch(broker, fresh_name):
-    async def main():
+def test_after_a_refused_record_the_next_transaction_has_another_epoch(
+    broker: Broker, fresh_name: str
+) -> None:
+    async def main() -> None:
         await create(broker, fresh_name, max_message_bytes="1000")
         async with Producer(of(broker, transactional_id=fresh_name)) as producer:
             await producer.init_transactions()
@@ -182,13 +197,15 @@ def test_after_a_refused_record_the_next_transaction_has_another_epoch(broker, f
         assert await seen(broker, fresh_name) == [b"first", b"second"]
         async with Admin(of(broker)) as admin:
             described = (await admin.describe_transactions([fresh_name]))[fresh_name]
-            assert described.producer_epoch > 0
+            assert described.producer_epoch > 0  # type: ignore[union-attr]
 
     asyncio.run(main())
 
 
-def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left(broker, fresh_name):
-    async def main():
+def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left(
+    broker: Broker, fresh_name: str
+) -> None:
+    async def main() -> None:
         await create(broker, fresh_name)
         settings = of(broker, transactional_id=fresh_name)
         async with Producer(settings) as zombie, Producer(settings) as producer:
@@ -205,8 +222,10 @@ def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left(broker, fresh
     asyncio.run(main())
 
 
-def test_many_partitions_and_several_groups_take_part_in_one_transaction(broker, fresh_name):
-    async def main():
+def test_many_partitions_and_several_groups_take_part_in_one_transaction(
+    broker: Broker, fresh_name: str
+) -> None:
+    async def main() -> None:
         await create(broker, fresh_name, 20)
         async with Producer(of(broker, transactional_id=fresh_name)) as producer:
             await producer.init_transactions()

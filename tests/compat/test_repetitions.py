@@ -151,7 +151,7 @@ def of_topics(asked: Ask) -> dict[str, object]:
 
 def by_topic(topics: Any, rows: str = "partitions") -> list[object]:
     """Return the topics of an answer with what became of their partitions; neither order matters."""
-    return sorted(
+    return sorted(  # type: ignore[return-value]
         (topic.name, sorted((row.partition_index, row.error_code) for row in getattr(topic, rows)))
         for topic in topics
     )

@@ -102,7 +102,9 @@ def _init(
         extra = {} if version < 3 else {"producer_id": mine[0], "producer_epoch": mine[1]}
         answer = await side.send(
             InitProducerIdRequest(
-                transactional_id=transactional_id, transaction_timeout_ms=timeout, **extra
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout,
+                **extra,  # type: ignore[arg-type]
             ),
             version,
         )

@@ -156,7 +156,7 @@ def test_our_client_prepares_and_ends_elsewhere_on_apache_kafka(
                     producer.append("t", b"v")
                     state = producer.prepare_transaction()
                 shown = admin.describe_transactions(["x"])["x"]
-                assert (shown.state, shown.producer_id, shown.producer_epoch) == ("Ongoing", *state)
+                assert (shown.state, shown.producer_id, shown.producer_epoch) == ("Ongoing", *state)  # type: ignore[misc]
                 assert (shown.timeout_ms == 2**31 - 1) is two_phase
                 for _ in range(2):
                     admin.end_transaction("x", state, committed=outcome)

@@ -71,7 +71,7 @@ def test_scripts_find_nothing_configured(
 
     for command in SAME:
         assert outcome(kavka_broker, *command) == outcome(on_zookeeper, *command), command
-    for command, reason in REFUSED.items():
+    for command, reason in REFUSED.items():  # type: ignore[assignment]
         code, _, errors = outcome(kavka_broker, *command)
         assert code == 1, command
         assert f"UnsupportedVersionException: {reason}" in errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -27,7 +27,9 @@ SESSION_MS = 2000
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def zookeeper(request, tmp_path_factory) -> Iterator[Ensemble]:
+def zookeeper(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ensemble]:
     directory = tmp_path_factory.mktemp("zookeeper")
     with run_ensemble(directory, release=request.param) as ensemble:
         yield ensemble
@@ -49,14 +51,14 @@ async def session(connect: str, timeout_ms: int = SESSION_MS) -> AsyncIterator[Z
         await registry.close()
 
 
-async def eventually(condition) -> None:
+async def eventually(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-def test_what_is_written_is_read_with_zookeepers_facts(zookeeper):
-    async def run():
+def test_what_is_written_is_read_with_zookeepers_facts(zookeeper: Ensemble) -> None:
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/facts") as registry:
             assert await registry.create("/node", b"one") == "/node"
             stat = await registry.set("/node", b"three", 0)
@@ -71,7 +73,7 @@ def test_what_is_written_is_read_with_zookeepers_facts(zookeeper):
     asyncio.run(run())
 
 
-def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper):
+def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper: Ensemble) -> None:
     """What only `kavka zookeeper-shell` asks for."""
     kazoo = KazooClient(zookeeper.connect)
     kazoo.start()
@@ -82,7 +84,7 @@ def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper):
     kazoo.stop()
     kazoo.close()
 
-    async def run():
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/asked") as registry:
             entries, stat = await registry.acl("/listed")
             assert entries == [Acl(1, "world", "anyone"), Acl(31, "ip", "127.0.0.1")]
@@ -109,13 +111,13 @@ def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper):
     asyncio.run(run())
 
 
-def test_refusals_have_their_names(zookeeper):
-    async def run():
+def test_refusals_have_their_names(zookeeper: Ensemble) -> None:
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/refusals") as registry:
             await registry.create("/taken")
             await registry.create("/parent")
             await registry.create("/parent/child")
-            calls = {
+            calls: dict[ZnodeError, Callable[[], Awaitable[object]]] = {
                 ZnodeError.NODE_EXISTS: lambda: registry.create("/taken"),
                 ZnodeError.NO_NODE: lambda: registry.get("/nobody"),
                 ZnodeError.BAD_VERSION: lambda: registry.set("/taken", b"", 7),
@@ -129,8 +131,8 @@ def test_refusals_have_their_names(zookeeper):
     asyncio.run(run())
 
 
-def test_a_multi_happens_whole_or_says_what_refused_it(zookeeper):
-    async def run():
+def test_a_multi_happens_whole_or_says_what_refused_it(zookeeper: Ensemble) -> None:
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/multi") as registry:
             await registry.create("/epoch", b"1")
             made = await registry.multi(
@@ -146,8 +148,10 @@ def test_a_multi_happens_whole_or_says_what_refused_it(zookeeper):
     asyncio.run(run())
 
 
-def test_what_is_larger_than_a_packet_is_refused_and_the_session_goes_on(zookeeper):
-    async def run():
+def test_what_is_larger_than_a_packet_is_refused_and_the_session_goes_on(
+    zookeeper: Ensemble,
+) -> None:
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/large") as registry:
             with pytest.raises(RegistryRefused, match="BAD_ARGUMENTS"):
                 await registry.create("/large", bytes(2**20))
@@ -156,8 +160,8 @@ def test_what_is_larger_than_a_packet_is_refused_and_the_session_goes_on(zookeep
     asyncio.run(run())
 
 
-def test_watches_are_told_once_and_inside_the_chroot(zookeeper):
-    async def run():
+def test_watches_are_told_once_and_inside_the_chroot(zookeeper: Ensemble) -> None:
+    async def run() -> None:
         told: list[Event] = []
         async with (
             session(f"{zookeeper.connect}/watched") as watching,
@@ -180,8 +184,8 @@ def test_watches_are_told_once_and_inside_the_chroot(zookeeper):
     asyncio.run(run())
 
 
-def test_ephemeral_nodes_go_with_their_session(zookeeper):
-    async def run():
+def test_ephemeral_nodes_go_with_their_session(zookeeper: Ensemble) -> None:
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/ephemeral") as other:
             async with session(f"{zookeeper.connect}/ephemeral") as owner:
                 await owner.create("/here", ephemeral=True)
@@ -193,8 +197,8 @@ def test_ephemeral_nodes_go_with_their_session(zookeeper):
     asyncio.run(run())
 
 
-def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper):
-    async def run():
+def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper: Ensemble) -> None:
+    async def run() -> None:
         async with session(f"{zookeeper.connect}/stuck", 1000) as registry:
             await registry.create("/mine", ephemeral=True)
             first = registry.session_id
@@ -211,8 +215,8 @@ def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper):
     asyncio.run(run())
 
 
-def test_nobody_at_the_address_is_said_with_the_settings_to_look_at():
-    async def run():
+def test_nobody_at_the_address_is_said_with_the_settings_to_look_at() -> None:
+    async def run() -> None:
         environment = OsEnvironment()
         with pytest.raises(ZooKeeperUnreachable, match=r"127\.0\.0\.1:1/x within 300 ms"):
             await ZooKeeperRegistry.open(
@@ -227,7 +231,7 @@ def test_nobody_at_the_address_is_said_with_the_settings_to_look_at():
 
 
 @pytest.mark.parametrize("release", ["3.8", pytest.param("3.9", marks=pytest.mark.long)])
-def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path, release: str):
+def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path, release: str) -> None:
     async def run(ensemble: Ensemble) -> None:
         told: list[Event] = []
         async with (

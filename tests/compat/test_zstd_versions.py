@@ -9,7 +9,7 @@ import pytest
 from kavka.errors import ErrorCode
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka_compat.apache import ApacheKafka
-from kavka_compat.asked_bodies import codes_of, create_topic, produce_request
+from kavka_compat.asked_bodies import codes_of, create_topic, produce_request  # type: ignore[attr-defined]
 from kavka_compat.asking import ask
 from kavka_compat.damaged_bodies import GZIP, SOUND, ZSTD, Body, batch
 from kavka_compat.ours import run_kavka
@@ -43,7 +43,7 @@ def answers(address: str) -> dict[str, object]:
     for topic, codec in TOPICS.items():
         create_topic(address, topic, 2, compression__type=codec)
         for version in PRODUCE_VERSIONS:
-            request = produce_request(topic, [ZSTANDARD, GZIPPED])
+            request = produce_request(topic, [ZSTANDARD, GZIPPED])  # type: ignore[list-item]
             found[f"Produce {version} to {topic}"] = codes_of(ask(address, request, version))
         for version in FETCH_VERSIONS:
             found[f"Fetch {version} of {topic}"] = fetched(address, topic, version)

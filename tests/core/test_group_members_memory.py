@@ -181,7 +181,7 @@ def test_a_group_whose_leader_was_refused_goes_on_without_it() -> None:
     joined = shard.begin_generation()
     shard.commit(shard.assignment(joined, 150_000))
     assert shard.machine.describe("g").state == "CompletingRebalance"
-    states = []
+    states: list[Any] = []
     while states[-1:] != ["Empty"]:
         deadline_ms = shard.machine.deadline_ms()
         assert deadline_ms is not None

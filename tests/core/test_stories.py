@@ -9,7 +9,14 @@ import pytest
 
 from support.stories.shard_story import play
 
-MACHINES = {"controller": 30, "follower": 8, "group": 10, "group_member": 15, "transaction": 15}
+MACHINES = {
+    "controller": 30,
+    "follower": 8,
+    "group": 10,
+    "group_member": 15,
+    "transaction": 15,
+    "transactional_producer": 15,
+}
 """How many scenarios there are of each, at least."""
 SCRIPTS = [
     script

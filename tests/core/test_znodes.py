@@ -116,7 +116,7 @@ def test_null_data_is_not_empty_data() -> None:
 def test_applying_gives_the_facts_right_after_each_change() -> None:
     tree = ZnodeTree()
     operations = [Create("/a"), SetData("/a", b"x"), SetData("/a", b"xyz"), Delete("/a")]
-    txn = tree.prepare(operations, SESSION, 100)
+    txn = tree.prepare(operations, SESSION, 100)  # type: ignore[arg-type]
     assert isinstance(txn, Txn)
     stats: list[Stat | None] = []
     tree.apply(txn, stats)

@@ -15,7 +15,7 @@ PAGE = next(
 
 
 @pytest.mark.timeout(120)
-def test_the_first_example_passes_without_a_warning(tmp_path):
+def test_the_first_example_passes_without_a_warning(tmp_path: Path) -> None:
     files = re.findall(
         r"^In `([a-z_]+\.py)`[^\n]*:\n\n(?:<!-- pytest -->\n)?```python\n(.*?)^```",
         PAGE.read_text(),

@@ -72,7 +72,7 @@ def opened(
 ) -> tuple[Connection, Handler, Transport]:
     handler, transport = handler or Handler(), Transport()
     connection = Connection(handler, "PLAINTEXT", Limits(frame_bytes, in_flight))
-    connection.connection_made(transport)
+    connection.connection_made(transport)  # type: ignore[arg-type]
     return connection, handler, transport
 
 
@@ -154,7 +154,7 @@ def test_a_blocked_connection_is_not_read_and_its_frames_wait() -> None:
                 self, connection: Connection, slot: ResponseSlot, frame: memoryview
             ) -> None:
                 super().received(connection, slot, frame)
-                if frame == b"large":
+                if frame == b"large":  # type: ignore[comparison-overlap]
                     connection.block()
                     connection.block()
 
@@ -206,7 +206,7 @@ def test_frames_that_wait_for_their_turn_go_with_their_connection() -> None:
 def test_reading_stops_while_too_many_bytes_are_in_work() -> None:
     handler, transport = Handler(), Transport()
     connection = Connection(handler, "PLAINTEXT", Limits(1000, 1000, max_in_flight_bytes=500))
-    connection.connection_made(transport)
+    connection.connection_made(transport)  # type: ignore[arg-type]
 
     async def story() -> None:
         feed(connection, frame(b"x" * 600) + frame(b"y"))
@@ -258,7 +258,7 @@ def test_a_negative_size_closes_the_connection() -> None:
 def test_a_refused_connection_is_never_closed_twice() -> None:
     handler, transport = Handler(accepts=False), Transport()
     connection = Connection(handler, "PLAINTEXT", Limits(10, 10))
-    connection.connection_made(transport)
+    connection.connection_made(transport)  # type: ignore[arg-type]
     connection.connection_lost(None)
     assert (transport.calls, handler.closed_count) == (["abort"], 0)
 

@@ -1,6 +1,7 @@
 import struct
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,13 +36,13 @@ def framed(frames):
 )
 def test_frames_come_out_as_they_went_in_however_the_bytes_arrive(sizes, steps):
     frames = [bytes([i % 256]) * size for i, size in enumerate(sizes)]
-    seen = []
+    seen: list[Any] = []
     feed(FrameReader(seen.append, 1 << 20), framed(frames), steps)
     assert [bytes(frame) for frame in seen] == frames
 
 
-def test_frames_stay_valid_and_writable_after_later_ones_arrived():
-    seen = []
+def test_frames_stay_valid_and_writable_after_later_ones_arrived() -> None:
+    seen: list[Any] = []
     reader = FrameReader(seen.append, 4 << 20)
     large = bytes(range(256)) * 8192
     feed(reader, framed([b"first", large, b"last"]), [65_536])
@@ -52,21 +53,21 @@ def test_frames_stay_valid_and_writable_after_later_ones_arrived():
     assert bytes(seen[2]) == b"last"
 
 
-def test_a_size_above_the_limit_is_refused_after_the_frames_before_it():
-    seen = []
+def test_a_size_above_the_limit_is_refused_after_the_frames_before_it() -> None:
+    seen: list[Any] = []
     reader = FrameReader(seen.append, 10)
     with pytest.raises(InvalidFrameSize, match="frame of 11 bytes"):
         feed(reader, framed([b"good", b"x" * 11]), [1000])
     assert [bytes(frame) for frame in seen] == [b"good"]
 
 
-def test_a_negative_size_is_refused():
+def test_a_negative_size_is_refused() -> None:
     with pytest.raises(InvalidFrameSize):
         feed(FrameReader(lambda frame: None, 10), b"\xff\xff\xff\xff", [4])
 
 
 @pytest.mark.parametrize("come", [0, 1, 1000, 40_000])
-def test_a_length_that_lies_costs_memory_in_proportion_to_what_has_come(come):
+def test_a_length_that_lies_costs_memory_in_proportion_to_what_has_come(come: int) -> None:
     reader = FrameReader(lambda frame: None, 1 << 20)
     feed(reader, struct.pack(">i", 1 << 20) + bytes(come), [65_536])
     assert len(reader.get_buffer(-1)) <= max(32 * come, 65_536)
@@ -82,13 +83,13 @@ def test_a_length_that_lies_costs_memory_in_proportion_to_what_has_come(come):
         (b"\x7f\xff\xff\xff", "allowed are 0 to 1048576$"),
     ],
 )
-def test_the_beginning_of_another_protocol_is_named(begins, says):
+def test_the_beginning_of_another_protocol_is_named(begins: bytes, says: str) -> None:
     reader = FrameReader(lambda frame: None, 1 << 20)
     with pytest.raises(InvalidFrameSize, match=says):
         feed(reader, begins, [100])
 
 
-def test_a_frame_for_which_there_is_no_memory_is_refused():
+def test_a_frame_for_which_there_is_no_memory_is_refused() -> None:
     """Address space is limited in a process of its own: the reader must say so in the one way that is caught."""
     program = """
 import resource, struct

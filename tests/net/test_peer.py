@@ -71,7 +71,7 @@ class Server:
             answer = versions({ApiKey.API_VERSIONS: (0, 0)})
             answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             version = 0
-        writer.write(b"".join(encode_response(answer, version, header.correlation_id)))
+        writer.write(b"".join(encode_response(answer, version, header.correlation_id)))  # type: ignore[arg-type]
 
 
 async def close(writer):
@@ -82,7 +82,7 @@ async def close(writer):
 
 def answer(writer, header, code=0):
     response = HeartbeatResponse(error_code=code)
-    writer.write(b"".join(encode_response(response, header.api_version, header.correlation_id)))
+    writer.write(b"".join(encode_response(response, header.api_version, header.correlation_id)))  # type: ignore[arg-type]
 
 
 def run(server, work):
@@ -102,7 +102,7 @@ def heartbeat():
     return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-def test_versions_are_negotiated_and_requests_answered():
+def test_versions_are_negotiated_and_requests_answered() -> None:
     server = Server(answer)
 
     async def work(peer):
@@ -118,7 +118,7 @@ def test_versions_are_negotiated_and_requests_answered():
     ]
 
 
-def test_a_broker_that_knows_only_version_0_is_asked_in_it():
+def test_a_broker_that_knows_only_version_0_is_asked_in_it() -> None:
     server = Server(answer, oldest=True)
 
     async def work(peer):
@@ -128,7 +128,7 @@ def test_a_broker_that_knows_only_version_0_is_asked_in_it():
     assert [h.api_version for h in server.headers] == [3, 0, 4]
 
 
-def test_an_api_without_a_common_version_is_refused_before_it_is_sent():
+def test_an_api_without_a_common_version_is_refused_before_it_is_sent() -> None:
     async def work(peer):
         with pytest.raises(KafkaError, match="does not serve LIST_GROUPS"):
             peer.post(ListGroupsRequest())
@@ -137,7 +137,7 @@ def test_an_api_without_a_common_version_is_refused_before_it_is_sent():
     run(Server(answer), work)
 
 
-def test_requests_are_pipelined_and_answers_find_their_requests_in_any_order():
+def test_requests_are_pipelined_and_answers_find_their_requests_in_any_order() -> None:
     held = []
 
     def behave(writer, header):
@@ -154,7 +154,7 @@ def test_requests_are_pipelined_and_answers_find_their_requests_in_any_order():
     assert run(Server(behave), work) == [1, 2, 3]
 
 
-def test_a_late_answer_closes_the_connection_for_everyone():
+def test_a_late_answer_closes_the_connection_for_everyone() -> None:
     async def work(peer):
         slow = peer.post(heartbeat(), timeout_ms=20)
         other = peer.post(heartbeat(), timeout_ms=60_000)
@@ -169,7 +169,7 @@ def test_a_late_answer_closes_the_connection_for_everyone():
     run(Server(lambda writer, header: None), work)
 
 
-def test_a_lost_connection_fails_everything_that_waits():
+def test_a_lost_connection_fails_everything_that_waits() -> None:
     async def work(peer):
         posted = [peer.post(heartbeat()) for _ in range(2)]
         for future in posted:
@@ -179,7 +179,7 @@ def test_a_lost_connection_fails_everything_that_waits():
     run(Server(lambda writer, header: writer.close()), work)
 
 
-def test_an_answer_that_cannot_be_read_fails_its_request_only():
+def test_an_answer_that_cannot_be_read_fails_its_request_only() -> None:
     def behave(writer, header):
         if header.correlation_id == 1:
             writer.write(struct.pack(">ii", 4, header.correlation_id))
@@ -207,7 +207,7 @@ def test_a_stream_that_makes_no_sense_is_closed(garbage):
     run(Server(lambda writer, header: writer.write(garbage)), work)
 
 
-def test_an_unanswered_request_waits_for_nothing():
+def test_an_unanswered_request_waits_for_nothing() -> None:
     async def work(peer):
         peer.post_unanswered(heartbeat())
         assert peer.in_flight == 0
@@ -215,7 +215,7 @@ def test_an_unanswered_request_waits_for_nothing():
     run(Server(lambda writer, header: None), work)
 
 
-def test_a_caller_that_gives_up_does_not_disturb_the_others():
+def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
     held = []
 
     def behave(writer, header):
@@ -232,8 +232,8 @@ def test_a_caller_that_gives_up_does_not_disturb_the_others():
     run(Server(behave), work)
 
 
-def test_nobody_listening_is_an_os_error():
-    async def main():
+def test_nobody_listening_is_an_os_error() -> None:
+    async def main() -> None:
         async with Server() as server:
             port = server.port
         await Peer.connect(TcpNetwork(), "127.0.0.1", port)
@@ -242,8 +242,8 @@ def test_nobody_listening_is_an_os_error():
         asyncio.run(main())
 
 
-def test_a_silent_broker_is_given_up_in_time():
-    async def main():
+def test_a_silent_broker_is_given_up_in_time() -> None:
+    async def main() -> None:
         async with Server(oldest=None) as quiet:
             await Peer.connect(TcpNetwork(), "127.0.0.1", quiet.port, timeout_ms=30)
 
@@ -270,7 +270,7 @@ class SlowServer(Server):
         await super().serve(reader, writer)
 
 
-def test_a_peer_is_not_writable_while_the_broker_reads_nothing():
+def test_a_peer_is_not_writable_while_the_broker_reads_nothing() -> None:
     server = SlowServer(lambda writer, header: None)
 
     async def work(peer):
@@ -294,7 +294,7 @@ def test_a_peer_is_not_writable_while_the_broker_reads_nothing():
     run(server, work)
 
 
-def test_who_waits_to_write_learns_of_the_loss():
+def test_who_waits_to_write_learns_of_the_loss() -> None:
     async def work(peer):
         lost = []
         peer.pause_writing()

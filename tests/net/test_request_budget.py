@@ -54,7 +54,7 @@ class Socket:
         self.connection = Connection(
             handler, "PLAINTEXT", Limits(1 << 30, in_flight), budget=budget
         )
-        self.connection.connection_made(self)
+        self.connection.connection_made(self)  # type: ignore[arg-type]
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": ("10.0.0.1", 1234), "bytes_sent": self.sent_bytes}.get(name, default)
@@ -232,7 +232,7 @@ def test_half_received_requests_are_finished_in_order_and_none_waits_without_end
         sockets = [world.connect().send(half(LARGE, 30_000)) for _ in range(4)]
         for socket in reversed(sockets):
             socket.send(bytes(70_000))
-        answered = []
+        answered: list[Any] = []
         while len(answered) < 4:
             world.read_all()
             answered.append(world.handler.frames[0][0])

@@ -112,8 +112,8 @@ def test_parts_leave_in_order_whatever_their_kind(
                 queued.append(Range(path, number, size))
                 expected += content[number : number + size]
             else:
-                queued.append(bytes([number]) * (size // 50))
-                expected += queued[-1]
+                queued.append(bytes([number]) * (size // 50))  # type: ignore[arg-type]
+                expected += queued[-1]  # type: ignore[operator]
         transport.writelines(queued)
         assert await read(theirs, len(expected)) == expected
         await asyncio.sleep(0)

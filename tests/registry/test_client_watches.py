@@ -18,7 +18,7 @@ def hear_too(_event: Event) -> None:
     """Be told as well."""
 
 
-def test_a_watch_is_there_before_its_call_goes_and_after_it():
+def test_a_watch_is_there_before_its_call_goes_and_after_it() -> None:
     watches = ClientWatches()
     with watches.reading("/n", NODE, hear):
         assert watches.has("/n", NODE)
@@ -26,7 +26,7 @@ def test_a_watch_is_there_before_its_call_goes_and_after_it():
     assert not watches.has("/n", NODE)
 
 
-def test_a_watch_whose_call_fails_is_taken_back_and_no_other():
+def test_a_watch_whose_call_fails_is_taken_back_and_no_other() -> None:
     watches = ClientWatches()
     with watches.reading("/n", NODE, hear):
         pass
@@ -36,14 +36,14 @@ def test_a_watch_whose_call_fails_is_taken_back_and_no_other():
     assert watches.triggered(GONE) == [hear]
 
 
-def test_the_last_watch_that_is_taken_back_leaves_no_path():
+def test_the_last_watch_that_is_taken_back_leaves_no_path() -> None:
     watches = ClientWatches()
     with pytest.raises(ConnectionError), watches.reading("/n", NODE, hear):
         raise ConnectionError
     assert watches.paths() == ([], [], [])
 
 
-def test_a_watch_that_is_told_while_its_call_fails_is_not_missed():
+def test_a_watch_that_is_told_while_its_call_fails_is_not_missed() -> None:
     watches = ClientWatches()
 
     def fail() -> None:
@@ -55,7 +55,7 @@ def test_a_watch_that_is_told_while_its_call_fails_is_not_missed():
     assert len(watches.table) == 0
 
 
-def test_a_watch_that_is_set_anew_is_kept_once():
+def test_a_watch_that_is_set_anew_is_kept_once() -> None:
     watches = ClientWatches()
     for watch in (hear, hear_too, hear):
         with watches.reading("/n", NODE, watch):
@@ -64,14 +64,14 @@ def test_a_watch_that_is_set_anew_is_kept_once():
     assert sorted(map(id, watches.triggered(GONE))) == sorted(map(id, (hear, hear_too)))
 
 
-def test_nothing_is_kept_of_a_call_without_watch():
+def test_nothing_is_kept_of_a_call_without_watch() -> None:
     watches = ClientWatches()
     with watches.reading("/n", NODE, None):
         watches.node_read("/n", exists=False)
     assert watches.paths() == ([], [], [])
 
 
-def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile():
+def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile() -> None:
     watches = ClientWatches()
 
     def fail() -> None:
@@ -105,7 +105,7 @@ def test_an_event_takes_out_the_watches_that_it_is_for(kind, told, left):
     assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
 
 
-def test_a_member_is_told_which_nodes_were_there():
+def test_a_member_is_told_which_nodes_were_there() -> None:
     watches = ClientWatches()
     for path in ("/there", "/gone", "/made"):
         with watches.reading(path, NODE, hear):
@@ -131,7 +131,7 @@ def test_watches_are_dropped_by_type(kinds, left):
     assert watches.paths().exist == ([] if NODE in kinds else ["/n"])
 
 
-def test_a_session_that_is_over_watches_nothing():
+def test_a_session_that_is_over_watches_nothing() -> None:
     watches = ClientWatches()
     with watches.reading("/n", NODE, hear), watches.reading("/n", CHILD, hear):
         watches.node_read("/n", exists=False)

@@ -16,6 +16,7 @@ from kavka.core.znodes import Create, Event, EventType, ZnodeError
 from kavka.io import Buffer
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.interface import Registry, RegistryRefused
+from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
 from kavka.storage.disk.os_disk import OsDisk, OsFile
 
@@ -44,7 +45,7 @@ async def lost(session: Registry) -> None:
 def test_sessions_share_one_tree_and_own_their_ephemerals() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        one, other = znode_server.open_session(), znode_server.open_session()
+        one, other = LocalSession(znode_server), LocalSession(znode_server)
         await one.create("/mine", b"x", ephemeral=True)
         data, stat = await other.get("/mine")
         assert (data, stat.ephemeral_owner) == (b"x", one.session_id)
@@ -60,7 +61,7 @@ def test_sessions_share_one_tree_and_own_their_ephemerals() -> None:
 def test_set_answers_with_the_facts_of_its_own_change() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        one, other = znode_server.open_session(), znode_server.open_session()
+        one, other = LocalSession(znode_server), LocalSession(znode_server)
         await one.create("/a")
         stats = await asyncio.gather(*(s.set("/a", b"x") for s in (one, other, one)))
         assert [stat.version for stat in stats] == [1, 2, 3]
@@ -71,7 +72,7 @@ def test_set_answers_with_the_facts_of_its_own_change() -> None:
 def test_a_watch_is_told_before_the_new_data_can_be_read() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        writer, reader = znode_server.open_session(), znode_server.open_session()
+        writer, reader = LocalSession(znode_server), LocalSession(znode_server)
         await writer.create("/a", b"old")
         seen: list[str] = []
         await reader.get("/a", lambda event: seen.append(event.type.name))
@@ -85,7 +86,7 @@ def test_a_watch_is_told_before_the_new_data_can_be_read() -> None:
 def test_nobody_reads_what_is_not_synced_yet(tmp_path: Path) -> None:
     async def story() -> None:
         znode_server = await durable(tmp_path)
-        writer, reader = znode_server.open_session(), znode_server.open_session()
+        writer, reader = LocalSession(znode_server), LocalSession(znode_server)
         order: list[str] = []
 
         async def write() -> None:
@@ -106,7 +107,7 @@ def test_nobody_reads_what_is_not_synced_yet(tmp_path: Path) -> None:
 def test_a_refusal_that_rests_on_an_unsynced_change_waits_for_it(tmp_path: Path) -> None:
     async def story() -> None:
         znode_server = await durable(tmp_path)
-        one, other = znode_server.open_session(), znode_server.open_session()
+        one, other = LocalSession(znode_server), LocalSession(znode_server)
         order: list[str] = []
 
         async def create(session: Registry) -> None:
@@ -126,7 +127,10 @@ def test_a_refusal_that_rests_on_an_unsynced_change_waits_for_it(tmp_path: Path)
 def test_a_session_that_is_silent_expires_and_others_see_it() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        silent, other = znode_server.open_session(TIMEOUT_MS), znode_server.open_session(TIMEOUT_MS)
+        silent, other = (
+            LocalSession(znode_server, TIMEOUT_MS),
+            LocalSession(znode_server, TIMEOUT_MS),
+        )
         await silent.create("/here", ephemeral=True)
         gone = asyncio.get_running_loop().create_future()
         await other.stat("/here", gone.set_result)
@@ -145,7 +149,7 @@ def test_a_session_that_is_silent_expires_and_others_see_it() -> None:
 def test_calls_of_a_cut_session_wait_and_go_on_when_it_is_healed() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session, other = znode_server.open_session(10_000), znode_server.open_session()
+        session, other = LocalSession(znode_server, 10_000), LocalSession(znode_server)
         await other.create("/a")
         seen: list[Event] = []
         await session.stat("/a", seen.append)
@@ -164,7 +168,7 @@ def test_calls_of_a_cut_session_wait_and_go_on_when_it_is_healed() -> None:
 def test_a_call_of_a_cut_session_fails_after_the_time_out() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = znode_server.open_session(TIMEOUT_MS)
+        session = LocalSession(znode_server, TIMEOUT_MS)
         session.cut()
         with pytest.raises(ConnectionError, match="no answer"):
             await session.create("/a")
@@ -178,7 +182,7 @@ def test_a_call_of_a_cut_session_fails_after_the_time_out() -> None:
 def test_expiry_tells_the_session_and_fails_what_it_waits_for() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = znode_server.open_session(10_000)
+        session = LocalSession(znode_server, 10_000)
         await session.create("/here", ephemeral=True)
         session.delay_ms = 5_000
         waiting = asyncio.ensure_future(session.get("/"))
@@ -198,7 +202,7 @@ def test_expiry_tells_the_session_and_fails_what_it_waits_for() -> None:
 def test_reconnecting_begins_another_session() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = znode_server.open_session(10_000)
+        session = LocalSession(znode_server, 10_000)
         first = session.session_id
         telling = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
@@ -217,7 +221,7 @@ def test_reconnecting_begins_another_session() -> None:
 def test_what_was_sent_in_a_session_does_not_arrive_in_the_next() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = znode_server.open_session(10_000)
+        session = LocalSession(znode_server, 10_000)
         telling = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         session.delay_ms = 5
@@ -239,7 +243,7 @@ def test_what_was_sent_in_a_session_does_not_arrive_in_the_next() -> None:
 def test_watches_of_a_session_that_is_over_are_forgotten() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session, other = znode_server.open_session(), znode_server.open_session()
+        session, other = LocalSession(znode_server), LocalSession(znode_server)
         await session.children("/", lambda _event: None)
         await session.stat("/a", lambda _event: None)
         assert len(znode_server.watches) == 2
@@ -253,7 +257,7 @@ def test_watches_of_a_session_that_is_over_are_forgotten() -> None:
 def test_a_slowed_session_gets_its_answers_in_order() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = znode_server.open_session(10_000)
+        session = LocalSession(znode_server, 10_000)
         session.delay_ms = 2
         order: list[str] = []
         await session.children("/", lambda event: order.append(event.type.name))
@@ -272,7 +276,7 @@ def test_durable_sessions_outlive_the_keeper_and_others_do_not(tmp_path: Path) -
         znode_server = await durable(tmp_path)
         session = znode_server.create_session(10_000, is_durable=True)
         znode_server.submit([Create("/kept", ephemeral=True)], session.session_id)
-        passing = znode_server.open_session(10_000)
+        passing = LocalSession(znode_server, 10_000)
         await passing.create("/passing", ephemeral=True)
         again = await durable(tmp_path)  # the first was never closed
         assert again.tree.children("/") == ["kept"]
@@ -298,7 +302,7 @@ def test_a_client_that_does_not_come_back_after_a_restart_expires(tmp_path: Path
         await znode_server.close()
         again = await durable(tmp_path)
         gone = asyncio.get_running_loop().create_future()
-        assert await again.open_session().stat("/here", gone.set_result) is not None
+        assert await LocalSession(again).stat("/here", gone.set_result) is not None
         assert await gone == Event(EventType.DELETED, "/here")
         await again.close()
         third = await durable(tmp_path)
@@ -347,11 +351,11 @@ def test_changes_are_synced_in_the_keepers_context_and_told_in_the_sessions(
         znode_server = await ZnodeServer.open(disk, str(tmp_path), SystemClock(), SystemRandom())
         disk.ran_in.clear()
         WHERE.set("reader")
-        reader = znode_server.open_session()
+        reader = LocalSession(znode_server)
         seen: list[str] = []
         await reader.children("/", lambda _event: seen.append(WHERE.get()))
         WHERE.set("writer")
-        await znode_server.open_session().create("/a")
+        await LocalSession(znode_server).create("/a")
         assert disk.ran_in == ["keeper"]
         await reader.stat("/a")
         assert seen == ["reader"]
@@ -392,7 +396,7 @@ def test_silence_while_the_keeper_stood_still_expires_nobody() -> None:
 
 def test_a_refusal_names_the_operation_of_the_multi() -> None:
     async def story() -> None:
-        session = in_memory().open_session()
+        session = LocalSession(in_memory())
         with pytest.raises(RegistryRefused) as refused:
             await session.multi([Create("/a"), Create("/a")])
         assert (refused.value.error, refused.value.at) == (ZnodeError.NODE_EXISTS, 1)
@@ -439,7 +443,7 @@ def test_a_journal_that_fails_twice_is_told_of_once(tmp_path: Path) -> None:
         znode_server = await ZnodeServer.open(disk, str(tmp_path), SystemClock(), SystemRandom())
         told: list[OSError] = []
         znode_server.on_failure = told.append
-        session = znode_server.open_session()
+        session = LocalSession(znode_server)
         disk.is_slow = True
         syncing = asyncio.ensure_future(session.create("/synced"))
         await asyncio.sleep(0)

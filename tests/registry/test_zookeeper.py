@@ -14,6 +14,7 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.client_writes import multi_answer
 from kavka.registry.interface import RegistryRefused
+from kavka.registry.local_session import LocalSession
 from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.watches import WatchKind
@@ -186,13 +187,13 @@ def test_addresses_are_read_as_kafka_writes_them(connect, members, chroot):
 @pytest.mark.parametrize(
     "connect", ["", ":1", "a:", "a:x", "a:0", "a:1,,b:2", "a:1/x//y", "a:70000"]
 )
-def test_addresses_that_cannot_be_are_refused(connect):
+def test_addresses_that_cannot_be_are_refused(connect: str) -> None:
     with pytest.raises(ValueError, match=r"zookeeper\.connect"):
         parse_connect(connect)
 
 
-def test_a_write_whose_answer_was_lost_is_not_done_twice():
-    async def work():
+def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
+    async def work() -> None:
         async with relayed() as (_keeper, relay, registry):
             await registry.create("/n", b"0")
             writes = [
@@ -213,10 +214,10 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice():
     run(work())
 
 
-def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal():
-    async def work():
+def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal() -> None:
+    async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
-            await znode_server.open_session().create("/theirs", b"other")
+            await LocalSession(znode_server).create("/theirs", b"other")
             relay.drops_answers = True
             with pytest.raises(RegistryRefused) as refused:
                 await registry.create("/theirs", b"ours")
@@ -225,10 +226,10 @@ def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal():
     run(work())
 
 
-def test_events_that_were_missed_come_with_the_next_connection():
-    async def work():
+def test_events_that_were_missed_come_with_the_next_connection() -> None:
+    async def work() -> None:
         async with relayed("/inner") as (znode_server, relay, registry):
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             told: dict[str, Event] = {}
             await registry.create("/changed")
             await registry.create("/deleted")
@@ -252,8 +253,8 @@ def test_events_that_were_missed_come_with_the_next_connection():
     run(work())
 
 
-def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one():
-    async def work():
+def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one() -> None:
+    async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             await registry.create("/mine", ephemeral=True)
             lost: asyncio.Queue[int] = asyncio.Queue()
@@ -271,10 +272,10 @@ def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one()
     run(work())
 
 
-def test_a_session_that_is_given_up_for_another_ends():
+def test_a_session_that_is_given_up_for_another_ends() -> None:
     """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
 
-    async def work():
+    async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             await registry.create("/office", ephemeral=True)
             await registry.reconnect()
@@ -284,10 +285,10 @@ def test_a_session_that_is_given_up_for_another_ends():
     run(work())
 
 
-def test_what_was_asked_in_a_session_is_not_done_in_the_next():
+def test_what_was_asked_in_a_session_is_not_done_in_the_next() -> None:
     """Who ruled in the session that is gone may not write as one who rules in the next."""
 
-    async def work():
+    async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
             await cut_off(relay, registry)
             late = asyncio.ensure_future(registry.create("/late"))
@@ -303,8 +304,8 @@ def test_what_was_asked_in_a_session_is_not_done_in_the_next():
     run(work())
 
 
-def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already():
-    async def work():
+def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already() -> None:
+    async def work() -> None:
         async with relayed() as (_keeper, relay, registry):
             await cut_off(relay, registry)
             call = asyncio.ensure_future(registry.stat("/"))
@@ -318,8 +319,8 @@ def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already(
     run(work())
 
 
-def test_calls_wait_for_a_connection_and_no_longer_than_a_session():
-    async def work():
+def test_calls_wait_for_a_connection_and_no_longer_than_a_session() -> None:
+    async def work() -> None:
         async with relayed(timeout_ms=400) as (_keeper, relay, registry):
             await cut_off(relay, registry)
             with pytest.raises(ZooKeeperUnreachable):
@@ -328,8 +329,8 @@ def test_calls_wait_for_a_connection_and_no_longer_than_a_session():
     run(work())
 
 
-def test_a_silent_member_is_given_up_for_another():
-    async def work():
+def test_a_silent_member_is_given_up_for_another() -> None:
+    async def work() -> None:
         async with serving() as (_keeper, port):
             silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
             dead = silent.getsockname()[1]
@@ -342,10 +343,10 @@ def test_a_silent_member_is_given_up_for_another():
     run(work())
 
 
-def test_a_watch_is_told_before_the_data_that_it_speaks_of():
-    async def work():
+def test_a_watch_is_told_before_the_data_that_it_speaks_of() -> None:
+    async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             await registry.create("/n", b"0")
             for number in range(1, 20):
                 told: list[Event] = []
@@ -359,10 +360,10 @@ def test_a_watch_is_told_before_the_data_that_it_speaks_of():
     run(work())
 
 
-def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced():
+def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced() -> None:
     """Whoever answers sends senseless bytes in the same packet as the greeting."""
 
-    async def work():
+    async def work() -> None:
         async with serving() as (_keeper, port):
             relay = Relay(port)
             relay.garbles_greeting = True
@@ -373,10 +374,10 @@ def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced():
     run(work())
 
 
-def test_paths_that_nobody_watches_are_not_kept():
-    async def work():
+def test_paths_that_nobody_watches_are_not_kept() -> None:
+    async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             assert await registry.stat("/asked") is None
             told: list[Event] = []
             assert await registry.stat("/watched", told.append) is None
@@ -389,12 +390,12 @@ def test_paths_that_nobody_watches_are_not_kept():
     run(work())
 
 
-def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before():
+def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before() -> None:
     """The first of two packets of watches is answered, with a newer transaction, when the connection breaks again."""
 
-    async def work():
+    async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
-            other = znode_server.open_session()
+            other = LocalSession(znode_server)
             told = asyncio.Event()
             for number in range(501):
                 await other.create(f"/{number}")
@@ -412,10 +413,10 @@ def _tell(told: asyncio.Event, event: Event, path: str) -> None:
         told.set()
 
 
-def test_a_member_that_fell_silent_is_tried_last():
+def test_a_member_that_fell_silent_is_tried_last() -> None:
     """Its connections are not refused: to wait for it first would use up what is left of the session."""
 
-    async def work():
+    async def work() -> None:
         async with (
             serving() as (_keeper, port),
             Relay(port) as a,
@@ -441,8 +442,8 @@ class NoChance(SystemRandom):
         return 0.0
 
 
-def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted():
-    async def work():
+def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted() -> None:
+    async def work() -> None:
         async with serving() as (_keeper, port), Relay(port) as relay:
             silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
             ports = relay.port, silent.getsockname()[1]
@@ -459,10 +460,10 @@ def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted():
     run(work())
 
 
-def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection():
+def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection() -> None:
     """The paths are longer on the wire: the chroot stands before them, and they are UTF-8."""
 
-    async def work():
+    async def work() -> None:
         async with (
             serving() as (_keeper, port),
             opened(port, chroot="/a-chroot-of-which-every-path-of-a-multi-has-a-copy") as registry,
@@ -483,7 +484,7 @@ def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection():
     run(work())
 
 
-def test_a_multi_that_is_refused_by_an_unknown_number_is_refused_as_one_operation_is():
+def test_a_multi_that_is_refused_by_an_unknown_number_is_refused_as_one_operation_is() -> None:
     no_auth = -102
     body = multi_answer([(OpCode.ERROR, ErrorResponse(no_auth))])
     with pytest.raises(ServerRefused) as refused:
@@ -491,8 +492,8 @@ def test_a_multi_that_is_refused_by_an_unknown_number_is_refused_as_one_operatio
     assert refused.value.code == no_auth
 
 
-def test_who_greets_without_sense_is_given_up_at_once():
-    async def work():
+def test_who_greets_without_sense_is_given_up_at_once() -> None:
+    async def work() -> None:
         async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"\0\0\0\x01x")
             with contextlib.suppress(ConnectionError):
@@ -512,8 +513,8 @@ def test_who_greets_without_sense_is_given_up_at_once():
     run(work())
 
 
-def test_a_watch_that_is_set_again_and_again_is_kept_once():
-    async def work():
+def test_a_watch_that_is_set_again_and_again_is_kept_once() -> None:
+    async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             told: list[Event] = []
             for _ in range(5):
@@ -526,7 +527,7 @@ def test_a_watch_that_is_set_again_and_again_is_kept_once():
                 == 1
             )
             assert len(table) == 2
-            await znode_server.open_session().create("/n")
+            await LocalSession(znode_server).create("/n")
             await registry.stat("/")
             assert sorted(event.path for event in told) == ["/", "/n"]
 

@@ -1,11 +1,13 @@
 """Bugs of replication and control that are planted on purpose: each must be found, or the simulation proves nothing.
 
-They are hunted with the seeds as `kavka simulate --cluster` plays them.
+They are searched for with the seeds as `kavka simulate --cluster` plays them, bugs of throttles with seeds whose
+administrators throttle replication.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,9 +19,8 @@ from kavka.broker.control.controller_term import ControllerTerm
 from kavka.broker.control.registry_writer import RegistryWriter, multi_merging_configs
 from kavka.broker.control_requests import ControlRequests
 from kavka.broker.coordination import group_shard_runtime, marker_appends, transaction_shard_runtime
-from kavka.broker.replication.follower_fetch import FollowerFetchHandler
-from kavka.broker.replication.replication_manager import ReplicationManager
-from kavka.broker.replication.throttle import Throttle
+from kavka.broker.replication import follower_fetch
+from kavka.broker.replication.throttle import LeaderThrottle, Throttle
 from kavka.core.controller import election
 from kavka.core.controller.step import Step as ControllerStep
 from kavka.core.follower import FetchRecords, FollowedPartition, Step, Truncate
@@ -32,8 +33,8 @@ from kavka.core.transaction.events import InitProducerReply
 from kavka.core.transaction.init import init_producer
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
-from kavka.simulation.batch import Kind, play
-from kavka.simulation.brokers.scenario import PAYMENTS
+from kavka.simulation.brokers.run import ClusterRun
+from kavka.simulation.brokers.scenario import PAYMENTS, ClusterScenario
 from kavka.storage.log.log import Log
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
@@ -160,9 +161,7 @@ class Plant:
 
     def serves_followers_of_any_epoch(self) -> None:
         """A leader does not look where its history and its follower's part."""
-        self._patch.setattr(
-            FollowerFetchHandler, "_divergence", lambda fetches, replica, asked: None
-        )
+        self._patch.setattr(follower_fetch, "find_divergence", lambda replica, asked: None)
 
     def shows_open_transactions(self) -> None:
         """Who reads committed records may read up to the high watermark."""
@@ -183,7 +182,7 @@ class Plant:
 
         def torn(broker: Any, topic_partition: TopicPartition, marker: Any) -> Any:
             marker.transaction_result &= topic_partition != TopicPartition(PAYMENTS, 0)
-            return append(broker, topic_partition, marker)
+            return append(broker, topic_partition, marker)  # type: ignore[call-arg]
 
         self._patch.setattr(marker_appends, "_append", torn)
 
@@ -223,7 +222,7 @@ class Plant:
                 init_producer(transaction, event, step, new_id)
 
         async def unstable(broker: Any, group: str, wanted: Any, require_stable: bool) -> Any:
-            return await fetch(broker, group, wanted, False)
+            return await fetch(broker, group, wanted, False)  # type: ignore[call-arg]
 
         self._patch.setattr(shard, "init_producer", hasty)
         self._patch.setattr(offset_fetch, "_fetch", unstable)
@@ -283,16 +282,17 @@ class Plant:
     def throttles_replicas_in_sync(self) -> None:
         """A throttle counts and holds back replicas that the high watermark waits for."""
 
-        def note(both: ReplicationManager, replica: Any, follower: Any, size: int) -> None:
-            if size and both._leader_throttled.includes(replica.where, both._broker.broker_id):
-                both.leader_throttle.record(size)
+        def note(throttle: LeaderThrottle, replica: Any, follower: Any, size: int) -> None:
+            own = throttle._context.broker_id
+            if size and throttle._replicas.includes(replica.topic_partition, own):
+                throttle.record(size)
 
         self._patch.setattr(Partition, "waits_for", lambda partition, follower, now_ms: False)
-        self._patch.setattr(ReplicationManager, "record_served", note)
+        self._patch.setattr(LeaderThrottle, "record_served", note)
 
     def never_lifts_throttles(self) -> None:
         """A throttle that was exceeded once keeps the rate of then."""
-        exceeded = Throttle.is_exceeded.fget
+        exceeded = Throttle.is_exceeded.fget  # type: ignore[attr-defined]
         assert exceeded is not None
         stuck: set[int] = set()
 
@@ -332,18 +332,36 @@ BUGS: dict[Callable[[Plant], None], int] = {
     Plant.never_truncates_what_was_committed: 21,
     Plant.elects_uncleanly_beside_replicas_in_sync: 21,
     Plant.shows_what_followers_do_not_know_to_be_committed: 5,
-    Plant.throttles_replicas_in_sync: 31,
-    Plant.never_lifts_throttles: 3,
+    Plant.throttles_replicas_in_sync: 22,
+    Plant.never_lifts_throttles: 19,
 }
-"""Each with the seed that found it when the hunt began at 0: there it begins now, for the sake of time."""
+"""Each with the seed that found it when the search began at 0: there it begins now, for the sake of time."""
+THROTTLED = {Plant.throttles_replicas_in_sync, Plant.never_lifts_throttles}
+BROKEN_PLANTS = (AttributeError, NameError, TypeError)
+"""Failures of a planted bug that does not fit the product any more."""
+
+
+def scenario_of(seed: int, bug: Callable[[Plant], None]) -> ClusterScenario:
+    """Return the scenario of a seed; where throttles are at fault, of many administrators that set and lift them."""
+    chosen = ClusterScenario.of_cluster(seed)
+    if bug not in THROTTLED:
+        return chosen
+    return replace(
+        chosen,
+        throttles=True,
+        admins=4,
+        topic=chosen.topic | {"min.insync.replicas": str(min(2, chosen.replication))},
+        broker=chosen.broker | {"replica.lag.time.max.ms": "10000"},
+    )
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(plant: Plant, bug: Callable[[Plant], None]) -> None:
     bug(plant)
     for seed in range(BUGS[bug], MOST_SEEDS):
-        report = play(seed, Kind.CLUSTER)
+        report = ClusterRun(seed, scenario_of(seed, bug)).run()
         if not report.passed:
             break
     print(f"{bug.__name__}: seed {seed}: {[*report.broken, *report.failures][:1]}")
     assert not report.passed
+    assert [str(one) for one in report.failures if isinstance(one.exception, BROKEN_PLANTS)] == []

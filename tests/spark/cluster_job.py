@@ -54,4 +54,4 @@ def main(master: str, bootstrap: str, topic: str, copy: str, directory: Path) ->
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], Path(sys.argv[5]))
+    main(*sys.argv[1:5], Path(sys.argv[5]))  # type: ignore[arg-type, call-arg]

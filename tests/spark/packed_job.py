@@ -27,7 +27,7 @@ def main(bootstrap: str, topic: str, copy: str, checkpoint: str) -> None:
     query.awaitTermination()
 
     def origins(_: Iterator[int]) -> Iterator[tuple[str, str]]:
-        import kavka.wire.records._kernel as kernel
+        import kavka.wire.records._kernel as kernel  # type: ignore[import-not-found]
 
         yield sys.executable, kernel.__file__
 

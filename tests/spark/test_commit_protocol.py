@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.client.admin import TransactionDescription
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
 from kavka.spark.commit_protocol import (

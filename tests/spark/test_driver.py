@@ -25,6 +25,7 @@ from kavka.spark.options import SinkOptions, parse_sink
 from kavka.spark.task_writer import run_task
 from kavka_compat.asking import until
 from kavka_compat.killable import run_killable
+from support.spark.crash_points import CrashingDriver, crash_points
 from support.spark.killing import assert_each_once, committed
 from support.spark.topic_filling import make_topic, make_topic_at
 
@@ -74,7 +75,7 @@ class Query:
     def drive(self, call: str, *arguments: object) -> Plan:
         async def work() -> Plan:
             names = SinkNames(self.topic)
-            async with Driver(self.options().client, names, self.reach) as driver:
+            async with CrashingDriver(self.reach, self.options().client, names) as driver:
                 found: Plan = await getattr(driver, call)(*arguments)
                 return found
 
@@ -90,10 +91,11 @@ class Query:
 
     def run_tasks(self, plan: Plan, number: int, split: list[list[str]]) -> list[Done]:
         batch = Batch("query", number)
-        return [
-            run_task(pieces(part), self.options(), plan, batch, task, self.reach)
-            for task, part in enumerate(split)
-        ]
+        with crash_points(self.reach):
+            return [
+                run_task(pieces(part), self.options(), plan, batch, task)
+                for task, part in enumerate(split)
+            ]
 
     def run_batch(self) -> None:
         plan = self.drive("plan", False)
@@ -238,7 +240,7 @@ def torn(broker: Broker, topic: str) -> tuple[Query, list[list[str]]]:
     assert decision is not None
 
     async def lose() -> None:
-        driver = Driver(query.options().client, SinkNames(topic), query.reach)
+        driver = Driver(query.options().client, SinkNames(topic))
         async with driver, driver._driver() as producer:
             producer.resume_transactions(plan.driver)
             await driver._note(producer, decision)  # and there the driver dies, but for one part

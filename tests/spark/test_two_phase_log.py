@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.spark.commit_protocol import Plan
 from kavka.spark.decisions import Batch
 from kavka.spark.options import parse_sink

@@ -58,7 +58,7 @@ def run(bench: LogBench, story: Callable[[Log], Coroutine[Any, Any, None]], conf
     asyncio.run(life())
 
 
-def test_only_the_last_value_of_each_key_stays_at_its_offset(bench: LogBench):
+def test_only_the_last_value_of_each_key_stays_at_its_offset(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         for index in range(60):
@@ -77,7 +77,7 @@ def test_only_the_last_value_of_each_key_stays_at_its_offset(bench: LogBench):
     run(bench, story)
 
 
-def test_a_read_at_a_removed_offset_gives_the_next_record_that_exists(bench: LogBench):
+def test_a_read_at_a_removed_offset_gives_the_next_record_that_exists(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         for index in range(60):
@@ -92,7 +92,7 @@ def test_a_read_at_a_removed_offset_gives_the_next_record_that_exists(bench: Log
     run(bench, story)
 
 
-def test_the_active_segment_and_what_is_not_stable_are_left_alone(bench: LogBench):
+def test_the_active_segment_and_what_is_not_stable_are_left_alone(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         for index in range(60):
@@ -127,7 +127,7 @@ def test_a_batch_of_each_codec_loses_records_and_keeps_its_offsets(bench, codec)
     run(bench, story)
 
 
-def test_a_tombstone_gets_a_horizon_and_goes_after_it(bench: LogBench):
+def test_a_tombstone_gets_a_horizon_and_goes_after_it(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         write(log, written, [(b"a", b"1"), (b"b", b"2"), (b"a", None)], bench.clock.now)
@@ -149,7 +149,9 @@ def test_a_tombstone_gets_a_horizon_and_goes_after_it(bench: LogBench):
     run(bench, story)
 
 
-def test_the_last_batch_of_a_producer_stays_empty_while_it_carries_its_sequence(bench: LogBench):
+def test_the_last_batch_of_a_producer_stays_empty_while_it_carries_its_sequence(
+    bench: LogBench,
+) -> None:
     async def story(log: Log) -> None:
         written, producer = Written(), Producer(7, 2, 10)
         write(log, written, [(b"a", b"1")], bench.clock.now, producer)
@@ -170,7 +172,7 @@ def test_the_last_batch_of_a_producer_stays_empty_while_it_carries_its_sequence(
     run(bench, story)
 
 
-def test_the_time_of_an_empty_batch_leads_nowhere(bench: LogBench):
+def test_the_time_of_an_empty_batch_leads_nowhere(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written, now = Written(), bench.clock.now
         write(log, written, [(b"a", b"1")], now + 50, Producer(7, 0, 0))
@@ -190,7 +192,9 @@ def test_the_time_of_an_empty_batch_leads_nowhere(bench: LogBench):
     run(bench, story)
 
 
-def test_aborted_data_goes_and_its_marker_when_nothing_is_left_and_time_has_passed(bench: LogBench):
+def test_aborted_data_goes_and_its_marker_when_nothing_is_left_and_time_has_passed(
+    bench: LogBench,
+) -> None:
     async def story(log: Log) -> None:
         written, producer = Written(), Producer(7, 0, 0, True)
         write(log, written, [(b"a", b"kept")], bench.clock.now)
@@ -222,7 +226,7 @@ def test_aborted_data_goes_and_its_marker_when_nothing_is_left_and_time_has_pass
     run(bench, story)
 
 
-def test_a_batch_that_fails_its_checksum_is_not_made_right(bench: LogBench):
+def test_a_batch_that_fails_its_checksum_is_not_made_right(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         for index in range(30):
@@ -239,13 +243,13 @@ def test_a_batch_that_fails_its_checksum_is_not_made_right(bench: LogBench):
     run(bench, story)
 
 
-def test_a_map_that_is_too_small_cleans_in_several_passes(bench: LogBench):
+def test_a_map_that_is_too_small_cleans_in_several_passes(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         for index in range(200):
             write(log, written, [(b"key %d" % (index % 50), b"%d" % index)], bench.clock.now)
         log.roll()
-        ends = []
+        ends: list[Any] = []
         while not ends or ends[-1] < 200:
             ends.append((await clean(log, map_bytes=24 * 20)).end_offset)
         assert len(ends) > 3
@@ -255,7 +259,7 @@ def test_a_map_that_is_too_small_cleans_in_several_passes(bench: LogBench):
     run(bench, story)
 
 
-def test_a_batch_with_more_keys_than_the_map_takes_is_said(bench: LogBench):
+def test_a_batch_with_more_keys_than_the_map_takes_is_said(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         rows = [(b"key %d" % index, b"") for index in range(40)]
         write(log, Written(), rows, bench.clock.now)
@@ -266,7 +270,7 @@ def test_a_batch_with_more_keys_than_the_map_takes_is_said(bench: LogBench):
     run(bench, story)
 
 
-def test_what_is_cut_off_is_not_clean_any_more(bench: LogBench):
+def test_what_is_cut_off_is_not_clean_any_more(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()
         for index in range(60):

@@ -145,6 +145,7 @@ class Attack:
             assert newest in last, (key, newest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_happens_during_a_pass_the_last_value_of_each_key_stays(
     bench: LogBench, seed: int

@@ -60,8 +60,8 @@ def measured(config: LogConfig | None = None, *, first: int = 0, stable: int = 9
     ],
 )
 def test_what_is_cleanable_lies_between_the_clean_part_and_what_is_not_decided(
-    first, stable, bound, clean, cleanable
-):
+    first: int, stable: int, bound: int, clean: int, cleanable: int
+) -> None:
     found = measured(first=first, stable=stable)
     assert (found.first_uncleanable_offset, found.clean_bytes, found.cleanable_bytes) == (
         bound,
@@ -70,7 +70,7 @@ def test_what_is_cleanable_lies_between_the_clean_part_and_what_is_not_decided(
     )
 
 
-def test_young_segments_are_left_alone():
+def test_young_segments_are_left_alone() -> None:
     config = LogConfig(cleanup_policy=COMPACTED, min_compaction_lag_ms=NOW - 30)
     assert measured(config).first_uncleanable_offset == 20
     config = LogConfig(cleanup_policy=COMPACTED, min_compaction_lag_ms=NOW - 29)
@@ -79,7 +79,7 @@ def test_young_segments_are_left_alone():
     assert measured(config, first=20).first_uncleanable_offset == 20
 
 
-def test_a_log_is_due_when_more_than_the_ratio_is_dirty_or_a_record_waited_too_long():
+def test_a_log_is_due_when_more_than_the_ratio_is_dirty_or_a_record_waited_too_long() -> None:
     config = LogConfig(cleanup_policy=COMPACTED, min_cleanable_dirty_ratio=0.5)
     assert measured(config, first=0).is_due(config)
     assert measured(config, first=10).ratio == pytest.approx(2 / 3)
@@ -93,7 +93,7 @@ def test_a_log_is_due_when_more_than_the_ratio_is_dirty_or_a_record_waited_too_l
         assert measured(config, first=20).is_due(config) is is_due
 
 
-def test_a_checkpoint_outside_of_the_log_says_nothing():
+def test_a_checkpoint_outside_of_the_log_says_nothing() -> None:
     assert first_dirty(None, 5, 20) == 5
     assert first_dirty(4, 5, 20) == 5
     assert first_dirty(5, 5, 20) == 5
@@ -101,7 +101,7 @@ def test_a_checkpoint_outside_of_the_log_says_nothing():
     assert first_dirty(21, 5, 20) == 5
 
 
-def test_the_dirtiest_comes_first():
+def test_the_dirtiest_comes_first() -> None:
     def dirt(clean: int, dirty: int) -> Dirtiness:
         return Dirtiness(0, 0, clean, dirty, 0)
 
@@ -113,7 +113,7 @@ def test_the_dirtiest_comes_first():
     assert dirtiest_log([]) is None
 
 
-def test_segments_become_one_while_they_fit():
+def test_segments_become_one_while_they_fit() -> None:
     small = segments(*((10 * index, 100, 0, 0) for index in range(5)))
     config = LogConfig(segment_bytes=250)
     bases = [[s.base_offset for s in run] for run in group_segments(small, config, 50)]
@@ -121,7 +121,7 @@ def test_segments_become_one_while_they_fit():
     assert [len(run) for run in group_segments(small, LogConfig(segment_bytes=50), 50)] == [1] * 5
 
 
-def test_offsets_that_would_not_fit_a_segment_are_kept_apart():
+def test_offsets_that_would_not_fit_a_segment_are_kept_apart() -> None:
     far = segments((0, 10, 0, 0), (2**31 - 10, 10, 0, 0), (2**31, 10, 0, 0))
     bases = [[s.base_offset for s in run] for run in group_segments(far, LogConfig(), 2**31 + 5)]
     assert bases == [[0, 2**31 - 10], [2**31]]

@@ -96,8 +96,11 @@ def _live(writes: int, *, loses_power: bool) -> tuple[Written, dict[int, Record]
     return written, found, names, ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "power lost"])
-def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(loses_power):
+def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(
+    loses_power: bool,
+) -> None:
     changed = set()
     writes = int(loses_power)  # every second change each way, so that both together meet all
     ended = False

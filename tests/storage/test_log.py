@@ -174,12 +174,12 @@ def test_flush_waits_for_what_is_queued_and_not_for_what_is_appended_meanwhile(
         async with bench.log(LogConfig(segment_bytes=150)) as log:
             first, second = asyncio.Event(), asyncio.Event()
             writes = bench.directory.writes
-            writes.submit(first.wait)
+            writes.submit(first.wait)  # type: ignore[arg-type]
             add(log)
             flushed = log.schedule_flush()
             while log.is_flush_waiting:  # noqa: ASYNC110 - one that begins tells nobody
                 await asyncio.sleep(0)
-            writes.submit(second.wait)
+            writes.submit(second.wait)  # type: ignore[arg-type]
             add(log)
             also_flushed = log.schedule_flush()
             first.set()

@@ -51,7 +51,7 @@ class LogMachine(RuleBasedStateMachine):
             retention_ms=-1,
             file_delete_delay_ms=0,
         )
-        self.log = self.wait(self.bench.open(self.config))
+        self.log = self.wait(self.bench.open(self.config))  # type: ignore[assignment]
 
     def wait(self, work: object) -> object:
         return self.loop.run_until_complete(work)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class LogMachine(RuleBasedStateMachine):
             )
             self.sequence += count if produces else 0
             parts.append(
-                (offset, make_batch(offset, count, size=size, timestamp=time, epoch=epoch, **who))
+                (offset, make_batch(offset, count, size=size, timestamp=time, epoch=epoch, **who))  # type: ignore[arg-type]
             )
             offset += count
         buffer = b"".join(batch for _, batch in parts)
@@ -170,7 +170,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.recovery.checked_segments == []
 
     def reopen(self, *, is_clean: bool) -> None:
-        self.log = self.wait(
+        self.log = self.wait(  # type: ignore[assignment]
             self.bench.open(
                 self.config,
                 recovery_point=self.recovery_point,

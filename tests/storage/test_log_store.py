@@ -338,7 +338,7 @@ def test_a_log_that_cannot_be_opened_keeps_its_checkpointed_offsets(stores: Stor
 
         store = stores.new()
         await store.open()
-        log = store.get(bad)
+        log = store.get(bad)  # type: ignore[assignment]
         assert log is not None
         assert (log.log_start_offset, log.recovery_point) == (3, 15)
         assert store.high_watermarks == {bad: 11, good: 12}

@@ -202,7 +202,7 @@ def test_removals_that_are_due_together_are_one_call_of_the_pool(tmp_path: Path)
         store = await life.start()
         removed: list[int] = []
         for number in range(count):
-            store.directories[0].remove_later(lambda number=number: removed.append(number), 0)
+            store.directories[0].remove_later(lambda number=number: removed.append(number), 0)  # type: ignore[misc]
         life.disk.counts.clear()
         await store.remove_due()
         assert removed == list(range(count))

@@ -13,7 +13,7 @@ from kavka.client import Consumer
 from kavka.core.partition import Partition
 from kavka.core.znodes import ZnodeTree
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
 from kavka.values import replace
@@ -27,7 +27,7 @@ from kavka.wire.messages.produce import ProduceResponsePartition
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.header import walk_complete
 from kavka.wire.stored import znodes
-from support.in_process import InProcessCluster
+from support.in_process import InProcessCluster, dotted, run_story
 from support.produce import batch, produce
 
 
@@ -52,7 +52,7 @@ class Cluster(InProcessCluster):
     # -- brokers
 
     def open_session(self, number: int) -> LocalSession:
-        session = self.sessions[number] = self.znode_server.open_session(self.session_ms)
+        session = self.sessions[number] = LocalSession(self.znode_server, self.session_ms)
         return session
 
     async def kill(self, number: int) -> None:
@@ -74,7 +74,7 @@ class Cluster(InProcessCluster):
     async def deafen(self, number: int) -> None:
         """Let nobody connect to a broker, and break what is connected, while it lives on."""
         broker = self.brokers[number]
-        broker._close_listeners()
+        broker.listeners.close()
         for connection in list(broker.dispatcher.connections):
             connection.abort()
 
@@ -83,7 +83,7 @@ class Cluster(InProcessCluster):
         broker = self.brokers[number]
         endpoint = broker.config.listeners[0]
         broker.config.listeners[0] = replace(endpoint, port=self.ports[number])
-        await broker._bind()
+        await broker.listeners.bind()
 
     # -- asking
 
@@ -153,7 +153,7 @@ class Cluster(InProcessCluster):
         for index, brokers in enumerate(replicas):
             topic_partition = TopicPartition(name, index)
             await self.until(
-                lambda w=topic_partition, b=brokers: self.in_sync(w) == set(b),
+                lambda w=topic_partition, b=brokers: self.in_sync(w) == set(b),  # type: ignore[misc]
                 f"{topic_partition} is in sync",
             )
 
@@ -218,3 +218,28 @@ def _assignment(index: int, brokers: list[int]) -> Any:
 
 Story = Callable[[Cluster], Awaitable[None]]
 Run = Callable[..., None]
+
+
+def run_in(path: Path) -> Run:
+    """Return what runs a story on three brokers; keyword arguments are settings with `__` for dots."""
+
+    def run_on(story: Story, brokers: int = 3, **settings: str) -> None:
+        replicas = str(min(3, max(1, brokers)))
+        texts = {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            **dotted(settings),
+        }
+        numbers = range(1, brokers + 1)
+
+        async def start(cluster: Cluster) -> None:
+            await cluster.start(*numbers)
+            alive = set(map(BrokerId, numbers))
+            await cluster.until(
+                lambda: all(set(b.metadata.brokers) == alive for b in cluster.brokers.values()),
+                "all know all",
+            )
+
+        run_story(Cluster(path, texts), story, start)
+
+    return run_on

@@ -18,7 +18,7 @@ class Inflated(NamedTuple):
 
     title: str
     frame: bytes
-    count: int
+    count: int  # type: ignore[assignment]
 
 
 def inflated(cls: type, version: int, size: int) -> Iterator[Inflated]:
@@ -62,7 +62,7 @@ def _filled(
 
 
 def _length(message: Any, version: int) -> int:
-    return sum(len(part) for part in encode(message, version))  # type: ignore[arg-type]
+    return sum(len(part) for part in encode(message, version))  # type: ignore[arg-type, misc]
 
 
 def _made(cls: type, version: int, path: tuple[Field, ...], count: int, *, distinct: bool) -> Any:

@@ -46,7 +46,7 @@ class Served:
         """Have an order carried out as that of the broker's own controller, in the form of a version."""
         version = schema_of(type(request)).versions[-1] if version is None else version
         parts = encode(request, version)
-        order = decode(type(request), version, memoryview(b"".join(bytes(part) for part in parts)))
+        order = decode(type(request), version, memoryview(b"".join(bytes(part) for part in parts)))  # type: ignore[arg-type]
         control_requests = self.broker.control_requests
         match order:
             case LeaderAndIsrRequest():

@@ -60,7 +60,7 @@ class ReplicaCluster(InProcessCluster):
             self.ports.pop(number, None)
         await super().start(*numbers)
         for number in numbers:
-            replication_manager = self.brokers[number].replica_manager.replication_manager
+            replication_manager = self.brokers[number].replication_manager
             replication_manager.controller.local = self.alter_partition
 
     def replica(self, number: int, topic_partition: TopicPartition = WHERE) -> Replica:

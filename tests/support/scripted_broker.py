@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, FetchSessionCache
 from kavka.errors import ErrorCode
@@ -102,8 +103,8 @@ class Known:
 
     producer_id: int
     epoch: int = -1
-    partitions: list = field(default_factory=list)
-    offsets: dict = field(default_factory=dict)
+    partitions: list = field(default_factory=list)  # type: ignore[type-arg]
+    offsets: dict = field(default_factory=dict)  # type: ignore[type-arg]
 
 
 class ScriptedTransactions:
@@ -328,7 +329,7 @@ class ScriptedBroker:
                 reader.buffer_updated(count)
                 view = view[count:]
 
-        lost = []
+        lost: list[Any] = []
 
         def close():
             if not lost:
@@ -390,7 +391,7 @@ class ScriptedBroker:
         throttles = self.throttle_ms[type(answer)]
         if throttles:
             answer.throttle_time_ms = throttles.popleft()
-        data = b"".join(bytes(p) for p in encode_response(answer, version, correlation_id))
+        data = b"".join(bytes(p) for p in encode_response(answer, version, correlation_id))  # type: ignore[arg-type]
         asyncio.get_running_loop().call_soon(self._deliver, wire, data)
 
     def _deliver(self, wire, data):
@@ -504,7 +505,7 @@ class ScriptedBroker:
 
     def produce(self, request, fault, version):
         topics = []
-        self.endpoints = []
+        self.endpoints: list[Any] = []
         for topic in request.topic_data:
             parts = []
             for part in topic.partition_data:
@@ -591,7 +592,7 @@ class ScriptedBroker:
             for at, part in found.items()
         }  # fmt: skip
         head = session.finish(outcomes, len(self.requests), 0)
-        topics = {}
+        topics: dict[Any, Any] = {}
         for at in head.partitions:
             topic_id = bytes(16) if version < 13 else self._topic(at[0]).topic_id
             topic = topics.setdefault(
@@ -615,7 +616,7 @@ class ScriptedBroker:
         code = self._code(fault, at[0])
         near = self.near.get(at) if request.rack_id else None
         if code is ErrorCode.NONE and near != self.node:
-            code = self._refusal(*at, want.current_leader_epoch)
+            code = self._refusal(*at, want.current_leader_epoch)  # type: ignore[call-arg]
         if want.fetch_offset > end and code is ErrorCode.NONE:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         is_sent_away = near is not None and near != self.node
@@ -627,10 +628,10 @@ class ScriptedBroker:
             last_stable_offset=end,
             log_start_offset=0,
             aborted_transactions=None,
-            preferred_read_replica=near if is_sent_away and not code else -1,
+            preferred_read_replica=near if is_sent_away and not code else -1,  # type: ignore[arg-type]
             records=b"" if code or is_sent_away else self.on_the_way(b"".join(data[:2])),
         )
-        self._hint(part, fetch.FetchResponseNodeEndpoint, *at, code)
+        self._hint(part, fetch.FetchResponseNodeEndpoint, *at, code)  # type: ignore[call-arg]
         return part
 
     def _park(self, answer, version):

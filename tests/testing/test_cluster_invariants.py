@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.simulation.brokers.faults import POWER, PROCESSES
 from kavka.simulation.events import (
@@ -189,7 +189,7 @@ EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (HighWatermarkOnlyGrows, [TOLD_5, unclean(b"b"), audited(b"a")]),
     (HighWatermarkOnlyGrows, [unclean(b"b"), TOLD_5, audited(b"a")]),
     (CommittedOffsetsStay, [COMMITTED, unclean(b"b"), CommittedSeen("g", T0, 0, 2.0)]),
-    (CommittedRecordsWereProcessedOrDeleted, [*DONE, unclean(b"b"), audited(b"a", b"c")]),
+    (CommittedRecordsWereProcessedOrDeleted, [*DONE, unclean(b"b"), audited(b"a", b"c")]),  # type: ignore[list-item]
     (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(b"b"), batches(2, ONE, OTHER)]),
     (CommittedLogsAreEqual, [unclean(b"b"), batches(2, ONE, OTHER), batches(1, ONE, TWO)]),
     (
@@ -210,7 +210,7 @@ NOT_EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (HighWatermarkOnlyGrows, [TOLD_5, unclean(b"b", end=2), audited(b"a")]),
     (HighWatermarkOnlyGrows, [unclean(b"b"), WatermarkSeen("r", T0, 5, 1), audited(b"a")]),
     (CommittedOffsetsStay, [COMMITTED, unclean(), CommittedSeen("g", T0, 0, 2.0)]),
-    (CommittedRecordsWereProcessedOrDeleted, [*DONE[1:], unclean(b"b"), audited(b"a", b"c")]),
+    (CommittedRecordsWereProcessedOrDeleted, [*DONE[1:], unclean(b"b"), audited(b"a", b"c")]),  # type: ignore[list-item]
     (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(), batches(2, ONE, OTHER)]),
     (
         EndOfPartitionNeverGoesBack,

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from kavka.simulation.environment import SimEnvironment
 from kavka.simulation.world import World
+
+pytestmark = pytest.mark.slow
 
 
 class Echo:

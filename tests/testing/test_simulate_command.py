@@ -21,6 +21,8 @@ from kavka.simulation.batch import Kind
 from kavka.simulation.code import code_digest, commit_name
 from kavka.simulation.ledger import Ledger
 
+pytestmark = pytest.mark.slow
+
 
 def test_ranges_include_both_ends() -> None:
     assert list(seed_range("3-5")) == [3, 4, 5]

@@ -164,7 +164,7 @@ def test_a_paused_process_does_everything_later_and_in_order() -> None:
 
     async def program(environment: SimEnvironment) -> None:
         for number in range(5):
-            world.loop.call_later(number + 1, lambda n=number: done.append((n, world.loop.time())))
+            world.loop.call_later(number + 1, lambda n=number: done.append((n, world.loop.time())))  # type: ignore[misc]
         await asyncio.sleep(30)
 
     async def main() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment as TheirAssignment
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata as TheirSubscription
 
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.consumer_protocol import (
@@ -38,13 +36,6 @@ def test_an_assignment_is_the_same_in_all_versions(version: int) -> None:
     stored = encode_assignment(assignment, version)
     assert stored[:2] == bytes([0, version])
     assert decode_assignment(stored) == assignment
-
-
-def test_bytes_equal_those_of_aiokafka() -> None:
-    ours = encode_subscription(Subscription(topics=["t"], user_data=b"x"), 0)
-    assert ours == TheirSubscription(0, ["t"], b"x").encode()
-    ours = encode_assignment(Assignment(assigned_partitions=OWNED, user_data=b""), 0)
-    assert ours == TheirAssignment(0, [("t", [0, 2])], b"").encode()
 
 
 def test_a_newer_version_is_read_as_the_newest_known() -> None:

@@ -75,9 +75,9 @@ def encoded(version, found):
 
 
 def check(version, found):
-    expected = b"".join(encode_response(message_of(version, found), version, 7))
+    expected = b"".join(encode_response(message_of(version, found), version, 7))  # type: ignore[arg-type]
     (empty,) = encode_response(message_of(version, []), version, 7)
-    assert with_topics(empty, version, encoded(version, found)) == expected
+    assert with_topics(empty, version, encoded(version, found)) == expected  # type: ignore[arg-type]
 
 
 @given(st.sampled_from(VERSIONS), topics)
@@ -94,7 +94,9 @@ def test_lengths_take_as_many_bytes_as_they_need(version, count):
 
 @pytest.mark.parametrize("version", [0, 8, 9])
 @pytest.mark.parametrize("count", [126, 127, 128])
-def test_topics_and_partitions_are_counted_in_as_many_bytes_as_they_take(version, count):
+def test_topics_and_partitions_are_counted_in_as_many_bytes_as_they_take(
+    version: int, count: int
+) -> None:
     rows = [PartitionRow(0, number, 1, 1, [1], [1], []) for number in range(count)]
     check(
         version,

@@ -36,7 +36,7 @@ def test_an_answer_without_errors_is_encoded_as_its_message(version, correlation
             for name, partitions in topics
         ]
     )
-    expected = b"".join(encode_response(message, version, correlation_id))
+    expected = b"".join(encode_response(message, version, correlation_id))  # type: ignore[arg-type]
     assert encode_written(version, correlation_id, topics) == expected
 
 
@@ -54,5 +54,5 @@ def test_many_partitions_are_counted_in_as_many_bytes_as_they_take(version, coun
             )
         ]
     )
-    expected = b"".join(encode_response(message, version, 1))
+    expected = b"".join(encode_response(message, version, 1))  # type: ignore[arg-type]
     assert encode_written(version, 1, [("t", partitions)]) == expected

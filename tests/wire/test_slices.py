@@ -58,6 +58,7 @@ def test_a_message_is_the_same_in_slices(
     assert encoded_in_slices(message, version)[0] == frame
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_refused_in_slices_as_at_once(
     message_class: type, version: int, wire_sample: Sample
 ) -> None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple
 
-from kavka.core.transaction.events import AddPartitions, AddPartitionsReply
+from kavka.core.machine import Token
+from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Event
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +34,16 @@ class AddPartitionsQueue:
     """Partitions to add to transactions, with one request per transaction in flight."""
 
     def __init__(
-        self, broker: Broker, spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+        self,
+        submit: Callable[[str, Callable[[Token], Event]], Awaitable[Any]],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
-        """Add nothing yet; `spawn` runs what asks, and ends it when the broker stops."""
-        self._broker = broker
+        """Add nothing yet.
+
+        `submit` gives an event to the coordinator of a transactional id here. `spawn` runs what asks, and ends it when
+        the broker stops.
+        """
+        self._submit = submit
         self._spawn = spawn
         # Of every transaction that is asked about: what goes into its next question.
         self._pending: dict[
@@ -74,7 +78,7 @@ class AddPartitionsQueue:
     ) -> None:
         code = ErrorCode.NETWORK_EXCEPTION
         try:
-            reply: AddPartitionsReply | ErrorCode = await self._broker.transactions.submit(
+            reply: AddPartitionsReply | ErrorCode = await self._submit(
                 producer.transactional_id,
                 lambda token: AddPartitions(
                     token, *producer, tuple(partitions), _LEADERS_ADD_PARTITIONS

@@ -6,6 +6,9 @@
             -> logs flushed and closed -> marker
 
 A broker that stops cleanly leaves Kafka's marker, so that its next start recovers nothing.
+
+This is the composition root: it makes the parts, each with the context and the parts that it works with, and no part
+imports it. A part that is made before one that it needs is given a function, or publishes events.
 """
 
 from __future__ import annotations
@@ -14,40 +17,44 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.config import BrokerConfig, Endpoint
-from kavka.broker.configs import Configs, stored_overrides
+from kavka.broker.context import BrokerContext
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.controller import Controller
 from kavka.broker.control_requests import ControlRequests
+from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.features import Features
 from kavka.broker.identity import establish_identity, refuse_other_cluster
 from kavka.broker.known_topics import KnownTopics
-from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LiveBroker, MetadataCache
+from kavka.broker.lazy_parts import LazyParts
+from kavka.broker.listeners import Listeners
+from kavka.broker.metadata import LiveBroker
 from kavka.broker.pace import Slices
+from kavka.broker.partition_events import PartitionEvents
+from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.periodic_tasks import PeriodicTasks
 from kavka.broker.previous_sessions import PreviousSessions
 from kavka.broker.purgatory import Purgatory
-from kavka.broker.registration import Registration
+from kavka.broker.registration import Registration, broker_node
 from kavka.broker.registries import connection_timeout_ms, open_registry
 from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.stalls import StallWarnings
-from kavka.broker.services import LazyServices, Services
+from kavka.broker.services import Services
 from kavka.broker.topics import Topics
-from kavka.core import features
-from kavka.core.controller.topics import NewTopic, TopicRefusal
+from kavka.core.controller.events import UncleanEnabled
+from kavka.core.controller.topics import NewTopic
 from kavka.core.fetch_session import FetchSessionCache
-from kavka.core.znodes import Operation, ZnodeError
-from kavka.errors import ErrorCode
-from kavka.io import Environment, Listener
-from kavka.net.connection import Connection, Limits
+from kavka.core.znodes import Operation
+from kavka.ids import BrokerId, TopicPartition
+from kavka.io import Environment
 from kavka.net.event_loop import turns_of
 from kavka.net.request_budget import RequestBudget
-from kavka.registry.interface import Registry, RegistryRefused, ensure_paths
+from kavka.registry.interface import Registry, ensure_paths
 from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
@@ -61,12 +68,18 @@ if TYPE_CHECKING:
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.encoded_topics import EncodedTopics
     from kavka.broker.metrics.exposition import Exposition
+    from kavka.broker.metrics.sources import MetricsSources
     from kavka.broker.producer_ids import ProducerIdManager
+    from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+    from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.wire.messages.write_txn_markers import (
+        WriteTxnMarkersRequest,
+        WriteTxnMarkersResponse,
+    )
 
 log = logging.getLogger(__name__)
 
 _MAX_WAITING = 100_000
-_RECEIVE_BYTES = 256 * 1024
 _CLEANER_DELAY_S = 1.0
 """The first second of a broker's life is not for compaction, nor for importing it."""
 _REGISTRY_TIMEOUT_SESSIONS = 2
@@ -98,46 +111,203 @@ class Broker:
         self._injected_registry = registry
         self.config = BrokerConfig(settings)
         self.environment = environment
-        self.clock = environment.clock
-        self.random = environment.random
-        self.configs = Configs(self.config)
-        self.produce_purgatory = Purgatory(environment.clock, _MAX_WAITING)
-        self.fetch_purgatory = Purgatory(environment.clock, _MAX_WAITING)
-        self.fetch_sessions = FetchSessionCache(
-            self.config.integer("max.incremental.fetch.session.cache.slots"),
-            self.config.integer("kavka.max.incremental.fetch.session.cache.partitions"),
+        self.context = BrokerContext(
+            self.config,
+            environment,
+            has_own_registry=registry is None and self.config.optional("zookeeper.connect") is None,
         )
-        self.request_budget = RequestBudget(budget_limits(self.config, environment.memory_bytes))
-        self.replica_manager = ReplicaManager(self)
-        self.control_requests = ControlRequests(self)
-        self.topics = Topics(self)
-        self.has_own_registry = (
-            registry is None and self.config.optional("zookeeper.connect") is None
-        )
-        """True if the registry is this broker's own, on its first log directory."""
-        self.controller = Controller(self, self._adoption_operations)
-        self.config_changes = ConfigChanges(self)
-        self.features = Features(self, self._fail)
-        self.slices = Slices(environment.clock.tick_ms)
-        self.dispatcher = Dispatcher(self.config, self.configs, self.clock, self.slices)
-        self.periodic_tasks = PeriodicTasks(
-            self.config, self.replica_manager, self.dispatcher.connections.keys(), environment.clock
-        )
-        self.turns = turns_of(asyncio.get_running_loop())
-        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, environment.clock)
-        self.cleaner: Cleaner | None = None
-        """The log cleaner, once it is started."""
-        self._cleaner_timer: asyncio.TimerHandle | None = None
+        self.has_own_registry = self.context.has_own_registry
+        self.clock, self.random = self.context.clock, self.context.random
+        self.configs, self.metadata = self.context.configs, self.context.metadata
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot go on and must be stopped."""
+        self.state = BrokerState.STARTING
         self.registration: Registration | None = None
-        self._listeners: list[Listener] = []
-        self._registry_is_open = False
         self.exposition: Exposition | None = None
         """The metrics endpoint, if one is configured."""
+        self._registry_is_open = False
+        self._cleaner_timer: asyncio.TimerHandle | None = None
+        self._make_parts()
+        PartitionSubscribers(
+            self.metadata,
+            self.replica_manager.store,
+            self.lazy.replication_manager,
+            self.lazy.alter_log_dirs,
+            self.coordinators,
+            self.coordinators_of,
+            self.produce_purgatory,
+            self.fetch_purgatory,
+        ).subscribe_to(self.partition_events)
+
+    def _make_parts(self) -> None:
+        """Make the parts that every broker has, each before those that are given it."""
+        context, config, clock = self.context, self.config, self.clock
+        self.produce_purgatory = Purgatory(clock, _MAX_WAITING)
+        self.fetch_purgatory = Purgatory(clock, _MAX_WAITING)
+        self.fetch_sessions = FetchSessionCache(
+            config.integer("max.incremental.fetch.session.cache.slots"),
+            config.integer("kavka.max.incremental.fetch.session.cache.partitions"),
+        )
+        self.request_budget = RequestBudget(budget_limits(config, self.environment.memory_bytes))
+        self.slices = Slices(clock.tick_ms)
         self.coordinators: dict[str, Coordinators[Any]] = {}
         """Those that there are so far, by their internal topics."""
-        self.state = BrokerState.STARTING
+        self.partition_events = PartitionEvents()
+        self.replica_manager = ReplicaManager(
+            context,
+            self.partition_events,
+            end_move=self._end_move,
+            on_directory_failed=self._report_failed_directory,
+            on_all_failed=self._fail,
+        )
+        self.dynamic_configs = DynamicConfigs(
+            context,
+            self.replica_manager,
+            on_unclean_enabled=lambda topic: self.controller.submit(UncleanEnabled(topic)),
+        )
+        self.control_requests = ControlRequests(
+            context,
+            self.slices,
+            self.replica_manager,
+            self.dynamic_configs,
+            coordinators=self.coordinators,
+            on_brokers_known=self._brokers_known,
+        )
+        self.controller = Controller(
+            context,
+            self.control_requests,
+            answer=self._answer_as_controller,
+            adopted=self._adoption_operations,
+            was_clean=lambda: self.replica_manager.was_clean,
+            is_registered=self._is_registered,
+            has_failed=self.failed.done,
+        )
+        self.topics = Topics(context, self.controller, self._internal_topic)
+        self.config_changes = ConfigChanges(context, self.dynamic_configs)
+        self.features = Features(context, self._fail)
+        self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
+        self.listeners = Listeners(context, self.dispatcher, self.request_budget)
+        self.periodic_tasks = PeriodicTasks(
+            config, self.replica_manager, self.dispatcher.connections.keys(), clock
+        )
+        self.turns = turns_of(asyncio.get_running_loop())
+        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
+        self.lazy = LazyParts(
+            context,
+            self.partition_events,
+            self.replica_manager,
+            self.controller,
+            self.topics,
+            self.request_budget,
+            self.coordinators,
+            self._write_markers,
+        )
+
+    # -- parts that not every broker needs
+
+    @property
+    def encoded_topics(self) -> EncodedTopics:
+        """Topics as Metadata answers have them."""
+        return self.lazy.encoded_topics.get()
+
+    @property
+    def batch_checks(self) -> BatchChecks:
+        """The checks of produced batches that leave the loop's thread."""
+        return self.lazy.batch_checks.get()
+
+    @property
+    def control_request_check(self) -> ControlRequestCheck:
+        """The check of control requests that come over the network."""
+        return self.lazy.control_request_check.get()
+
+    @property
+    def producer_ids(self) -> ProducerIdManager:
+        """The producer id manager."""
+        return self.lazy.producer_ids.get()
+
+    @property
+    def groups(self) -> GroupCoordinators:
+        """The group coordinators."""
+        return self.lazy.groups.get()
+
+    @property
+    def transactions(self) -> TransactionCoordinators:
+        """The transaction coordinators."""
+        return self.lazy.transactions.get()
+
+    @property
+    def verifier(self) -> Verifier:
+        """The verifier, which asks transaction coordinators whether a partition belongs to a transaction."""
+        return self.lazy.verifier.get()
+
+    @property
+    def replication_manager(self) -> ReplicationManager:
+        """The replication manager, which is made when the first other broker is known."""
+        return self.lazy.replication_manager.get()
+
+    @property
+    def replication_if_started(self) -> ReplicationManager | None:
+        """The replication manager, or None while no other broker is known."""
+        return self.lazy.replication_manager.made
+
+    @property
+    def alter_log_dirs(self) -> AlterLogDirsManager:
+        """The moves of replicas between log directories."""
+        return self.lazy.alter_log_dirs.get()
+
+    @property
+    def cleaner(self) -> Cleaner | None:
+        """The log cleaner, once it is started."""
+        return self.lazy.cleaner.made
+
+    def coordinators_of(self, topic: str) -> Coordinators[Any] | None:
+        """Return the coordinators over an internal topic; None for any other topic."""
+        return self.lazy.coordinators_of(topic)
+
+    # -- what parts are given of those that are made later
+
+    async def _end_move(self, topic_partition: TopicPartition) -> None:
+        if self.lazy.alter_log_dirs.made is not None:
+            await self.lazy.alter_log_dirs.made.forget(topic_partition)
+
+    def _report_failed_directory(self) -> None:
+        if self.registration is not None:
+            self.controller.log_directory_failed()
+
+    def _brokers_known(self) -> None:
+        if self.lazy.replication_manager.made is not None or len(self.metadata.brokers) > 1:
+            self.replication_manager.brokers_changed()
+
+    def _internal_topic(self, name: str) -> NewTopic | None:
+        coordinators = self.coordinators_of(name)
+        return None if coordinators is None else coordinators.internal_topic()
+
+    def _is_registered(self) -> bool:
+        return self.registration is not None and self.registration.epoch >= 0
+
+    async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        from kavka.broker.coordination.marker_appends import write_markers
+
+        return await write_markers(self.services, request)
+
+    async def _answer_as_controller(self, request: Any) -> Any:
+        from kavka.broker.control.requests import answer
+
+        return await answer(self.controller, self.producer_ids, request)
+
+    def _fail(self, reason: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(reason)
+
+    @property
+    def registry(self) -> Registry:
+        """The registry, from the start on."""
+        return self.context.registry
+
+    @property
+    def broker_id(self) -> BrokerId:
+        """The broker's id, -1 until the start has established it."""
+        return self.context.broker_id
 
     # -- start
 
@@ -150,12 +320,10 @@ class Broker:
             raise
 
     async def _start(self) -> list[Endpoint]:
-        environment = self.environment
-        self.replica_manager.on_all_failed = self._fail
         await self.replica_manager.lock()
-        self.registry = self._injected_registry or await open_registry(
+        self.context.registry = self._injected_registry or await open_registry(
             self.config,
-            environment,
+            self.environment,
             self.replica_manager.first_directory,
             self.replica_manager.registry_failed,
         )
@@ -164,16 +332,16 @@ class Broker:
         identity = await establish_identity(
             self.config, self.registry, self.replica_manager, self.random
         )
-        self.broker_id = identity.broker_id
-        self.metadata = MetadataCache(identity.cluster_id)
+        self.context.broker_id = identity.broker_id
+        self.metadata.cluster_id = identity.cluster_id
         self.services = self._make_services()
         await self.config_changes.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)
-        await self._load_configs(known)
+        await self.dynamic_configs.load(known.ids)
         self.metadata.expect_topics(known.ids, self.clock.tick_ms())
         await self.replica_manager.load(known.is_stray)
-        endpoints = await self._bind()
+        endpoints = await self.listeners.bind()
         await self._start_metrics()
         await self._register(endpoints)
         if not self.has_own_registry:
@@ -195,106 +363,50 @@ class Broker:
         return endpoints
 
     def _start_cleaner(self) -> None:
-        from kavka.broker.cleaner import Cleaner
-
-        self.cleaner = Cleaner(self.configs, self.replica_manager, self.clock)
-        self.cleaner.start()
+        self.lazy.cleaner.get().start()
 
     async def _start_metrics(self) -> None:
-        """Show the metrics, where settings ask for it; who does not want them does not pay for the modules."""
+        """Show the metrics, where settings ask for it; without that their modules are not imported."""
         port = self.config.values["kavka.metrics.port"]
         if isinstance(port, int):
             from kavka.broker.metrics.exposition import Exposition
 
-            self.exposition = Exposition(self)
+            self.exposition = Exposition(self.metrics_sources())
             await self.exposition.start(self.config.text("kavka.metrics.host"), port)
+
+    def metrics_sources(self) -> MetricsSources:
+        """Return the parts whose counters and states the metrics show."""
+        from kavka.broker.metrics.sources import MetricsSources
+
+        return MetricsSources(
+            context=self.context,
+            state=lambda: self.state,
+            is_registered=self._is_registered,
+            turns=self.turns,
+            dispatcher=self.dispatcher,
+            request_budget=self.request_budget,
+            produce_purgatory=self.produce_purgatory,
+            fetch_purgatory=self.fetch_purgatory,
+            fetch_sessions=self.fetch_sessions,
+            controller=self.controller,
+            groups=self.lazy.groups,
+            coordinators=self.coordinators,
+            replica_manager=self.replica_manager,
+            replication_manager=self.lazy.replication_manager,
+            cleaner=self.lazy.cleaner,
+        )
 
     async def _adoption_operations(self) -> Sequence[Operation]:
         """Return what the first controller of this broker's own registry makes of the logs on its disks."""
         store = self.replica_manager.store
-        logs = [*store.unreadable, *(each.topic_partition for each in store)]
-        if not self.has_own_registry or not logs:
+        if not self.has_own_registry or not (len(store) or store.unreadable):
             return []
         from kavka.broker.control.adoption import adoption
 
-        internal = {
-            topic: coordinators.internal_topic().config
-            for topic in sorted({each.topic for each in logs})
-            if (coordinators := self.coordinators_of(topic)) is not None
-        }
-        return await adoption(
-            store,
-            self.environment.disk,
-            self.broker_id,
-            self.random,
-            self.clock.now_ms(),
-            internal,
-        )
-
-    async def _load_configs(self, known: KnownTopics) -> None:
-        """Learn what brokers and topics override, before the logs are opened under it.
-
-        What is left of a topic that is gone is nobody's, also when there is one of its name again.
-        """
-        for default in (True, False):
-            entity = znodes.DEFAULT_ENTITY if default else str(self.broker_id)
-            stored = await self._stored(znodes.config_path("brokers", entity))
-            if stored is not None:
-                self.configs.put_broker(stored, default=default)
-        for topic, topic_id in known.ids.items():
-            stored = await self._stored(znodes.config_path("topics", topic))
-            if stored is not None:
-                self.configs.put_topic(topic, stored, topic_id)
-
-    async def _stored(self, path: str) -> dict[str, str] | None:
-        """Return what a znode of settings overrides, None where there is none: topics are deleted meanwhile, too."""
-        try:
-            data, _stat = await self.registry.get(path)
-        except RegistryRefused as refused:
-            if refused.error is not ZnodeError.NO_NODE:
-                raise
-            return None
-        return stored_overrides(data, path)
-
-    async def _bind(self) -> list[Endpoint]:
-        """Open the listeners; return what is advertised, with the ports that were taken for 0."""
-        limits = Limits(
-            self.config.integer("socket.request.max.bytes"),
-            self.config.integer("kavka.connection.max.in.flight"),
-            self.config.integer("kavka.connection.max.in.flight.bytes"),
-        )
-        bound: dict[str, int] = {}
-        chunk = bytearray(_RECEIVE_BYTES)
-        for endpoint in self.config.listeners:
-
-            def make(name: str = endpoint.name) -> Connection:
-                return Connection(self.dispatcher, name, limits, chunk, self.request_budget)
-
-            listener = await self.environment.network.listen(endpoint.host, endpoint.port, make)
-            self._listeners.append(listener)
-            bound[endpoint.name] = listener.port
-        return [
-            Endpoint(
-                shown.name,
-                shown.host or self.config.host_name(),
-                shown.port or bound[shown.name],
-                shown.protocol,
-            )
-            for shown in self.config.advertised
-        ]
+        return await adoption(self.context, store, self._internal_topic, self.clock.now_ms())
 
     async def _register(self, endpoints: list[Endpoint]) -> None:
-        rack = self.config.optional("broker.rack")
-        plain = [endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"]
-        node = znodes.BrokerNode(
-            [str(endpoint) for endpoint in endpoints],
-            {endpoint.name: endpoint.protocol for endpoint in endpoints},
-            rack,
-            self.clock.now_ms(),
-            plain[0].host if plain else None,
-            plain[0].port if plain else -1,
-            features.SUPPORTED,
-        )
+        node = broker_node(self.config, endpoints, self.clock.now_ms())
         # No session of a registry of its own outlives this process.
         previous_sessions = PreviousSessions(
             [] if self.has_own_registry else self.replica_manager.store.directories
@@ -311,9 +423,9 @@ class Broker:
             same_cluster=partial(refuse_other_cluster, self.registry, self.metadata.cluster_id),
         )
         epoch = await self._registered(self.registration)
-        self.control_requests.broker_epoch = epoch
+        self.context.broker_epoch = epoch
         self.metadata.brokers[self.broker_id] = LiveBroker(
-            self.broker_id, tuple(endpoints), rack, epoch
+            self.broker_id, tuple(endpoints), node.rack, epoch
         )
         self.registration.keep_registered(self._registered_again, self._fail)
 
@@ -332,76 +444,10 @@ class Broker:
 
     async def _registered_again(self, epoch: int) -> None:
         """Go on in another session: nothing of the one before is left in the registry."""
-        self.control_requests.broker_epoch = epoch
+        self.context.broker_epoch = epoch
         self.controller.session_renewed()
         self.config_changes.session_renewed()
         self.features.session_renewed()
-
-    # -- parts that not every broker needs: they are imported and made when somebody first asks for them
-
-    @cached_property
-    def encoded_topics(self) -> EncodedTopics:
-        """Topics as Metadata answers have them."""
-        from kavka.broker.encoded_topics import EncodedTopics
-
-        return EncodedTopics(self.metadata)
-
-    @cached_property
-    def groups(self) -> GroupCoordinators:
-        """Return the group coordinators."""
-        from kavka.broker.coordination.groups import GroupCoordinators
-
-        clock, disk = self.environment.clock, self.environment.disk
-        create = self.topics.auto_create
-        groups = GroupCoordinators(
-            self.config, self.metadata, clock, disk, create, is_single_broker=self.has_own_registry
-        )
-        self.coordinators[OFFSETS_TOPIC] = groups
-        return groups
-
-    @cached_property
-    def transactions(self) -> TransactionCoordinators:
-        """Return the transaction coordinators."""
-        from kavka.broker.coordination.marker_appends import write_markers
-        from kavka.broker.coordination.transactions import TransactionCoordinators
-
-        transactions = TransactionCoordinators(self, partial(write_markers, self.services))
-        self.coordinators[TRANSACTIONS_TOPIC] = transactions
-        return transactions
-
-    def coordinators_of(self, topic: str) -> Coordinators[Any] | None:
-        """Return who coordinates over an internal topic; None for any other topic."""
-        if topic == OFFSETS_TOPIC:
-            return self.groups
-        return self.transactions if topic == TRANSACTIONS_TOPIC else None
-
-    @cached_property
-    def control_request_check(self) -> ControlRequestCheck:
-        """The judge of orders that come over the network."""
-        from kavka.broker.control_request_check import ControlRequestCheck
-
-        return ControlRequestCheck(self)
-
-    @cached_property
-    def producer_ids(self) -> ProducerIdManager:
-        """Return the producer id manager."""
-        from kavka.broker.producer_ids import ProducerIdManager
-
-        return ProducerIdManager(self)
-
-    @cached_property
-    def batch_checks(self) -> BatchChecks:
-        """The checks of produced batches that leave the loop's thread."""
-        from kavka.broker.batch_checks import BatchChecks
-
-        return BatchChecks(self.environment.disk)
-
-    @cached_property
-    def verifier(self) -> Verifier:
-        """Return the verifier, which asks transaction coordinators whether a partition belongs to a transaction."""
-        from kavka.broker.coordination.verification import Verifier
-
-        return Verifier(self)
 
     # -- serving
 
@@ -422,33 +468,15 @@ class Broker:
             features=self.features,
             replica_manager=self.replica_manager,
             topics=self.topics,
+            dynamic_configs=self.dynamic_configs,
             controller=self.controller,
             control_requests=self.control_requests,
             fetch_sessions=self.fetch_sessions,
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
-            create_topic_automatically=self.create_topic_automatically,
-            lazy=LazyServices(
-                batch_checks=lambda: self.batch_checks,
-                control_request_check=lambda: self.control_request_check,
-                encoded_topics=lambda: self.encoded_topics,
-                groups=lambda: self.groups,
-                producer_ids=lambda: self.producer_ids,
-                transactions=lambda: self.transactions,
-                verifier=lambda: self.verifier,
-            ),
+            create_topic_automatically=self.topics.create_automatically,
+            lazy=self.lazy,
         )
-
-    async def create_topic_automatically(self, name: str) -> ErrorCode:
-        """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
-        keeper = self.coordinators_of(name)
-        topic = NewTopic(name, -1, -1, {}, {}) if keeper is None else keeper.internal_topic()
-        outcome = await self.topics.auto_create(topic)
-        if isinstance(outcome, TopicRefusal):
-            log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
-            if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                return outcome.code
-        return ErrorCode.LEADER_NOT_AVAILABLE
 
     # -- stop
 
@@ -461,8 +489,8 @@ class Broker:
         if self.config.flag("controlled.shutdown.enable") and len(self.metadata.brokers) > 1:
             from kavka.broker.control.controlled_shutdown import request_controlled_shutdown
 
-            await request_controlled_shutdown(self)
-        self._close_listeners()
+            await request_controlled_shutdown(self.context, self.controller)
+        self.listeners.close()
         if not self.has_own_registry:
             await self.controller.resign()
         await self._stop_parts()
@@ -473,7 +501,7 @@ class Broker:
 
         Nobody is told, nothing is handed over or flushed, and the session of a given registry goes on until it expires.
         """
-        self._close_listeners()
+        self.listeners.close()
         for connection in list(self.dispatcher.connections):
             connection.abort()
         await self._stop_parts()
@@ -489,15 +517,15 @@ class Broker:
         await self.periodic_tasks.stop()
         if self._cleaner_timer is not None:
             self._cleaner_timer.cancel()
-        if self.cleaner is not None:
-            await self.cleaner.stop()
+        if self.lazy.cleaner.made is not None:
+            await self.lazy.cleaner.made.stop()
         for coordinators in list(self.coordinators.values()):
             await coordinators.stop()
-        if "verifier" in vars(self):
-            await self.verifier.stop()
+        if self.lazy.verifier.made is not None:
+            await self.lazy.verifier.made.stop()
         await self.dispatcher.stop()
-        if "order_admission" in vars(self):
-            await self.control_request_check.stop()
+        if self.lazy.control_request_check.made is not None:
+            await self.lazy.control_request_check.made.stop()
         await self.config_changes.stop()
         await self.features.stop()
         await self.controller.stop()
@@ -514,16 +542,18 @@ class Broker:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        await self.replica_manager.close(
-            is_clean=is_clean, broker_epoch=self.control_requests.broker_epoch
-        )
+        if self.lazy.replication_manager.made is not None:
+            await self.lazy.replication_manager.made.stop()
+        if self.lazy.alter_log_dirs.made is not None:
+            await self.lazy.alter_log_dirs.made.stop()
+        await self.replica_manager.close(is_clean=is_clean, broker_epoch=self.context.broker_epoch)
 
     async def _abandon(self) -> None:
         """Let go of what a failed start holds.
 
         After an unclean stop the next start must know of it, too: only a start that goes through raises the epochs.
         """
-        self._close_listeners()
+        self.listeners.close()
         if self.exposition is not None:
             await self.exposition.stop()
         await self.config_changes.stop()
@@ -532,12 +562,3 @@ class Broker:
         if self.registration is not None:
             await self.registration.stop()
         await self._close_storage(is_clean=self.replica_manager.was_clean)
-
-    def _fail(self, reason: str) -> None:
-        if not self.failed.done():
-            self.failed.set_result(reason)
-
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()

@@ -17,13 +17,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.broker.context import BrokerContext
 from kavka.core.znodes import ZnodeError
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused, sync
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
     from kavka.wire.messages.leader_and_isr import LeaderAndIsrRequest
     from kavka.wire.messages.stop_replica import StopReplicaRequest
     from kavka.wire.messages.update_metadata import UpdateMetadataRequest
@@ -42,13 +42,13 @@ class _ClaimedController(NamedTuple):
 class ControlRequestCheck:
     """Judges the claims of orders from the network. Orders of this broker's own controller do not come by here."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, context: BrokerContext) -> None:
         """Know no controller before the registry is asked."""
-        self._broker = broker
+        self._context = context
         self._controller = (-1, -1)
         """Id and epoch, as the registry confirmed: an epoch belongs to one controller, so this stays true."""
         self._broker_epoch = -1
-        """Of this broker's registration, as the registry confirmed; `ControlRequests` may learn it later."""
+        """Of this broker's registration, as the registry confirmed; `BrokerContext` may have it later."""
         self._waiting: list[tuple[_ClaimedController, asyncio.Future[ErrorCode]]] = []
         self._reading: asyncio.Task[None] | None = None
 
@@ -83,9 +83,9 @@ class ControlRequestCheck:
 
     def _known(self, claim: _ClaimedController) -> ErrorCode | None:
         """Judge a claim by what is known; None when the registry has to be asked."""
-        if self._broker.has_own_registry:
+        if self._context.has_own_registry:
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        own = max(self._broker.control_requests.broker_epoch, self._broker_epoch)
+        own = max(self._context.broker_epoch, self._broker_epoch)
         if claim.broker_epoch < own:
             return ErrorCode.STALE_BROKER_EPOCH
         controller_id, epoch = self._controller
@@ -104,7 +104,7 @@ class ControlRequestCheck:
                 asked = len(self._waiting)
                 await self._read()
                 if any(not judged.done() for _claim, judged in self._waiting[:asked]):
-                    await sync(self._broker.registry)
+                    await sync(self._context.registry)
                     await self._read()
                 for claim, judged in self._waiting[:asked]:
                     if not judged.done():
@@ -120,8 +120,8 @@ class ControlRequestCheck:
 
     async def _read(self) -> None:
         """Read the controller and this broker's registration, and decide the waiting requests in their order."""
-        registry = self._broker.registry
-        own = await registry.stat(f"{znodes.BROKER_IDS}/{self._broker.broker_id}")
+        registry = self._context.registry
+        own = await registry.stat(f"{znodes.BROKER_IDS}/{self._context.broker_id}")
         if own is not None:
             self._broker_epoch = own.czxid
         try:

@@ -10,21 +10,24 @@ and so is one to an older registration of this broker (STALE_BROKER_EPOCH): a br
 registration.
 
 Once a controller speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself,
-`ReplicaManager` takes away the leader of a log that failed here, and `replication.fetchers` doubts leaders that it
-cannot reach.
+`partition_subscribers` takes away the leader of a log that failed here, and fetchers suspect leaders that they cannot
+reach.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.config import Endpoint
 from kavka.broker.configs import stored_overrides
+from kavka.broker.context import BrokerContext
+from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.metadata import LiveBroker, PartitionMetadata, TopicMetadata
-from kavka.broker.pace import Pace
+from kavka.broker.pace import Pace, Slices
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.core.controller.topics import bad_name
 from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode
@@ -58,7 +61,7 @@ from kavka.wire.messages.update_metadata import (
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+    from kavka.broker.coordination.coordinators import Coordinators
 
 log = logging.getLogger(__name__)
 
@@ -85,20 +88,36 @@ class _PartitionState(NamedTuple):
 class ControlRequests:
     """Carries out what controllers order."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Know no controller yet."""
-        self._broker = broker
+    def __init__(
+        self,
+        context: BrokerContext,
+        slices: Slices,
+        replica_manager: ReplicaManager,
+        dynamic_configs: DynamicConfigs,
+        *,
+        coordinators: Mapping[str, Coordinators[Any]],
+        on_brokers_known: Callable[[], None],
+    ) -> None:
+        """Know no controller yet.
+
+        `coordinators` are those that there are so far, by topic. `on_brokers_known` is called when the controller has
+        said which brokers live, and where.
+        """
+        self._context = context
+        self._slices = slices
+        self._replica_manager = replica_manager
+        self._dynamic_configs = dynamic_configs
+        self._coordinators = coordinators
+        self._on_brokers_known = on_brokers_known
         self._lock = asyncio.Lock()
         self.controller_epoch = -1
         """The newest that was heard of."""
-        self.broker_epoch = -1
-        """Of this broker's registration, -1 before it; `Broker` sets it."""
 
     # -- who may order
 
     def _refusal(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """Judge the epochs of an order. The controller may know a newer registration than this broker does."""
-        if 0 <= broker_epoch < self.broker_epoch:
+        if 0 <= broker_epoch < self._context.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if controller_epoch < self.controller_epoch:
             log.warning(
@@ -123,7 +142,7 @@ class ControlRequests:
             )
             if error is not ErrorCode.NONE:
                 return LeaderAndIsrResponse(error_code=error)
-            pace = self._broker.slices.pace()
+            pace = self._slices.pace()
             orders = []
             for order in _partition_states(request):
                 orders.append(order)
@@ -132,7 +151,7 @@ class ControlRequests:
             await self._load_topic_configs(
                 (o.topic_partition.topic, o.state.topic_id) for o in orders
             )
-            own = self._broker.broker_id
+            own = self._context.broker_id
             # Leaders first: who follows needs them.
             orders.sort(key=lambda order: order.state.leader != own)
             outcomes = await self._apply_all(orders)
@@ -153,10 +172,10 @@ class ControlRequests:
     async def _apply(self, order: _PartitionState) -> ErrorCode:
         if order.topic_partition.partition < 0 or bad_name(order.topic_partition.topic) is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION  # its directory could be anywhere
-        if self._broker.broker_id not in order.state.replicas:
+        if self._context.broker_id not in order.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
-            code = await self._broker.replica_manager.make_leader_or_follower(
+            code = await self._replica_manager.make_leader_or_follower(
                 order.topic_partition, order.state, is_new=order.is_new
             )
         except OSError as error:
@@ -178,7 +197,7 @@ class ControlRequests:
 
     async def _load_topic_configs(self, topics: Iterable[tuple[str, TopicId]]) -> None:
         """Read what topics override that this broker has not heard of, be it that one of the name was there before."""
-        registry = self._broker.registry
+        registry = self._context.registry
         unknown = [each for each in dict.fromkeys(topics) if not self._has_topic_configs(*each)]
         for topic, topic_id in unknown:
             overrides: dict[str, str] = {}
@@ -188,17 +207,17 @@ class ControlRequests:
                 overrides = stored_overrides(data, path)
             except RegistryRefused:
                 pass  # a topic without settings of its own
-            self._broker.topics.topic_configured(topic, overrides, topic_id)
+            self._dynamic_configs.topic_configured(topic, overrides, topic_id)
 
     def _has_topic_configs(self, topic: str, topic_id: TopicId) -> bool:
         """Return whether the cached settings of this name belong to this topic.
 
         Without ids, the topic that is shown is taken for it: it would be gone if it had been deleted.
         """
-        configs = self._broker.configs
+        configs = self._context.configs
         known_id = configs.topic_id(topic)
         if NO_TOPIC_ID in (known_id, topic_id):
-            return configs.knows(topic) and topic in self._broker.metadata.topics
+            return configs.knows(topic) and topic in self._context.metadata.topics
         return known_id == topic_id
 
     # -- StopReplica
@@ -215,7 +234,7 @@ class ControlRequests:
                 return StopReplicaResponse(error_code=error)
             stops, replica_manager = (
                 list(stopped_replicas(request, version)),
-                self._broker.replica_manager,
+                self._replica_manager,
             )
             answers = []
             for at in range(0, len(stops), _AT_ONCE):
@@ -248,7 +267,7 @@ class ControlRequests:
             )
             if error is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=error)
-            pace = self._broker.slices.pace()
+            pace = self._slices.pace()
             changes = await _changes(request, pace)
             if not self._is_sensible(changes):
                 log.warning("metadata refused controller=%d reason=index", request.controller_id)
@@ -258,7 +277,7 @@ class ControlRequests:
                 for topic, (topic_id, states) in changes.items()
                 if any(state.leader != LEADER_DURING_DELETE for state in states)
             )
-            metadata = self._broker.metadata
+            metadata = self._context.metadata
             metadata.controller_id = BrokerId(request.controller_id)
             known_brokers = metadata.brokers.keys()
             metadata.brokers = {
@@ -271,14 +290,15 @@ class ControlRequests:
                 if pace.is_over(len(states)):
                     await pace.rest()
             if gone:
-                for coordinators in self._broker.coordinators.values():
+                for coordinators in self._coordinators.values():
                     coordinators.topics_deleted(tuple(gone))
             metadata.changed()
             for topic, (topic_id, states) in changes.items():
                 await self._remove_partitions(topic, topic_id, states)
                 if pace.is_over(len(states)):
                     await pace.rest()
-            self._broker.replica_manager.metadata_changed(
+            self._on_brokers_known()
+            self._replica_manager.metadata_changed(
                 (
                     TopicPartition(topic, state.partition_index)
                     for topic, (_, states) in changes.items()
@@ -286,7 +306,7 @@ class ControlRequests:
                 ),
                 are_brokers_others=known_brokers != metadata.brokers.keys(),
             )
-            for coordinators in self._broker.coordinators.values():
+            for coordinators in self._coordinators.values():
                 coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
@@ -300,7 +320,7 @@ class ControlRequests:
             indexes = [state.partition_index for state in states]
             if min(indexes, default=0) < 0:
                 return False
-            known = self._broker.metadata.topics.get(topic)
+            known = self._context.metadata.topics.get(topic)
             places = 0 if known is None else len(known.partitions)
             unknown += max(0, max(indexes, default=-1) + 1 - places)
             told += len(states)
@@ -313,12 +333,12 @@ class ControlRequests:
 
         It was told neither to follow the new leader nor to stop, so an old leader would go on to serve.
         """
-        own = self._broker.broker_id
+        own = self._context.broker_id
         for state in states:
             if own in state.replicas or state.leader in (own, LEADER_DURING_DELETE):
                 continue  # who leads is never one of those that are not needed
             topic_partition = TopicPartition(topic, state.partition_index)
-            replica = self._broker.replica_manager.find(topic_partition)
+            replica = self._replica_manager.find(topic_partition)
             if isinstance(replica, ErrorCode):
                 continue
             partition = replica.partition
@@ -328,9 +348,7 @@ class ControlRequests:
             log.info(
                 "replica was moved away partition=%s replicas=%s", topic_partition, state.replicas
             )
-            await self._broker.replica_manager.stop(
-                topic_partition, state.leader_epoch, delete=True
-            )
+            await self._replica_manager.stop(topic_partition, state.leader_epoch, delete=True)
 
     def _live_broker(self, live: UpdateMetadataRequestBroker, version: int) -> LiveBroker:
         endpoints = tuple(
@@ -344,14 +362,14 @@ class ControlRequests:
         )
         if version == 0:
             endpoints = (Endpoint("PLAINTEXT", live.v0_host, live.v0_port, "PLAINTEXT"),)
-        epoch = self.broker_epoch if live.id == self._broker.broker_id else -1
+        epoch = self._context.broker_epoch if live.id == self._context.broker_id else -1
         return LiveBroker(BrokerId(live.id), endpoints, live.rack, epoch)
 
     def _put_topic(
         self, name: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
     ) -> bool:
         """Change one topic; tell whether the topic that was known by this name is gone."""
-        metadata = self._broker.metadata
+        metadata = self._context.metadata
         known = metadata.topics.get(name)
         is_replaced = known is not None and are_other_topics(known.topic_id, topic_id)
         if is_replaced:
@@ -373,7 +391,7 @@ class ControlRequests:
             partition_metadata.leader == LEADER_DURING_DELETE for partition_metadata in partitions
         ):
             metadata.remove_topic(name)
-            self._broker.configs.put_topic(name, None)
+            self._context.configs.put_topic(name, None)
             return known is not None
         if topic_id == NO_TOPIC_ID and known is not None:
             topic_id = known.topic_id

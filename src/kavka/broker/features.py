@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.watch_loop import WatchLoop
 from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +20,9 @@ class Features:
     support.
     """
 
-    def __init__(self, broker: Broker, failed: Callable[[str], None]) -> None:
+    def __init__(self, context: BrokerContext, failed: Callable[[str], None]) -> None:
         """Know nothing before `start`: nothing is finalised."""
-        self._broker = broker
+        self._context = context
         self._failed = failed
         self.epoch = -1
         """The node's version, which grows with every change; -1 while there is no node."""
@@ -52,7 +49,7 @@ class Features:
 
     async def read(self) -> None:
         """Learn what is finalised now. Raise ConnectionError."""
-        registry = self._broker.registry
+        registry = self._context.registry
         if await registry.stat(znodes.FEATURE, self._watch_loop.notify) is None:
             return
         try:

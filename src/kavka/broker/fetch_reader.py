@@ -1,4 +1,4 @@
-"""Reading for one fetch request: which range of which file answers each of its partitions.
+"""Reading for one fetch of a consumer: which range of which file answers each of its partitions.
 
 The bytes of the answer are shared out in the order of the partitions. The first one with records gets at least one
 whole batch, however large, so that a consumer can always go on (KIP-74).
@@ -7,24 +7,32 @@ whole batch, however large, so that a consumer can always go on (KIP-74).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kavka.broker.authorized_operations import AclOperation
 from kavka.broker.pace import Pace
+from kavka.broker.partition_read import (
+    Divergence,
+    PartitionRead,
+    find_divergence,
+    load_uncached,
+)
 from kavka.broker.replica import Replica
 from kavka.broker.replication.selector import (
     NO_PREFERENCE,
     RACK_AWARE,
     preferred_read_replica,
 )
+from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.core.partition import Role
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
-from kavka.io import Buffer, FileRange
+from kavka.io import Disk
 from kavka.storage.disk.partition_directory import SegmentDeleted
-from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
-from kavka.storage.log.log_read import LogRange, LogRead
+from kavka.storage.failures import CorruptFile
+from kavka.storage.log.log_read import LogRange
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 
 if TYPE_CHECKING:
@@ -44,76 +52,73 @@ def is_down_conversion(version: int) -> bool:
     return version < _FIRST_WITH_BATCHES
 
 
-class PartitionRead:
-    """The result for one partition. A caller that does not send `records` calls `release`."""
+class ConsumerRead(PartitionRead):
+    """What a consumer's fetch found of one partition."""
 
-    __slots__ = (
-        "aborted",
-        "diverging",
-        "key",
-        "last_stable_offset",
-        "outcome",
-        "read",
-        "records",
-        "replica",
-        "transactions",
-    )
+    __slots__ = ("aborted", "key", "preferred_read_replica", "transactions")
 
-    def __init__(
-        self, key: PartitionKey, outcome: FetchOutcome, last_stable_offset: int = -1
-    ) -> None:
-        """Begin without records."""
-        self.key = key
-        self.outcome = outcome
-        self.last_stable_offset = last_stable_offset
-        self.records: FileRange | Buffer | None = None
-        self.read: LogRead | None = None
-        self.diverging: tuple[int, int] | None = None
+    key: PartitionKey
+    """Set by the reader."""
+
+    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Find an error, or nothing yet."""
+        super().__init__(error)
+        self.preferred_read_replica = NO_PREFERENCE
         self.aborted: list[FetchResponseAbortedTransaction] = []
         self.transactions: _Transactions | None = None
         """The range to search for aborted transactions, for read_committed."""
-        self.replica: Replica | None = None
-        """Of whom it was read: who counts it when it is answered."""
 
     @property
-    def is_uncached(self) -> bool:
-        """Return whether the records must be read from disk before they can be sent."""
-        return self.read is not None and not self.read.is_cached
+    def outcome(self) -> FetchOutcome:
+        """The facts by which the session decides whether the response includes the partition."""
+        return FetchOutcome(
+            int(self.error),
+            self.high_watermark,
+            self.log_start_offset,
+            self.length,
+            self.preferred_read_replica,
+            self.diverging is not None,
+        )
 
     @property
-    def is_of_older_segment(self) -> bool:
-        """Return whether later segments follow: a read returns records of one segment only, so waiting adds none."""
-        if self.replica is None or not isinstance(self.records, LogRange):
-            return False
-        return not self.replica.log.is_active(self.records)
+    def is_final(self) -> bool:
+        """Return whether waiting for more records would not change it: an error, a redirection, an older segment.
 
-    @property
-    def is_outdated(self) -> bool:
-        """Return whether the log can no longer say which of the records were aborted, and the reader asked for
-        that.
+        A read returns records of one segment only, so where later segments follow waiting adds none.
         """
-        if self.transactions is None or not isinstance(self.records, LogRange):
-            return False
-        return self.records.is_outdated
+        if self.error or self.diverging is not None or self.preferred_read_replica >= 0:
+            return True
+        found = self.range
+        return (
+            found is not None and self.replica is not None and not self.replica.log.is_active(found)
+        )
+
+    async def load(self, disk: Disk) -> None:
+        """See `PartitionRead.load`. Without its aborted transactions nothing is shown to read_committed."""
+        await super().load(disk)
+        if self.transactions is None or self.range is None:
+            return
+        if self.range.is_outdated:
+            # The cleaner put another segment in its place: what the index says is not of these records.
+            self.release()
+        else:
+            self.note_aborted()
 
     def note_aborted(self) -> None:
-        """Learn which transactions that touch the records were aborted; read_committed skips them."""
-        if self.transactions is not None and isinstance(self.records, LogRange):
-            self.aborted = self.transactions.aborted(self.records)
-
-    def release(self) -> None:
-        """Give up the records."""
-        if self.records is not None and not isinstance(
-            self.records, bytes | bytearray | memoryview
-        ):
-            self.records.release()
-        self.records = None
-
-    def refuse(self, code: ErrorCode) -> None:
-        """Answer an error in place of the records."""
-        self.release()
-        self.read = None
-        self.outcome = self.outcome._replace(error_code=int(code), records_length=0)
+        """Find the aborted transactions that touch the records, which read_committed skips; fail without them."""
+        found = self.range
+        if self.transactions is None or found is None:
+            return
+        replica = self.transactions.replica
+        try:
+            self.aborted = self.transactions.aborted(found)
+        except (OSError, SegmentDeleted) as error:
+            what = "aborted transactions not read partition=%s reason=%s"
+            log.warning(what, replica.topic_partition, error)
+            replica.traffic.failed_fetch_requests += 1
+            self.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        except CorruptFile as error:
+            self.fail(replica.damage_found(error))
 
 
 class _Transactions(NamedTuple):
@@ -143,8 +148,13 @@ class FetchReader:
         request: FetchRequest,
         version: int,
         partitions: Sequence[tuple[PartitionKey, FetchPartition]],
+        authorizer: ConnectionAuthorizer | None = None,
     ) -> None:
-        """`partitions` are those of the session, in the order in which bytes are shared out."""
+        """`partitions` are those of the session, in the order in which bytes are shared out.
+
+        `authorizer` tells which topics the client may read; None stands for all.
+        """
+        self._authorizer = authorizer
         self._services = services
         self._request = request
         self._version = version
@@ -189,31 +199,16 @@ class FetchReader:
                 return False
         return True
 
-    def read(self) -> list[PartitionRead]:
+    def read(self) -> list[ConsumerRead]:
         """Read every partition as it is now."""
-        left = self._max_bytes
-        minimum_one = self._version >= _FIRST_WITH_WHOLE_BATCH
-        reads = []
-        for key, asked, topic_partition in self._requested:
-            read = self._read(key, asked, topic_partition, left, minimum_one=minimum_one)
-            length = read.outcome.records_length
-            if length:
-                minimum_one = False
-                left = max(0, left - length)
-            reads.append(read)
-        return reads
+        return list(self._steps())
 
-    async def read_at(self, pace: Pace) -> list[PartitionRead]:
+    async def read_at(self, pace: Pace) -> list[ConsumerRead]:
         """Read as `read`, in slices of the loop's time, for a request with many partitions."""
-        reads: list[PartitionRead] = []
-        left, minimum_one = self._max_bytes, self._version >= _FIRST_WITH_WHOLE_BATCH
+        reads: list[ConsumerRead] = []
         try:
-            for key, asked, topic_partition in self._requested:
-                read = self._read(key, asked, topic_partition, left, minimum_one=minimum_one)
+            for read in self._steps():
                 reads.append(read)
-                if read.outcome.records_length:
-                    minimum_one = False
-                    left = max(0, left - read.outcome.records_length)
                 if pace.is_over():
                     await pace.rest()
         except BaseException:
@@ -221,21 +216,27 @@ class FetchReader:
             raise
         return reads
 
-    async def load(self, reads: Iterable[PartitionRead]) -> None:
+    def _steps(self) -> Iterator[ConsumerRead]:
+        left, minimum_one = self._max_bytes, self._version >= _FIRST_WITH_WHOLE_BATCH
+        for key, asked, topic_partition in self._requested:
+            read = self._read(asked, topic_partition, left, minimum_one=minimum_one)
+            read.key = key
+            length = read.length
+            if length:
+                minimum_one = False
+                left = max(0, left - length)
+            yield read
+
+    async def load(self, reads: Iterable[ConsumerRead]) -> None:
         """Bring the records of cold reads into the page cache."""
         reads = list(reads)
-        self._services.request_budget.queue(1)
         try:
-            for read in reads:
-                if read.is_uncached:
-                    await self._load(read)
+            await load_uncached(reads, self._services.disk, self._services.request_budget)
         except BaseException:
             self.release(reads)
             raise
-        finally:
-            self._services.request_budget.queue(-1)
 
-    def release(self, reads: Iterable[PartitionRead]) -> None:
+    def release(self, reads: Iterable[ConsumerRead]) -> None:
         """Give up everything that was read."""
         for read in reads:
             read.release()
@@ -251,28 +252,31 @@ class FetchReader:
 
     def _read(
         self,
-        key: PartitionKey,
         asked: FetchPartition,
         topic_partition: TopicPartition | None,
         left: int,
         *,
         minimum_one: bool,
-    ) -> PartitionRead:
+    ) -> ConsumerRead:
         if topic_partition is None:
-            return _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
+            return ConsumerRead(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self._authorizer is not None:
+            topic = topic_partition.topic
+            if not self._authorizer.allows(AclOperation.READ, AclResourceType.TOPIC, topic):
+                return ConsumerRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = self._services.replica_manager.find(topic_partition)
         if isinstance(replica, ErrorCode):
-            return _failed(key, replica)
+            return ConsumerRead(replica)
         if self._version < _FIRST_WITH_ZSTD and replica.stores_zstd:
-            return _failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            return ConsumerRead(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         if is_down_conversion(self._version):
-            return _failed(key, ErrorCode.UNSUPPORTED_VERSION)
+            return ConsumerRead(ErrorCode.UNSUPPORTED_VERSION)
         partition = replica.partition
         may_follow = self._may_follow and partition.role is Role.FOLLOWER
         check = partition.check_leader_epoch if may_follow else partition.check_leader
         error = check(asked.current_leader_epoch)
         if error is not ErrorCode.NONE:
-            return _failed(key, error)
+            return ConsumerRead(error)
         if self._rack and partition.followers:
             preferred = preferred_read_replica(
                 self._services.metadata.brokers,
@@ -282,33 +286,19 @@ class FetchReader:
                 asked.fetch_offset,
             )
             if preferred != NO_PREFERENCE:
-                return _redirected(key, replica, preferred)
-        return self._read_log(
-            key, asked, replica, min(asked.max_bytes, left), minimum_one=minimum_one
-        )
+                read = ConsumerRead.of(replica)
+                read.preferred_read_replica = preferred
+                return read
+        return self._read_log(asked, replica, min(asked.max_bytes, left), minimum_one=minimum_one)
 
     def _read_log(
-        self,
-        key: PartitionKey,
-        asked: FetchPartition,
-        replica: Replica,
-        max_bytes: int,
-        *,
-        minimum_one: bool,
-    ) -> PartitionRead:
+        self, asked: FetchPartition, replica: Replica, max_bytes: int, *, minimum_one: bool
+    ) -> ConsumerRead:
         partition = replica.partition
-        diverging = _divergence(replica, asked)
-        if diverging is not None:
-            read = PartitionRead(
-                key,
-                FetchOutcome(
-                    0,
-                    partition.high_watermark,
-                    replica.log.log_start_offset,
-                    0,
-                    has_diverging_epoch=True,
-                ),
-            )
+        read = ConsumerRead.of(replica)
+        diverging = find_divergence(replica, asked)
+        if isinstance(diverging, Divergence):  # an unknown epoch is none of a consumer's business
+            read.last_stable_offset = -1
             read.diverging = diverging
             return read
         committed = self._request.isolation_level == _READ_COMMITTED
@@ -316,104 +306,14 @@ class FetchReader:
         if asked.fetch_offset > partition.high_watermark:
             # Beyond what is committed: in range for a moment only when a leader is new; for a consumer it is an error.
             if asked.fetch_offset > partition.log_end_offset:
-                return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return ConsumerRead(ErrorCode.OFFSET_OUT_OF_RANGE)
             end = asked.fetch_offset
-        try:
-            # Java's consumer gives up when it gets a part of a batch and nothing else.
-            found = replica.log.read(
-                asked.fetch_offset, max(0, max_bytes), end, minimum_one, may_cut_first=False
-            )
-        except OffsetOutOfRange:
-            return _failed(key, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except LogDirectoryFailed:
-            return _failed(key, ErrorCode.KAFKA_STORAGE_ERROR)
-        except CorruptFile as error:
-            return _failed(key, replica.damage_found(error))
-        read = PartitionRead(
-            key,
-            FetchOutcome(0, partition.high_watermark, replica.log.log_start_offset, found.length),
-            partition.last_stable_offset,
-        )
-        read.read, read.records, read.replica = found, found.range, replica
-        if committed:
-            read.transactions = _Transactions(replica, asked.fetch_offset, end)
-            code = _note_aborted(read)
-            if code is not ErrorCode.NONE:
-                read.release()
-                return _failed(key, code)
+        # Java's consumer gives up when it gets a part of a batch and nothing else.
+        offset, size = asked.fetch_offset, max(0, max_bytes)
+        if (
+            read.read_log(replica, offset, size, end, minimum_one, may_cut_first=False)
+            and committed
+        ):
+            read.transactions = _Transactions(replica, offset, end)
+            read.note_aborted()
         return read
-
-    async def _load(self, read: PartitionRead) -> None:
-        assert read.read is not None
-        assert read.replica is not None
-        read.records = None  # `load` owns the range now, and gives it or another one back
-        try:
-            found = await read.read.load(self._services.disk)
-        except OffsetOutOfRange:
-            read.refuse(ErrorCode.OFFSET_OUT_OF_RANGE)
-            return
-        except OSError:
-            read.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
-            return
-        except CorruptFile as error:
-            read.refuse(read.replica.damage_found(error))
-            return
-        read.read, read.records = None, found.range
-        if read.is_outdated:
-            # The cleaner put another segment in its place: what the index says is not of these records.
-            read.release()
-            read.outcome = read.outcome._replace(records_length=0)
-            return
-        code = _note_aborted(read)
-        if code is not ErrorCode.NONE:
-            read.refuse(code)
-            return
-        read.outcome = read.outcome._replace(records_length=found.length)
-
-
-def _redirected(key: PartitionKey, replica: Replica, preferred: int) -> PartitionRead:
-    """Answer with another replica in place of records."""
-    partition = replica.partition
-    outcome = FetchOutcome(
-        0,
-        partition.high_watermark,
-        replica.log.log_start_offset,
-        0,
-        preferred_read_replica=preferred,
-    )
-    return PartitionRead(key, outcome, partition.last_stable_offset)
-
-
-def _note_aborted(read: PartitionRead) -> ErrorCode:
-    """Learn which transactions were aborted, or return the error to answer: without them nothing may be shown."""
-    replica = read.replica
-    assert replica is not None
-    try:
-        read.note_aborted()
-    except (OSError, SegmentDeleted) as error:
-        log.warning(
-            "aborted transactions not read partition=%s reason=%s", replica.topic_partition, error
-        )
-        replica.traffic.failed_fetch_requests += 1
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    except CorruptFile as error:
-        return replica.damage_found(error)
-    return ErrorCode.NONE
-
-
-def _failed(key: PartitionKey, code: ErrorCode) -> PartitionRead:
-    return PartitionRead(key, FetchOutcome(int(code), -1, -1, 0))
-
-
-def _divergence(replica: Replica, asked: FetchPartition) -> tuple[int, int] | None:
-    """Return where the fetcher's history leaves ours (KIP-595), or None."""
-    if asked.last_fetched_epoch < 0:
-        return None
-    epoch, end_offset = replica.log.epochs.end_offset_for(
-        asked.last_fetched_epoch, replica.log.log_end_offset
-    )
-    if epoch < 0 or end_offset < 0:
-        return None
-    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
-        return epoch, end_offset
-    return None

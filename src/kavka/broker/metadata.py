@@ -64,7 +64,7 @@ class TopicMetadata(NamedTuple):
 class MetadataCache:
     """The present picture; one per broker."""
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str = "") -> None:
         """Start without brokers and topics."""
         self.cluster_id = cluster_id
         self.controller_id = NO_LEADER

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kavka.broker.context import BrokerContext
+from kavka.broker.control.controller import Controller
 from kavka.core.znodes import ZnodeError
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerId
@@ -23,9 +25,6 @@ from kavka.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from kavka.wire.stored.znodes import PRODUCER_ID_BLOCK, ProducerIdBlock
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +45,10 @@ class NoProducerId(Exception):
 class ProducerIdManager:
     """This broker's supply."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, context: BrokerContext, controller: Controller) -> None:
         """Take no block before the first id is asked for."""
-        self._broker = broker
+        self._context = context
+        self._controller = controller
         self._next = 0
         self._last = -1
         self._lock = asyncio.Lock()
@@ -67,21 +67,20 @@ class ProducerIdManager:
             return ProducerId(given)
 
     async def _allocate_next_block(self) -> ProducerIdBlock:
-        broker = self._broker
-        if not broker.controller.is_active and len(broker.metadata.brokers) > 1:
+        if not self._controller.is_active and len(self._context.metadata.brokers) > 1:
             block = await self._request_block()
             if block is not None:
                 return block
-        return await self.allocate_block(broker.broker_id)
+        return await self.allocate_block(self._context.broker_id)
 
     async def _request_block(self) -> ProducerIdBlock | None:
         """Ask the controller for a block; None when it gives none."""
-        broker = self._broker
+        context = self._context
         request = AllocateProducerIdsRequest(
-            broker_id=broker.broker_id, broker_epoch=broker.control_requests.broker_epoch
+            broker_id=context.broker_id, broker_epoch=context.broker_epoch
         )
         try:
-            response: AllocateProducerIdsResponse = await broker.controller.send(
+            response: AllocateProducerIdsResponse = await self._controller.send(
                 request, _REQUEST_TIMEOUT_MS
             )
         except (OSError, KafkaError, CorruptFrame) as error:
@@ -95,14 +94,14 @@ class ProducerIdManager:
         if not 0 <= start <= _MAX_PRODUCER_ID - response.producer_id_len + 1:
             log.warning("producer ids of the controller are out of range start=%d", start)
             return None
-        return ProducerIdBlock(broker.broker_id, start, start + response.producer_id_len - 1)
+        return ProducerIdBlock(context.broker_id, start, start + response.producer_id_len - 1)
 
     async def allocate_block(self, broker_id: int) -> ProducerIdBlock:
         """Take the next block for a broker from the registry.
 
         Raise ConnectionError without one, NoProducerId when it has none left.
         """
-        registry = self._broker.registry
+        registry = self._context.registry
         while True:
             data, stat = await registry.get(PRODUCER_ID_BLOCK)
             start = _last_id(data) + 1

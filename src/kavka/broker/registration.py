@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from kavka.broker.config import BrokerConfig, Endpoint
 from kavka.broker.identity import IdentityError
 from kavka.broker.previous_sessions import PreviousSessions
+from kavka.core import features
 from kavka.core.znodes import Check, Delete, Event, EventType, Operation, Stat, ZnodeError
 from kavka.ids import BrokerId
 from kavka.io import Network
@@ -24,6 +26,20 @@ log = logging.getLogger(__name__)
 
 _PROBE_S = 1.0
 _RETRY_S = 0.5
+
+
+def broker_node(config: BrokerConfig, endpoints: Sequence[Endpoint], now_ms: int) -> BrokerNode:
+    """Return what a broker registers: its advertised endpoints, its rack, the features that it supports."""
+    plain = [endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"]
+    return BrokerNode(
+        [str(endpoint) for endpoint in endpoints],
+        {endpoint.name: endpoint.protocol for endpoint in endpoints},
+        config.optional("broker.rack"),
+        now_ms,
+        plain[0].host if plain else None,
+        plain[0].port if plain else -1,
+        features.SUPPORTED,
+    )
 
 
 class Registration:

@@ -77,7 +77,7 @@ class Replica:
         on_high_watermark_moved: Callable[[TopicPartition], None],
         traffic: TopicTraffic,
     ) -> None:
-        """`moved` is called when the high watermark or the log start offset moved."""
+        """`on_high_watermark_moved` is called when the high watermark or the log start offset moved."""
         self.partition = partition
         self.log = log
         self.topic_partition = partition.topic_partition

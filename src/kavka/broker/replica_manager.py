@@ -1,13 +1,17 @@
-"""All partitions that this broker hosts: their logs on disk and their places in the replication."""
+"""All partitions that this broker hosts: their logs on disk and their places in the replication.
+
+What happens to one is published as a `PartitionEvent`; nothing here knows the parts that act on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kavka.broker.context import BrokerContext
+from kavka.broker.partition_events import PartitionChange, PartitionEvents
 from kavka.broker.replica import Replica
 from kavka.broker.traffic import Traffic
 from kavka.core.partition import Partition, PartitionState
@@ -21,11 +25,6 @@ from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.store.log_store import DirectoryReport, LogStore
 from kavka.storage.store.stray import IsStray
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-    from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
-    from kavka.broker.replication.replication_manager import ReplicationManager
-
 log = logging.getLogger(__name__)
 
 _UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -34,10 +33,27 @@ _UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 class ReplicaManager:
     """Hosts partitions over the broker's log directories."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Touch no disk before `lock`."""
-        self._broker = broker
-        config, environment = broker.config, broker.environment
+    def __init__(
+        self,
+        context: BrokerContext,
+        events: PartitionEvents,
+        *,
+        end_move: Callable[[TopicPartition], Awaitable[None]],
+        on_directory_failed: Callable[[], None],
+        on_all_failed: Callable[[str], None],
+    ) -> None:
+        """Touch no disk before `lock`.
+
+        `end_move` ends the move of a replica that is deleted to another directory. `on_directory_failed` is called
+        behind the events of the failed directory's partitions; `on_all_failed`, with the reason, when no directory is
+        left, or the registry's has failed: the broker must stop.
+        """
+        self._context = context
+        self._events = events
+        self._end_move = end_move
+        self._on_directory_failed = on_directory_failed
+        self._on_all_failed = on_all_failed
+        config, environment = context.config, context.environment
         directories = [
             LogDirectory(
                 environment.disk,
@@ -56,11 +72,8 @@ class ReplicaManager:
         self.traffic = Traffic()
         self._log_configs: dict[str, tuple[Mapping[str, Value], LogConfig]] = {}
         self._hosted: dict[TopicPartition, Replica] = {}
-        self._replication_manager: ReplicationManager | None = None
-        self._alter_log_dirs: AlterLogDirsManager | None = None
+        self._is_replicated = False  # True since another broker, or a replica there, is known
         self._is_open = False
-        self.on_all_failed: Callable[[str], None] | None = None
-        """Called once when no log directory is left, or the registry's has failed: the broker must stop."""
 
     # -- directories
 
@@ -114,31 +127,20 @@ class ReplicaManager:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
-        for topic_partition, replica in self._hosted.items():
+        for topic_partition, replica in list(self._hosted.items()):
             # Not `replica.log`, which is the old one until the end of a swap.
             hosted = self.store.get(topic_partition) or replica.log
             if hosted.directory is directory:
-                if replica.partition.is_leader:
-                    self._broker.metadata.clear_leader(topic_partition)
-                if self._replication_manager is not None:
-                    self._replication_manager.unfollow(topic_partition)
-                replica.notify_watchers()
-                coordinators = self._broker.coordinators.get(topic_partition.topic)
-                if coordinators is not None:
-                    coordinators.resign(topic_partition.partition)
-                self._broker.produce_purgatory.check_and_complete(topic_partition)
-                self._broker.fetch_purgatory.release(topic_partition)
-        if self._broker.registration is not None:
-            self._broker.controller.log_directory_failed()
-        is_registrys = self._broker.has_own_registry and directory is self.store.directories[0]
+                self._events.publish(PartitionChange.LOG_FAILED, replica)
+        self._on_directory_failed()
+        is_registrys = self._context.has_own_registry and directory is self.store.directories[0]
         gone = all(other.failure is not None for other in self.store.directories)
-        if (is_registrys or gone) and self.on_all_failed is not None:
-            self.on_all_failed(f"log directory {directory.path} failed: {directory.failure}")
+        if is_registrys or gone:
+            self._on_all_failed(f"log directory {directory.path} failed: {directory.failure}")
 
     def registry_failed(self, error: OSError) -> None:
         """The registry's journal cannot be written: nothing that changes could be remembered."""
-        if self.on_all_failed is not None:
-            self.on_all_failed(f"the registry's journal failed: {error}")
+        self._on_all_failed(f"the registry's journal failed: {error}")
 
     # -- hosting
 
@@ -149,7 +151,7 @@ class ReplicaManager:
             if replica.log.directory.failure is None or replica.is_swapping:
                 return replica
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if self._broker.metadata.partition(topic_partition) is None:
+        if self._context.metadata.partition(topic_partition) is None:
             return _UNKNOWN_PARTITION
         if topic_partition in self.store.unreadable:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -201,26 +203,29 @@ class ReplicaManager:
         if NO_TOPIC_ID != topic_id != (partition_log.topic_id or topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         # Only now: they may have changed meanwhile, and `reconfigure` finds the replica from here on.
-        values = self._broker.configs.topic(topic_partition.topic)
+        values = self._context.configs.topic(topic_partition.topic)
         partition_log.config = self._log_config(topic_partition.topic)
         partition = Partition(
             topic_partition,
-            self._broker.broker_id,
+            self._context.broker_id,
             log_start_offset=partition_log.log_start_offset,
             log_end_offset=partition_log.written_offset,
             high_watermark=self.store.high_watermarks.get(topic_partition, 0),
-            max_lag_ms=self._broker.configs.broker_integer("replica.lag.time.max.ms"),
+            max_lag_ms=self._context.configs.broker_integer("replica.lag.time.max.ms"),
         )
         partition.topic_id = partition_log.topic_id or NO_TOPIC_ID
         partition.is_alive = partial(self._is_alive, topic_partition)
         traffic = self.traffic.join(topic_partition.topic)
         replica = Replica(
-            partition, partition_log, self._broker.clock, self._high_watermark_moved, traffic
+            partition,
+            partition_log,
+            self._context.clock,
+            self._events.high_watermark_moved,
+            traffic,
         )
         replica.configure(values)
         self._hosted[topic_partition] = replica
-        if self.store.future(topic_partition) is not None:
-            self.alter_log_dirs.resume(replica)
+        self._events.publish(PartitionChange.HOSTED, replica)
         return replica
 
     def _has_offline_directory(self) -> bool:
@@ -228,7 +233,7 @@ class ReplicaManager:
 
     def _apply_state(self, replica: Replica, state: PartitionState) -> ErrorCode:
         """Change the role; waiting requests of the old one are failed. A leader that stays one goes on."""
-        topic_partition, partition = replica.topic_partition, replica.partition
+        partition = replica.partition
         replica.note_written()
         is_filled_in = partition.topic_id == NO_TOPIC_ID != state.topic_id
         if is_filled_in and state.leader_epoch == partition.leader_epoch:
@@ -236,71 +241,26 @@ class ReplicaManager:
             partition.topic_id = state.topic_id
             return ErrorCode.NONE
         stays_leader = partition.is_leader
-        code = partition.apply_state(state, self._broker.clock.tick_ms())
+        code = partition.apply_state(state, self._context.clock.tick_ms())
         if code is not ErrorCode.NONE:
             is_same = state.leader_epoch == partition.leader_epoch
             if not (is_same and replica.is_stopped and not partition.is_leader):
                 return code
             # It was stopped because the controller lost sight of this broker; that raised no epoch out of sync.
             replica.is_stopped = False
-            self.replication_manager.follow(replica)
+            self._events.publish(PartitionChange.RESUMED, replica)
             return ErrorCode.NONE
         replica.is_stopped = False
-        if self._replication_manager is not None:
-            self._replication_manager.unfollow(topic_partition)
+        self._is_replicated |= len(partition.replicas) > 1 or not partition.is_leader
         stays_leader = stays_leader and partition.is_leader
-        replica.role_changed()
-        coordinators = self._broker.coordinators_of(topic_partition.topic)
-        if coordinators is not None:
-            if stays_leader:
-                coordinators.continue_leading(replica)
-            elif partition.is_leader:
-                coordinators.become_leader(replica)
-            else:
-                coordinators.resign(topic_partition.partition)
-        if stays_leader:
-            self._high_watermark_moved(
-                topic_partition
-            )  # a smaller in-sync set may be all that somebody waited for
-        else:
-            self._broker.produce_purgatory.check_and_complete(
-                topic_partition
-            )  # other partitions of a request wait on
-        self._broker.fetch_purgatory.release(topic_partition)
-        if not partition.is_leader:
-            self.replication_manager.follow(replica)
-        elif len(partition.replicas) > 1:
-            self.replication_manager.alter_partition_manager.start()
+        self._events.publish(PartitionChange.ROLE_CHANGED, replica, stays_leader=stays_leader)
         return ErrorCode.NONE
-
-    @property
-    def replication_manager(self) -> ReplicationManager:
-        """Return the replication manager, created when the first other broker is known."""
-        if self._replication_manager is None:
-            from kavka.broker.replication.replication_manager import ReplicationManager
-
-            self._replication_manager = ReplicationManager(self._broker)
-        return self._replication_manager
-
-    @property
-    def replication_if_started(self) -> ReplicationManager | None:
-        """Return the replication manager, or None while no other broker is known."""
-        return self._replication_manager
-
-    @property
-    def alter_log_dirs(self) -> AlterLogDirsManager:
-        """Moves between log directories."""
-        if self._alter_log_dirs is None:
-            from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
-
-            self._alter_log_dirs = AlterLogDirsManager(self._broker)
-        return self._alter_log_dirs
 
     def _is_alive(self, topic_partition: TopicPartition, broker: BrokerId) -> bool:
         """Return whether a replica can be in sync: brokers that the controller suspects are shown, but offline."""
-        if broker not in self._broker.metadata.brokers:
+        if broker not in self._context.metadata.brokers:
             return False
-        partition_metadata = self._broker.metadata.partition(topic_partition)
+        partition_metadata = self._context.metadata.partition(topic_partition)
         return partition_metadata is None or broker not in partition_metadata.offline_replicas
 
     def metadata_changed(
@@ -310,29 +270,29 @@ class ReplicaManager:
 
         A leader does not wait for a replica whose broker is dead, or whose directory is offline.
         """
-        if self._replication_manager is None and len(self._broker.metadata.brokers) <= 1:
+        self._is_replicated |= len(self._context.metadata.brokers) > 1
+        if not self._is_replicated:
             return
-        self.replication_manager.brokers_changed()
-        now_ms = self._broker.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         concerned = self._hosted if are_brokers_others else shown
         for topic_partition in list(concerned):
             replica = self._hosted.get(topic_partition)
             if replica is not None and replica.partition.is_leader:
                 replica.advance_high_watermark(now_ms)
-                self.low_watermark_moved(topic_partition)
+                self.low_watermark_moved(replica)
 
     def topic_of(self, topic_id: TopicId) -> str | None:
         """Return the name of a topic that is known, or hosted, by its id."""
-        name = self._broker.metadata.name_of(topic_id)
+        name = self._context.metadata.name_of(topic_id)
         if name is None:
             for topic_partition, replica in self._hosted.items():
                 if replica.partition.topic_id == topic_id:
                     return topic_partition.topic
         return name
 
-    def low_watermark_moved(self, topic_partition: TopicPartition) -> None:
-        """Wake deletions of records that wait for the other replicas."""
-        self._broker.produce_purgatory.check_and_complete(topic_partition)
+    def low_watermark_moved(self, replica: Replica) -> None:
+        """Notify that the low watermark, the least log start offset of all replicas, may have moved."""
+        self._events.publish(PartitionChange.LOW_WATERMARK_MOVED, replica)
 
     async def stop(
         self, topic_partition: TopicPartition, leader_epoch: int, *, delete: bool
@@ -344,11 +304,10 @@ class ReplicaManager:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if 0 <= leader_epoch < replica.partition.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
-        if self._replication_manager is not None:
-            self._replication_manager.unfollow(topic_partition)
         if not delete:
             if replica is not None:
                 replica.is_stopped = True
+                self._events.publish(PartitionChange.STOPPED, replica)
             return ErrorCode.NONE
         return (
             ErrorCode.NONE if await self._remove(topic_partition) else ErrorCode.KAFKA_STORAGE_ERROR
@@ -359,23 +318,15 @@ class ReplicaManager:
         replica = self._hosted.pop(topic_partition, None)
         if replica is not None:
             replica.partition.resign()
-        if self._replication_manager is not None:
-            self._replication_manager.unfollow(topic_partition)
-        coordinators = self._broker.coordinators.get(topic_partition.topic)
-        if coordinators is not None:
-            coordinators.resign(topic_partition.partition)
-        self._broker.produce_purgatory.check_and_complete(topic_partition)
-        self._broker.fetch_purgatory.release(topic_partition)
-        if self._alter_log_dirs is not None:
-            await self._alter_log_dirs.forget(topic_partition)
-        if replica is not None:
-            self.traffic.leave(topic_partition.topic)
-            if topic_partition.topic not in self.traffic.topics:
-                self._log_configs.pop(topic_partition.topic, None)
-            replica.notify_watchers()
-            async with replica.lock:
-                return await self._delete_log(topic_partition)
-        return await self._delete_log(topic_partition)
+            self._events.publish(PartitionChange.DELETED, replica)
+        await self._end_move(topic_partition)
+        if replica is None:
+            return await self._delete_log(topic_partition)
+        self.traffic.leave(topic_partition.topic)
+        if topic_partition.topic not in self.traffic.topics:
+            self._log_configs.pop(topic_partition.topic, None)
+        async with replica.lock:
+            return await self._delete_log(topic_partition)
 
     async def _delete_log(self, topic_partition: TopicPartition) -> bool:
         try:
@@ -395,23 +346,15 @@ class ReplicaManager:
             name = replica.topic_partition.topic
             if topic is None or name == topic:
                 replica.log.config = self._log_config(name)
-                replica.configure(self._broker.configs.topic(name))
+                replica.configure(self._context.configs.topic(name))
 
     def _log_config(self, topic: str) -> LogConfig:
         """Return the settings of a topic's logs; one object for all of them until they change."""
-        values = self._broker.configs.topic(topic)
+        values = self._context.configs.topic(topic)
         known = self._log_configs.get(topic)
         if known is None or known[0] is not values:
             known = self._log_configs[topic] = (values, log_config(values))
         return known[1]
-
-    def _high_watermark_moved(self, topic_partition: TopicPartition) -> None:
-        """More can be read of a partition: wake who waits for it."""
-        self._broker.produce_purgatory.check_and_complete(topic_partition)
-        self._broker.fetch_purgatory.check_and_complete(topic_partition)
-        coordinators = self._broker.coordinators.get(topic_partition.topic)
-        if coordinators is not None:
-            coordinators.committed(topic_partition)
 
     def __iter__(self) -> Iterator[Replica]:
         """Go over the hosted replicas as they are now."""
@@ -441,8 +384,8 @@ class ReplicaManager:
 
     async def expire_producers(self) -> None:
         """Forget producers that were silent for `producer.id.expiration.ms`."""
-        now_ms = self._broker.clock.now_ms()
-        expiration_ms = self._broker.configs.broker_integer("producer.id.expiration.ms")
+        now_ms = self._context.clock.now_ms()
+        expiration_ms = self._context.configs.broker_integer("producer.id.expiration.ms")
         for number, replica in enumerate(self):
             replica.log.producers.expire(now_ms, expiration_ms)
             if number % 64 == 63:
@@ -461,10 +404,6 @@ class ReplicaManager:
 
     async def close(self, *, is_clean: bool, broker_epoch: int = -1) -> None:
         """Flush and close everything, and leave the marker of a clean stop if `is_clean`. Twice is allowed."""
-        if self._replication_manager is not None:
-            await self._replication_manager.stop()
-        if self._alter_log_dirs is not None:
-            await self._alter_log_dirs.stop()
         if self._is_open:
             self._is_open = False
             await self.store.close(

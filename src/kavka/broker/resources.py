@@ -113,6 +113,6 @@ async def alter(
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:
-        await services.topics.configure_topic(name, make)
+        await services.dynamic_configs.configure_topic(name, make)
     else:
-        await services.topics.configure_broker(make, default=name == "")
+        await services.dynamic_configs.configure_broker(make, default=name == "")

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kavka.values import frozen
-
 if TYPE_CHECKING:
     from kavka.broker.batch_checks import BatchChecks
     from kavka.broker.config import BrokerConfig
@@ -22,13 +20,17 @@ if TYPE_CHECKING:
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
+    from kavka.broker.dynamic_configs import DynamicConfigs
     from kavka.broker.encoded_topics import EncodedTopics
     from kavka.broker.features import Features
+    from kavka.broker.lazy_parts import LazyParts
     from kavka.broker.metadata import MetadataCache
     from kavka.broker.pace import Slices
     from kavka.broker.producer_ids import ProducerIdManager
     from kavka.broker.purgatory import Purgatory
     from kavka.broker.replica_manager import ReplicaManager
+    from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+    from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.topics import Topics
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.errors import ErrorCode
@@ -36,19 +38,6 @@ if TYPE_CHECKING:
     from kavka.io import Clock, Disk, Random
     from kavka.net.request_budget import RequestBudget
     from kavka.registry.interface import Registry
-
-
-@frozen
-class LazyServices:
-    """The parts that are made on first use, each as a function that returns the broker's one."""
-
-    batch_checks: Callable[[], BatchChecks]
-    control_request_check: Callable[[], ControlRequestCheck]
-    encoded_topics: Callable[[], EncodedTopics]
-    groups: Callable[[], GroupCoordinators]
-    producer_ids: Callable[[], ProducerIdManager]
-    transactions: Callable[[], TransactionCoordinators]
-    verifier: Callable[[], Verifier]
 
 
 class Services:
@@ -71,13 +60,14 @@ class Services:
         features: Features,
         replica_manager: ReplicaManager,
         topics: Topics,
+        dynamic_configs: DynamicConfigs,
         controller: Controller,
         control_requests: ControlRequests,
         fetch_sessions: FetchSessionCache,
         fetch_purgatory: Purgatory,
         produce_purgatory: Purgatory,
         create_topic_automatically: Callable[[str], Awaitable[ErrorCode]],
-        lazy: LazyServices,
+        lazy: LazyParts,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
         self.broker_id = broker_id
@@ -94,6 +84,7 @@ class Services:
         self.features = features
         self.replica_manager = replica_manager
         self.topics = topics
+        self.dynamic_configs = dynamic_configs
         self.controller = controller
         self.control_requests = control_requests
         self.fetch_sessions = fetch_sessions
@@ -105,34 +96,44 @@ class Services:
     @cached_property
     def batch_checks(self) -> BatchChecks:
         """The checks of produced batches that leave the loop's thread."""
-        return self._lazy.batch_checks()
+        return self._lazy.batch_checks.get()
 
     @cached_property
     def control_request_check(self) -> ControlRequestCheck:
         """The check of control requests that come over the network."""
-        return self._lazy.control_request_check()
+        return self._lazy.control_request_check.get()
 
     @cached_property
     def encoded_topics(self) -> EncodedTopics:
         """Topics in the encoding of Metadata."""
-        return self._lazy.encoded_topics()
+        return self._lazy.encoded_topics.get()
 
     @cached_property
     def groups(self) -> GroupCoordinators:
         """The group coordinators."""
-        return self._lazy.groups()
+        return self._lazy.groups.get()
 
     @cached_property
     def producer_ids(self) -> ProducerIdManager:
         """The producer id manager."""
-        return self._lazy.producer_ids()
+        return self._lazy.producer_ids.get()
 
     @cached_property
     def transactions(self) -> TransactionCoordinators:
         """The transaction coordinators."""
-        return self._lazy.transactions()
+        return self._lazy.transactions.get()
 
     @cached_property
     def verifier(self) -> Verifier:
         """The verifier of transactional partitions (KIP-890)."""
-        return self._lazy.verifier()
+        return self._lazy.verifier.get()
+
+    @cached_property
+    def replication_manager(self) -> ReplicationManager:
+        """The replication manager, which answers followers' fetches."""
+        return self._lazy.replication_manager.get()
+
+    @cached_property
+    def alter_log_dirs(self) -> AlterLogDirsManager:
+        """The moves of replicas between log directories."""
+        return self._lazy.alter_log_dirs.get()

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from kavka.broker.configs import stored_overrides
+from kavka.broker.context import BrokerContext
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.control.registry_writer import multi_merging_configs
 from kavka.broker.metadata import INTERNAL_TOPICS
@@ -23,7 +24,6 @@ from kavka.core.controller.events import (
     DeleteTopicRequested,
     Event,
     TopicToCreate,
-    UncleanEnabled,
 )
 from kavka.core.controller.placement import machine_of, place_replicas
 from kavka.core.controller.records import TopicCreated, operations_of
@@ -40,14 +40,10 @@ from kavka.core.controller.topics import (
     check_new_topic,
 )
 from kavka.core.machine import Token
-from kavka.core.znodes import Create, Operation, SetData, ZnodeError
+from kavka.core.znodes import ZnodeError
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.registry.interface import RegistryRefused
-from kavka.wire.stored import znodes
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +73,21 @@ class BrokerLocation(NamedTuple):
 
 
 class Topics:
-    """Changes topics and dynamic settings."""
+    """Creates and deletes topics, and adds partitions to them."""
 
-    def __init__(self, broker: Broker) -> None:
-        """Change what this broker, its registry and its controller know."""
-        self._broker = broker
-        self._config_lock = asyncio.Lock()
+    def __init__(
+        self,
+        context: BrokerContext,
+        controller: Controller,
+        internal_topic: Callable[[str], NewTopic | None],
+    ) -> None:
+        """Change what this broker, its registry and its controller know.
+
+        `internal_topic` returns the topic that coordinators want by a name; None for the name of any other topic.
+        """
+        self._context = context
+        self._controller = controller
+        self._internal_topic = internal_topic
 
     # -- creation
 
@@ -90,7 +95,7 @@ class Topics:
         self, topic: NewTopic, *, validate_only: bool, timeout_ms: int | None = None
     ) -> CreatedTopic | TopicRefusal:
         """Create a topic as controller, or say why not. Raise ConnectionError."""
-        controller = self._broker.controller
+        controller = self._controller
         if not controller.is_active:
             return _NOT_CONTROLLER
         state = controller.state
@@ -102,7 +107,7 @@ class Topics:
             return CreatedTopic(NO_TOPIC_ID, shape.partitions, shape.replication_factor)
         wanted = TopicToCreate(
             topic.name,
-            TopicId(self._broker.random.random_bytes(16)),
+            TopicId(self._context.random.random_bytes(16)),
             {p: tuple(r) for p, r in self._assignment(shape, self._live_locations()).items()},
             overrides,
         )
@@ -116,14 +121,14 @@ class Topics:
 
     async def auto_create(self, topic: NewTopic) -> CreatedTopic | TopicRefusal:
         """Create a topic because somebody uses it, on any broker; who leads it is known a little later."""
-        if self._broker.controller.is_active:
+        if self._controller.is_active:
             return await self.create(topic, validate_only=False)
         locations = self._known_locations()
-        checked = self._checked(topic, self._broker.metadata.topics, sorted(locations))
+        checked = self._checked(topic, self._context.metadata.topics, sorted(locations))
         if isinstance(checked, TopicRefusal):
             return checked
         shape, overrides = checked
-        topic_id = TopicId(self._broker.random.random_bytes(16))
+        topic_id = TopicId(self._context.random.random_bytes(16))
         assignment = self._assignment(shape, locations)
         record = TopicCreated(
             topic.name,
@@ -132,7 +137,7 @@ class Topics:
             overrides,
         )
         try:
-            await multi_merging_configs(self._broker.registry, operations_of(record))
+            await multi_merging_configs(self._context.registry, operations_of(record))
         except RegistryRefused as refused:
             if refused.error is not ZnodeError.NODE_EXISTS:
                 raise
@@ -140,10 +145,20 @@ class Topics:
             return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, message)
         return CreatedTopic(topic_id, shape.partitions, shape.replication_factor)
 
+    async def create_automatically(self, name: str) -> ErrorCode:
+        """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
+        topic = self._internal_topic(name) or NewTopic(name, -1, -1, {}, {})
+        outcome = await self.auto_create(topic)
+        if isinstance(outcome, TopicRefusal):
+            log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
+            if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                return outcome.code
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
     def _checked(
         self, topic: NewTopic, existing: Mapping[str, object], brokers: Sequence[int]
     ) -> tuple[Shape, dict[str, str]] | TopicRefusal:
-        configs = self._broker.configs
+        configs = self._context.configs
         shape = check_new_topic(
             topic,
             existing.keys(),
@@ -166,7 +181,7 @@ class Topics:
             return shape.assignment
         brokers = sorted(locations)
         racks = {b: place.rack for b, place in locations.items() if place.rack is not None}
-        random = self._broker.random
+        random = self._context.random
         placed = place_replicas(
             brokers,
             shape.partitions,
@@ -183,7 +198,7 @@ class Topics:
 
     def _live_locations(self) -> dict[int, BrokerLocation]:
         """Return the place of each live broker, as the controller knows it."""
-        state = self._broker.controller.state
+        state = self._controller.state
         return {
             b: self._location(state.brokers[b].rack, [e[:2] for e in state.brokers[b].endpoints])
             for b in state.live
@@ -193,13 +208,13 @@ class Topics:
         """Return the location of each live broker in the metadata cache."""
         return {
             int(b): self._location(live.rack, [(e.name, e.host) for e in live.endpoints])
-            for b, live in self._broker.metadata.brokers.items()
+            for b, live in self._context.metadata.brokers.items()
         }
 
     def _location(self, rack: str | None, hosts: Sequence[tuple[str, str]]) -> BrokerLocation:
         """Return a place by the host of the listener between brokers, or else the first; `hosts` go with listeners."""
         host = dict(hosts).get(
-            self._broker.config.inter_broker_listener, hosts[0][1] if hosts else None
+            self._context.config.inter_broker_listener, hosts[0][1] if hosts else None
         )
         return BrokerLocation(rack, None if host is None else machine_of(host))
 
@@ -215,7 +230,7 @@ class Topics:
         timeout_ms: int | None = None,
     ) -> TopicRefusal | None:
         """Add partitions, as controller, until there are `count`."""
-        controller = self._broker.controller
+        controller = self._controller
         if not controller.is_active:
             return _NOT_CONTROLLER
         state = controller.state
@@ -246,7 +261,7 @@ class Topics:
 
         It is gone when this returns, unless a broker that is away has yet to delete its replicas.
         """
-        if not self._broker.controller.is_active:
+        if not self._controller.is_active:
             return _NOT_CONTROLLER
         verdict = await self._ask(
             name, lambda token: DeleteTopicRequested(token, name, topic_id), timeout_ms
@@ -260,7 +275,7 @@ class Topics:
         self, topic: str, make: Callable[[Token], Event], timeout_ms: int | None
     ) -> Verdict:
         """Ask the machine about a topic, and wait until this broker shows what came of it."""
-        controller = self._broker.controller
+        controller = self._controller
         timeout_s = _MAX_S if timeout_ms is None else max(0, timeout_ms) / 1000
         try:
             async with asyncio.timeout(timeout_s):
@@ -272,78 +287,3 @@ class Topics:
         except NotControllerError:
             return Verdict(ErrorCode.NOT_CONTROLLER)
         return reply.verdict
-
-    # -- settings
-
-    async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
-        """Store the overrides that `make` gives a topic, and obey them; `make` sees the newest that are stored."""
-        path = znodes.config_path("topics", name)
-        async with self._config_lock:
-            overrides = await self._store(
-                path,
-                f"topics/{path.rsplit('/', 1)[1]}",
-                lambda stored: self._broker.configs.put_topic(name, stored),
-                make,
-            )
-            self.topic_configured(name, overrides)
-
-    async def configure_broker(
-        self, make: Callable[[], Mapping[str, str]], *, default: bool
-    ) -> None:
-        """Store the dynamic overrides that `make` gives this broker, or all, and obey them; `make` as above."""
-        entity = znodes.DEFAULT_ENTITY if default else str(self._broker.broker_id)
-        async with self._config_lock:
-            overrides = await self._store(
-                znodes.config_path("brokers", entity),
-                f"brokers/{entity}",
-                lambda stored: self._broker.configs.put_broker(stored, default=default),
-                make,
-            )
-            self.broker_configured(overrides, default=default)
-
-    def topic_configured(
-        self, name: str, overrides: Mapping[str, str], topic_id: TopicId | None = None
-    ) -> None:
-        """Obey what a topic overrides; the id is given when it may be another topic than the one that was known."""
-        was_known = self._broker.configs.knows(name)
-        self._broker.configs.put_topic(name, overrides, topic_id)
-        if was_known:  # nothing is hosted of a topic before its settings are known
-            self._broker.replica_manager.reconfigure(name)
-        if self._broker.configs.topic(name)["unclean.leader.election.enable"] is True:
-            self._broker.controller.submit(UncleanEnabled(name))
-
-    def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
-        """Obey what this broker overrides, or all."""
-        self._broker.configs.put_broker(overrides, default=default)
-        self._broker.replica_manager.reconfigure()
-        if self._broker.configs.broker_values()["unclean.leader.election.enable"] is True:
-            self._broker.controller.submit(UncleanEnabled(None))
-
-    async def _store(
-        self,
-        path: str,
-        entity: str,
-        read: Callable[[dict[str, str]], object],
-        make: Callable[[], Mapping[str, str]],
-    ) -> Mapping[str, str]:
-        """Replace what is stored, unless another broker does so meanwhile: then with what is stored then."""
-        registry = self._broker.registry
-        while True:
-            write: list[Operation]
-            if await registry.stat(path) is None:
-                overrides = make()
-                write = [Create(path, znodes.encode_config(overrides))]
-            else:
-                data, stat = await registry.get(path)
-                read(stored_overrides(data, path))
-                overrides = make()
-                write = [SetData(path, znodes.encode_config(overrides), stat.version)]
-            change = znodes.encode_config_change(entity)
-            write.append(Create(znodes.CONFIG_CHANGE, change, sequence=True))
-            try:
-                await registry.multi(write)
-            except RegistryRefused as refused:
-                if refused.error in (ZnodeError.BAD_VERSION, ZnodeError.NODE_EXISTS):
-                    continue
-                raise
-            return overrides

@@ -100,6 +100,7 @@ class Client(ABC):
             random=self._random,
             allow_auto_create=self._creates_topics,
         )
+        self._calls = PendingCalls(type(self).__name__.lower())
         self._build()
         try:
             await self._cluster.start(self._config.integer(self._connection_timeout))

@@ -10,13 +10,13 @@ from enum import IntEnum
 from itertools import count
 from typing import Any
 
-from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
 from kavka.client.connections import (
     NOT_REACHED,
     BootstrapError,
     Channel,
     Connections,
+    backoff_ms,
     is_retriable,
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
@@ -188,7 +188,7 @@ class Cluster:
     def _on_refreshed(self, task: asyncio.Task[None]) -> None:
         self._refreshing = None
         if not task.cancelled():
-            task.exception()  # it is raised to whoever waits; nobody may be waiting
+            task.exception()  # it is raised to the callers that wait, if there are any
 
     async def _learn_brokers(self, timeout_ms: int) -> None:
         loop = asyncio.get_running_loop()

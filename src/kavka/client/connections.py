@@ -9,7 +9,6 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
-from kavka.client.backoff import backoff_ms
 from kavka.client.config import Config
 from kavka.client.metadata import MetadataCache
 from kavka.errors import KafkaError
@@ -22,8 +21,18 @@ from kavka.wire.codec import CorruptFrame
 log = logging.getLogger(__name__)
 
 _CLOSE_S = 1.0
+_JITTER = 0.2
 NOT_REACHED = (OSError, KafkaError, CorruptFrame)
 """Exceptions of a failed connection: the broker is unreachable, not a Kafka broker, or too old."""
+
+
+def backoff_ms(attempt: int, first_ms: int, longest_ms: int, random: float) -> float:
+    """Return the wait before try `attempt` (0 is the first repeat): doubling up to a bound, give or take 20% (KIP-580).
+
+    `random` lies in 0 up to and without 1.
+    """
+    bare = min(first_ms * 2.0 ** min(attempt, 30), max(first_ms, longest_ms))
+    return bare * (1 - _JITTER + 2 * _JITTER * random)
 
 
 class BootstrapError(ConnectionError):
@@ -124,7 +133,7 @@ class Connections:
     def _on_connected(self, key: tuple[BrokerId, Channel], task: asyncio.Task[Peer]) -> None:
         self._connecting.pop(key, None)
         if not task.cancelled():
-            task.exception()  # raised to whoever waits
+            task.exception()  # raised to the callers that wait
 
     async def _connect(self, broker_id: BrokerId, channel: Channel) -> Peer:
         wait_s = self._wait_s(broker_id)
@@ -209,7 +218,7 @@ class Connections:
         )
 
     def _keep_one(self, opened: Peer) -> Peer:
-        """Keep one first connection: who asked at the same time may have been quicker."""
+        """Keep one first connection: another caller may have been quicker."""
         first = self._bootstrap_peer
         if first is not None and not first.is_closed:
             opened.close()

@@ -30,7 +30,7 @@ from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.producer import Producer
 from kavka.client.producer.records import ProducerRecord
-from kavka.client.producer.transaction_errors import AbortableError, FatalError
+from kavka.core.transactional_producer.errors import AbortableError, FatalError
 
 log = logging.getLogger(__name__)
 

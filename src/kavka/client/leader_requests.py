@@ -101,7 +101,7 @@ async def send_until_answered(
                 answers.update(await send_to_leaders(cluster, open_, ask))
                 rounds += 1
     except TimeoutError:
-        pass  # who asked tells from what is missing
+        pass  # the caller sees what is missing
     return answers
 
 

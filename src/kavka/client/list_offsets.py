@@ -57,6 +57,25 @@ async def list_offsets(
     return {topic_partition: found[topic_partition] for topic_partition in wanted}
 
 
+async def look_up_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    timeout_ms: int,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return an offset for every partition. Raise the first refusal, and as `list_offsets`."""
+    answers = await list_offsets(
+        cluster, wanted, read_committed=read_committed, timeout_ms=timeout_ms
+    )
+    found = {}
+    for topic_partition, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        found[topic_partition] = answer
+    return found
+
+
 async def list_offsets_once(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> Answers[OffsetAndTimestamp]:

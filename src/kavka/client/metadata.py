@@ -95,9 +95,7 @@ class MetadataCache:
         self.names: dict[TopicId, str] = {}
         self.controller_id = BrokerId(-1)
         self.cluster_id: str | None = None
-        self.updates = (
-            0  # counts updates, so that users can tell whether something may have changed
-        )
+        self.updates = 0  # counts updates, so that users see whether something may have changed
 
     def update(self, response: MetadataResponse, tick_ms: int, asked: Iterable[str] | None) -> bool:
         """Take an answer about the topics `asked`, None meaning all; return whether it brought anything new."""

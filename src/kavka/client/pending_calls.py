@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from functools import wraps
+from types import TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -14,47 +14,77 @@ C = TypeVar("C", bound=type[Any])
 
 
 class PendingCalls:
-    """The tasks that are inside of `until_closed`, each with its number of blocks: a callback may call again."""
+    """The calls of one client that are inside of `until_closed`."""
 
     def __init__(self, client: str) -> None:
         """Take the name of the client, as errors have it."""
         self._client = client
-        self._blocks: dict[asyncio.Task[Any], int] = {}
-        self._ended: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        self._calls: dict[PendingCall, None] = {}
 
-    @contextmanager
-    def until_closed(self) -> Iterator[None]:
-        """Raise RuntimeError in a block that waits when the client is closed. Cancelling works as without it."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._blocks[task] = self._blocks.get(task, 0) + 1
-        cancellations = task.cancelling()
-        try:
-            yield
-        except asyncio.CancelledError:
-            if task not in self._ended:
-                raise
-            self._ended.discard(task)
-            if task.uncancel() > cancellations:
-                raise  # it was cancelled by its owner as well
-            raise self.closed_error() from None
-        finally:
-            self._blocks[task] -= 1
-            if not self._blocks[task]:
-                del self._blocks[task]
-                self._ended.discard(task)
+    def until_closed(self) -> PendingCall:
+        """Return a context for a `with` that raises RuntimeError, while it waits, when the client is closed."""
+        return PendingCall(self)
+
+    def add(self, call: PendingCall) -> None:
+        """Let `end` end a call. Raise RuntimeError after it."""
+        if self._is_closed:
+            raise self.closed_error()
+        self._calls[call] = None
+
+    def discard(self, call: PendingCall) -> None:
+        """Forget a call that is over."""
+        del self._calls[call]
 
     def end(self) -> None:
-        """End all calls but the one that runs now: a callback of a call may close the client."""
+        """End all calls but those of the task that runs now: a callback of a call may close the client."""
+        self._is_closed = True
         closing = asyncio.current_task()
-        for task in self._blocks:
-            if task is not closing and task not in self._ended:
-                self._ended.add(task)
-                task.cancel()
+        for call in self._calls:
+            if call.task is not closing:
+                call.end()
 
     def closed_error(self) -> RuntimeError:
         """Return what an ended call raises."""
         return RuntimeError(f"the {self._client} is closed")
+
+
+class PendingCall:
+    """One `with` in one task. Cancelling the task works as without it, as in `asyncio.timeout`."""
+
+    __slots__ = ("_calls", "_cancellations", "_is_ended", "task")
+
+    def __init__(self, calls: PendingCalls) -> None:
+        """Belong to no task before the `with`."""
+        self._calls = calls
+        self._is_ended = False
+
+    def __enter__(self) -> None:
+        """Begin."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.task: asyncio.Task[Any] = task
+        self._cancellations = task.cancelling()
+        self._calls.add(self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Raise RuntimeError in place of the cancellation that `end` has made."""
+        self._calls.discard(self)
+        if self._is_ended:
+            is_cancelled = self.task.uncancel() > self._cancellations  # by its owner, as well
+            if kind is asyncio.CancelledError and not is_cancelled:
+                raise self._calls.closed_error() from None
+
+    def end(self) -> None:
+        """Cancel what the task waits for."""
+        if not self._is_ended:
+            self._is_ended = True
+            self.task.cancel()
 
 
 def until_closed(

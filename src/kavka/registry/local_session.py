@@ -1,11 +1,11 @@
 """A session within this process: `Registry` without a socket.
 
-Requests go up a lane to the keeper, answers and watch events come down another; both are clear unless the session is
+Requests go up a lane to the server, answers and watch events come down another; both are clear unless the session is
 cut or slowed, which is how tests and the simulation break the network between a broker and its registry.
 
     clear --cut()--> cut --heal() in time--> clear          nothing was lost, it only waited
                       +----time-out, heal()--> over --reconnect()--> clear, under another session id
-    clear --keeper.expire()--> over
+    clear --ZnodeServer.expire()--> over
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kavka.core.znodes import (
     ANY_VERSION,
@@ -29,17 +29,15 @@ from kavka.core.znodes import (
 )
 from kavka.registry.interface import RegistryRefused, Watch
 from kavka.registry.watches import WatchKind
-
-if TYPE_CHECKING:
-    from kavka.registry.znode_server import SessionState, ZnodeServer
+from kavka.registry.znode_server import SessionState, ZnodeServer
 
 T = TypeVar("T")
 
 
 class LocalSession:
-    """Implements `Registry`. Created by `ZnodeServer.open_session`."""
+    """Implements `Registry` for one session. It is silent, and may expire, only while it is `cut`."""
 
-    def __init__(self, znode_server: ZnodeServer, timeout_ms: int | None) -> None:
+    def __init__(self, znode_server: ZnodeServer, timeout_ms: int | None = None) -> None:
         """Begin a session; with None it never expires."""
         self.session_lost: Callable[[], None] | None = None
         """Called once, on the loop, when the session has expired."""

@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kavka.core.znodes import (
     Check,
@@ -34,7 +34,6 @@ from kavka.core.znodes import (
 from kavka.io import Clock, Disk, Random
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.journal import Journal
-from kavka.registry.local_session import LocalSession
 from kavka.registry.watches import Watcher, WatchTable
 
 log = logging.getLogger(__name__)
@@ -48,6 +47,13 @@ class Result(NamedTuple):
 
     path: str
     stat: Stat | None
+
+
+class _HasSessionId(Protocol):
+    """A session: the state of this server, or a client's own."""
+
+    @property
+    def session_id(self) -> int: ...
 
 
 class SessionState:
@@ -115,10 +121,6 @@ class ZnodeServer:
 
     # -- sessions
 
-    def open_session(self, timeout_ms: int | None = None) -> LocalSession:
-        """Begin a session of this process. It is silent, and may expire, only while it is `cut`."""
-        return LocalSession(self, timeout_ms)
-
     def create_session(self, timeout_ms: int | None, *, is_durable: bool = False) -> SessionState:
         """Begin a session; a durable one outlives this process."""
         session_id = 0
@@ -148,7 +150,7 @@ class ZnodeServer:
         if self._timer is None or session.deadline_ms < self._timer_due_ms:
             self._set_timer()
 
-    def expire(self, session: LocalSession | SessionState | int) -> None:
+    def expire(self, session: int | _HasSessionId) -> None:
         """Expire a session: delete its ephemeral nodes and notify it."""
         number = session if isinstance(session, int) else session.session_id
         seat = self._sessions.get(number)

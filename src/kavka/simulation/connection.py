@@ -15,14 +15,12 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kavka.io import Buffer, BufferedProtocol, Sendable
+from kavka.simulation.host import Host
+from kavka.simulation.links import Links
 from kavka.simulation.process import Process
-
-if TYPE_CHECKING:
-    from kavka.simulation.network import SimNetwork
-    from kavka.simulation.world import Node
 
 HIGH_BYTES = 65_536
 LOW_BYTES = 16_384
@@ -33,9 +31,7 @@ class Endpoint:
 
     peer: Endpoint
 
-    def __init__(
-        self, network: SimNetwork, process: Process, node: Node, port: int, number: int
-    ) -> None:
+    def __init__(self, links: Links, process: Process, node: Host, port: int, number: int) -> None:
         """Make one end on `node`; `number` tells connections apart."""
         self.process = process
         self.node = node
@@ -43,8 +39,8 @@ class Endpoint:
         self.number = number
         self.closed = False
         self.last_arrival_s = 0.0
-        self._network = network
-        self._loop = network.loop
+        self._links = links
+        self._loop = links.loop
         self._protocol: BufferedProtocol | None = None
         self._queue: deque[Sendable] = deque()
         self._sent_of_head = 0
@@ -64,8 +60,8 @@ class Endpoint:
     def join(self, peer: Endpoint) -> None:
         """Say who is on the other side."""
         self.peer = peer
-        self._link = self._network.link(self.node.name, peer.node.name)
-        self._back = self._network.link(peer.node.name, self.node.name)
+        self._link = self._links.link(self.node.name, peer.node.name)
+        self._back = self._links.link(peer.node.name, self.node.name)
 
     def attach(self, protocol: BufferedProtocol) -> None:
         """Give the connection to `wire`, in its own process."""
@@ -161,7 +157,7 @@ class Endpoint:
 
     def _pump(self) -> None:
         """Hand to the link what the window allows."""
-        window = self._network.weather.window_bytes
+        window = self._links.weather.window_bytes
         if self._credits:
             self._settle_credits()
         while self._queue and not self.closed and self._in_flight < window:
@@ -217,8 +213,8 @@ class Endpoint:
         return None
 
     def _cut(self, chunk: bytes) -> tuple[bytes, ...]:
-        source = self._network.cuts
-        if len(chunk) > 1 and source.random() < self._network.weather.cutting:
+        source = self._links.cuts
+        if len(chunk) > 1 and source.random() < self._links.weather.cutting:
             middle = source.randrange(1, len(chunk))
             return chunk[:middle], chunk[middle:]
         return (chunk,)
@@ -268,7 +264,7 @@ class Endpoint:
         if piece is None:
             self._eof_arrived = True
         else:
-            self._network.trace.add_fact(f"{self.number} {self.node.name} {len(piece)}")
+            self._links.trace.add_fact(f"{self.number} {self.node.name} {len(piece)}")
             self._received.append(piece)
         self._deliver_soon()
 
@@ -314,7 +310,7 @@ class Endpoint:
             if count < len(piece):
                 self._received.appendleft(piece[count:])
             filled += count
-            if self._network.cuts.random() < self._network.weather.cutting:
+            if self._links.cuts.random() < self._links.weather.cutting:
                 break
         del buffer
         self.peer.credit(filled)

@@ -7,13 +7,13 @@ from weakref import ref
 
 from kavka.simulation.clock import SimClock
 from kavka.simulation.disk import ProcessDisk
+from kavka.simulation.host import Host
 from kavka.simulation.network import ProcessNetwork
 from kavka.simulation.process import Process
-from kavka.simulation.random_streams import SimRandom, stream
+from kavka.simulation.random_streams import SimRandom
 
 if TYPE_CHECKING:
     from kavka.client.client import Client
-    from kavka.simulation.world import Node
 
 
 C = TypeVar("C", bound="Client")
@@ -24,14 +24,15 @@ class SimEnvironment:
 
     memory_bytes = 8 << 30
 
-    def __init__(self, node: Node, process: Process) -> None:
-        """Create the I/O of `process` on `node`."""
-        self.node = node
+    def __init__(
+        self, host: Host, process: Process, random: SimRandom, network: ProcessNetwork
+    ) -> None:
+        """Create the I/O of `process` on `host`."""
         self.process = process
-        self.clock: SimClock = node.clock
-        self.random = SimRandom(stream(node.world.seed, f"chance of {process.name} {node.starts}"))
-        self.disk: ProcessDisk = node.disk.for_process(process)
-        self.network: ProcessNetwork = node.world.network.for_process(process, node)
+        self.clock: SimClock = host.clock
+        self.random = random
+        self.disk: ProcessDisk = host.disk.for_process(process)
+        self.network = network
 
     def with_client(self, client: C) -> C:
         """Return a client that is abandoned when the process ends, as a killed program's is."""

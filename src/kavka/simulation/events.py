@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 

@@ -9,18 +9,16 @@ no callback comes from another thread.
 from __future__ import annotations
 
 import asyncio
-import collections
-import contextvars
 import heapq
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar
 
 from kavka.simulation.process import PROCESS, Process, SimFuture, SimTask
+from kavka.simulation.scheduling import ScheduledCall, SchedulingLoop
 
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 STEPS_IN_ONE_INSTANT = 200_000
 """More steps than this without time moving are a loop that never ends."""
@@ -51,137 +49,23 @@ class Failure:
         return "\n".join(line.rstrip() for line in lines)
 
 
-class ScheduledCall(asyncio.TimerHandle):
-    """A callback that runs only while its process does; with a time it is a timer.
-
-    It shares nothing with asyncio's handles but their methods: they ask for the debug mode at every turn.
-    """
-
-    __slots__ = ("args", "callback", "context", "due_s", "is_cancelled", "loop")
-
-    def __init__(
-        self,
-        due_s: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: SimLoop,
-        context: contextvars.Context | None,
-    ) -> None:
-        self.due_s = due_s
-        self.callback = callback
-        self.args = args
-        self.loop = loop
-        self.context = contextvars.copy_context() if context is None else context
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        if not self.is_cancelled:
-            self.is_cancelled = True
-            self.callback, self.args = _nothing, ()
-            if self.due_s >= 0:
-                self.loop.timer_cancelled()
-
-    def cancelled(self) -> bool:
-        return self.is_cancelled
-
-    def when(self) -> float:
-        return self.due_s
-
-    def __repr__(self) -> str:
-        return f"<step {self.callback!r}>"
-
-    # Steps are told apart by who they are, as handles are; timers of asyncio are by their time.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
-
-_NOW = -1.0
-"""Due time of a call that is no timer."""
-
-
-def _nothing() -> None:
-    """Do what a cancelled step does."""
-
-
-class SimLoop(asyncio.BaseEventLoop):
+class SimLoop(SchedulingLoop):
     """The loop of one world."""
-
-    _ready: collections.deque[ScheduledCall]
-    # A timer with its time and birth in front, so that comparing two of them is no call into Python.
-    _scheduled: list[tuple[float, int, ScheduledCall]]
 
     def __init__(self) -> None:
         """Make a loop whose time is 0 seconds."""
         super().__init__()
-        self.set_debug(False)
         self.failures: list[Failure] = []
         self.at_rest: Callable[[], None] | None = None
         """Called whenever all is done that can be done now, before time moves; it must not make work."""
         self.steps = 0
-        self.now_s = 0.0
-        """Current virtual time, as `time` returns it."""
-        self._creation_count = 0
         self._steps_here = 0
-        self._cancelled_timers = 0
         self.set_task_factory(_make_task)
         self.set_exception_handler(_collect)
-
-    def time(self) -> float:
-        """Return the virtual seconds since the loop was made."""
-        return self.now_s
-
-    def next_creation_number(self) -> int:
-        """Return a number larger than all before."""
-        self._creation_count += 1
-        return self._creation_count
 
     def create_future(self) -> SimFuture:
         """Return a future that hashes by birth."""
         return SimFuture(loop=self)
-
-    def call_soon(
-        self,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.Handle:
-        """Queue a callback behind all that are ready."""
-        if self.is_closed():
-            raise RuntimeError("the world has ended")
-        step = ScheduledCall(_NOW, callback, args, self, context)
-        self._ready.append(step)
-        return step
-
-    call_soon_threadsafe = call_soon
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        """Queue a callback for the time `when`."""
-        if self.is_closed():
-            raise RuntimeError("the world has ended")
-        timer = ScheduledCall(when, callback, args, self, context)
-        self._creation_count += 1
-        heapq.heappush(self._scheduled, (when, self._creation_count, timer))
-        return timer
-
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        """Queue a callback for `delay` seconds from now."""
-        return self.call_at(self.now_s + delay, callback, *args, context=context)
-
-    def put_back(self, held: list[ScheduledCall]) -> None:
-        """Make steps ready that a pause held back."""
-        self._ready.extend(held)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> SimFuture:  # type: ignore[override]
         """Refuse: a thread is not simulated, and its timing would differ from run to run."""
@@ -204,14 +88,6 @@ class SimLoop(asyncio.BaseEventLoop):
             for task in tasks
             if task.process is None or task.process.alive
         )
-
-    def timer_cancelled(self) -> None:
-        """Learn that a timer will not run; when half of them will not, they are let go."""
-        self._cancelled_timers += 1
-        if self._cancelled_timers > 200 and self._cancelled_timers > len(self._scheduled) // 2:
-            self._scheduled[:] = [timer for timer in self._scheduled if not timer[2].is_cancelled]
-            heapq.heapify(self._scheduled)
-            self._cancelled_timers = 0
 
     def _run_once(self) -> None:
         """Take turns until the loop is to stop. One in each call would do; most of a run is spent here."""

@@ -7,144 +7,44 @@ a cable pulled for a while) shows as time only, because TCP sends again. Connect
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import errno
 import os
 import random
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import log
-from typing import TYPE_CHECKING, Any
 
 from kavka.io import BufferedProtocol
 from kavka.simulation.connection import Endpoint
+from kavka.simulation.host import Host
+from kavka.simulation.links import KERNEL, Links
 from kavka.simulation.process import Process
 from kavka.simulation.random_streams import stream
-
-if TYPE_CHECKING:
-    from kavka.simulation.trace import Trace
-    from kavka.simulation.world import Node, World
-
-KERNEL = contextvars.Context()
-"""The context of the network's own callbacks: they belong to no process, so that they go on when one crashes."""
+from kavka.simulation.scheduling import SchedulingLoop
+from kavka.simulation.trace import Trace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANY = ("", "0.0.0.0", "::")
 EPHEMERAL_PORTS = 32_768
 
 
-@dataclass(slots=True)
-class Weather:
-    """Properties of the links of a world; times in seconds, probabilities per chunk, connection or attempt."""
-
-    latency_s: float = 0.0005
-    jitter_s: float = 0.0002
-    bytes_per_s: float = 100e6
-    hiccup: float = 0.0
-    """That a chunk is sent again by TCP, and arrives `hiccup_s` later."""
-    hiccup_s: float = 0.2
-    cutting: float = 0.2
-    """That a chunk is cut in two somewhere."""
-    refuse: float = 0.0
-    """That a connection is refused although somebody listens."""
-    window_bytes: int = 65_536
-    connect_timeout_s: float = 20.0
-
-
-class Link:
-    """One direction between two nodes."""
-
-    def __init__(self, network: SimNetwork, name: str) -> None:
-        """Make a link that is whole."""
-        self.name = name
-        self.is_cut = False
-        self.slowness = 1.0
-        self._network = network
-        self._source = stream(network.seed, f"link {name}")
-        self._free_at_s = 0.0
-        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-
-    def send(
-        self, size: int, not_before_s: float, arrive: Callable[..., None], *args: Any
-    ) -> float:
-        """Call `arrive(*args)` when `size` bytes are across, at `not_before_s` or later. Return that time."""
-        at = self.crossing(size, not_before_s)
-        self.remove_held(at, arrive, *args)
-        return at
-
-    def crossing(self, size: int, not_before_s: float = 0.0) -> float:
-        """Send `size` bytes without a receiver. Return when they have arrived, unless the link is cut then."""
-        weather = self._network.weather
-        free_at_s = max(self._network.loop.time(), self._free_at_s)
-        departed = self._free_at_s = free_at_s + size * self.slowness / weather.bytes_per_s
-        delay = weather.latency_s - log(1.0 - self._source.random()) * weather.jitter_s
-        if weather.hiccup and self._source.random() < weather.hiccup:
-            delay += weather.hiccup_s
-        return max(departed + delay * self.slowness, not_before_s)
-
-    def cut(self) -> None:
-        """Hold back everything that is or will be on the way."""
-        self.is_cut = True
-
-    def heal(self) -> None:
-        """Let through what was held back, in its order."""
-        self.is_cut = False
-        held, self._held = self._held, []
-        for arrive, args in held:
-            arrive(*args)
-
-    def remove_held(self, at_s: float, arrive: Callable[..., None], *args: Any) -> None:
-        """Call `arrive(*args)` at that time, or when the link is whole again."""
-        self._network.loop.call_at(at_s, self._arrive, arrive, args, context=KERNEL)
-
-    def _arrive(self, arrive: Callable[..., None], args: tuple[Any, ...]) -> None:
-        if self.is_cut:
-            self._held.append((arrive, args))
-        else:
-            arrive(*args)
-
-
-class SimNetwork:
+class SimNetwork(Links):
     """All links and listeners of a world."""
 
-    def __init__(self, world: World) -> None:
-        """Make a network in good weather."""
-        self.world = world
-        self.seed = world.seed
-        self.loop = world.loop
-        self.weather = Weather()
-        self.trace: Trace = world.trace
+    def __init__(
+        self, seed: int, loop: SchedulingLoop, trace: Trace, find: Callable[[str], Host | None]
+    ) -> None:
+        """Make a network in good weather; `find` returns the host that has a name or address."""
+        super().__init__(seed, loop, trace)
+        self.find = find
         self.connections: list[Endpoint] = []
         self._sweep_at = 32
-        self.cuts = stream(world.seed, "cuts")
-        self._source = stream(world.seed, "network")
-        self._links: dict[tuple[str, str], Link] = {}
+        self._source = stream(seed, "network")
         self._listeners: dict[tuple[str, int], SimListener] = {}
         self._next_port = EPHEMERAL_PORTS
 
-    def for_process(self, process: Process, node: Node) -> ProcessNetwork:
+    def for_process(self, process: Process, node: Host) -> ProcessNetwork:
         """Return the network as `process` on `node` sees it."""
         return ProcessNetwork(self, process, node)
-
-    def link(self, source: str, target: str) -> Link:
-        """Return the link from one node to another."""
-        key = (source, target)
-        if key not in self._links:
-            self._links[key] = Link(self, f"{source}->{target}")
-        return self._links[key]
-
-    def cut(self, source: str, target: str, *, both_ways: bool = True) -> None:
-        """Cut the link; by default in both directions."""
-        self.link(source, target).cut()
-        if both_ways:
-            self.link(target, source).cut()
-
-    def heal(self) -> None:
-        """Make every link whole and as fast as the weather allows."""
-        for link in list(self._links.values()):
-            link.slowness = 1.0
-            link.heal()
 
     def break_connections(self, share: float, source: random.Random) -> int:
         """Reset this share of the open connections on both sides. Return how many."""
@@ -181,13 +81,13 @@ class SimNetwork:
         if self._listeners.get(key) is listener:
             del self._listeners[key]
 
-    def listener(self, node: Node, port: int) -> SimListener | None:
+    def listener(self, node: Host, port: int) -> SimListener | None:
         """Return who listens on `port` and does not refuse this time."""
         if self.weather.refuse and self._source.random() < self.weather.refuse:
             return None
         return self._listeners.get((node.name, port))
 
-    def pair(self, client: Process, client_node: Node, listener: SimListener) -> Endpoint:
+    def pair(self, client: Process, client_node: Host, listener: SimListener) -> Endpoint:
         """Make the two ends of a connection. Return the client's."""
         number = self.port()
         near = Endpoint(self, client, client_node, number, number)
@@ -207,7 +107,7 @@ class SimListener:
         self,
         network: SimNetwork,
         process: Process,
-        node: Node,
+        node: Host,
         port: int,
         make: Callable[[], BufferedProtocol],
     ) -> None:
@@ -227,7 +127,7 @@ class SimListener:
 class ProcessNetwork:
     """The `io.Network` of one process."""
 
-    def __init__(self, network: SimNetwork, process: Process, node: Node) -> None:
+    def __init__(self, network: SimNetwork, process: Process, node: Host) -> None:
         """Open `network` for `process`."""
         self._network = network
         self._process = process
@@ -255,7 +155,7 @@ class ProcessNetwork:
     ) -> BufferedProtocol:
         """Connect, or raise what the operating system would after as long as it would take."""
         self._process.check_alive()
-        target = self._node if host in LOOPBACK else self._network.world.find(host)
+        target = self._node if host in LOOPBACK else self._network.find(host)
         if target is None:
             raise socket.gaierror(socket.EAI_NONAME, f"no node is called {host}")
         attempt = _Attempt(self._network, self._process, self._node, target, port)
@@ -269,7 +169,7 @@ class _Attempt:
     """A three-way handshake."""
 
     def __init__(
-        self, network: SimNetwork, process: Process, near: Node, target: Node, port: int
+        self, network: SimNetwork, process: Process, near: Host, target: Host, port: int
     ) -> None:
         self._network = network
         self._process = process

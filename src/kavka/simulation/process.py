@@ -11,10 +11,9 @@ import asyncio
 import contextvars
 import warnings
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-if TYPE_CHECKING:
-    from kavka.simulation.loop import ScheduledCall, SimLoop
+from kavka.simulation.scheduling import ScheduledCall, SchedulingLoop
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("PROCESS", default=None)
 """The running process; None for the world itself."""
@@ -27,7 +26,7 @@ class ProcessCrashed(BaseException):
 class Process:
     """One run of a program, from its start until it ends or is killed."""
 
-    def __init__(self, name: str, loop: SimLoop) -> None:
+    def __init__(self, name: str, loop: SchedulingLoop) -> None:
         """Make a running process called `name`; `enter` gives it something to do."""
         self.name = name
         self.loop = loop
@@ -133,7 +132,7 @@ class _OrderedByCreation:
 class SimFuture(_OrderedByCreation, asyncio.Future[Any]):
     """A future of the simulated loop."""
 
-    def __init__(self, *, loop: SimLoop) -> None:
+    def __init__(self, *, loop: SchedulingLoop) -> None:
         """Make a pending future."""
         self.creation_number = loop.next_creation_number()
         self.process = PROCESS.get()
@@ -149,7 +148,7 @@ class SimTask(_OrderedByCreation, asyncio.Task[Any]):
         self,
         coroutine: Coroutine[Any, Any, Any],
         *,
-        loop: SimLoop,
+        loop: SchedulingLoop,
         name: str | None = None,
         context: contextvars.Context | None = None,
         **more: Any,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kavka.ids import TopicPartition
 from kavka.simulation.faults import MODELS, FaultModel
-from kavka.simulation.network import Weather
+from kavka.simulation.links import Weather
 from kavka.simulation.random_streams import stream
 
 BROKER = "broker-0"

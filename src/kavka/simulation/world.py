@@ -9,13 +9,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kavka.simulation.clock import SimClock
-from kavka.simulation.disk import SimDisk
 from kavka.simulation.environment import SimEnvironment
+from kavka.simulation.host import Host
 from kavka.simulation.loop import Failure, SimLoop
 from kavka.simulation.network import SimNetwork
 from kavka.simulation.process import Process, SimTask
-from kavka.simulation.random_streams import stream
+from kavka.simulation.random_streams import SimRandom, stream
 from kavka.simulation.trace import Trace
 
 T = TypeVar("T")
@@ -24,25 +23,14 @@ Program = Callable[[SimEnvironment], Coroutine[Any, Any, object]]
 """The program of a node: it gets its environment, and its process ends when it returns."""
 
 
-class Node:
-    """A machine. Its disk and clock stay when its process dies."""
+class Node(Host):
+    """A machine of a world, and the program that runs on it."""
 
     def __init__(self, world: World, name: str, address: str) -> None:
         """Make a machine that is up and runs nothing."""
-        source = stream(world.seed, f"node {name}")
+        super().__init__(world.seed, world.loop, name, address)
         self.world = world
-        self.name = name
-        self.address = address
-        self.is_up = True
         self.starts = 0
-        self.when_up: list[Callable[[], None]] = []
-        self.disk = SimDisk(world.loop, stream(world.seed, f"disk of {name}"))
-        self.clock = SimClock(
-            world.loop,
-            drift=source.uniform(-1e-4, 1e-4),
-            origin_ms=source.randrange(1_000, 1 << 40),
-        )
-        self.disk.stall = self.clock.stall
         self.process: Process | None = None
 
     @property
@@ -53,12 +41,14 @@ class Node:
     def start(self, program: Program) -> Process:
         """Run `program` in a new process. A host that was off is switched on first."""
         assert not self.is_running, f"{self.name} runs already"
-        self._switch_on()
+        self.switch_on()
         self.starts += 1
         process = Process(self.name, self.world.loop)
         self.process = process
         self.world.processes.append(process)
-        environment = SimEnvironment(self, process)
+        source = stream(self.world.seed, f"chance of {process.name} {self.starts}")
+        network = self.world.network.for_process(process, self)
+        environment = SimEnvironment(self, process, SimRandom(source), network)
         self.world.trace.add(self.name, f"starts (run {self.starts})")
         process.enter(self._begin, process, program, environment)
         return process
@@ -101,13 +91,6 @@ class Node:
         self.world.trace.add(self.name, f"has its clock set by {by_ms} ms")
         self.clock.jump(by_ms)
 
-    def _switch_on(self) -> None:
-        if not self.is_up:
-            self.is_up = True
-            waiting, self.when_up = self.when_up, []
-            for action in waiting:
-                action()
-
     def _begin(self, process: Process, program: Program, environment: SimEnvironment) -> None:
         task = self.world.loop.create_task(program(environment), name=f"main of {self.name}")
         task.add_done_callback(
@@ -134,7 +117,7 @@ class World:
         self.seed = seed
         self.loop = SimLoop()
         self.trace = Trace(self.loop.time)
-        self.network = SimNetwork(self)
+        self.network = SimNetwork(seed, self.loop, self.trace, self.find)
         self.nodes: dict[str, Node] = {}
         self.processes: list[Process] = []
 

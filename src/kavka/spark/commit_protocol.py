@@ -33,7 +33,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kavka.client.admin import TransactionDescription
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode
 from kavka.spark.decisions import Batch, Decision, Outcome, Part
 from kavka.spark.errors import ConnectorError

@@ -12,7 +12,6 @@ from kavka.spark.options import parse_sink, parse_source, schema_includes_header
 from kavka.spark.rows import source_schema
 
 if TYPE_CHECKING:
-    from kavka.spark.driver import CrashPoint
     from kavka.spark.exactly_once import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
     from kavka.spark.sink import BatchWriter, StreamWriter
     from kavka.spark.source import BatchReader, RefusedStreamReader, StreamReader
@@ -66,7 +65,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
                 return BatchWriter(options)
             from kavka.spark.exactly_once import ExactlyOnceBatchWriter
 
-            return ExactlyOnceBatchWriter(options, self._crash_point())
+            return ExactlyOnceBatchWriter(options)
 
     def streamWriter(
         self, schema: StructType, overwrite: bool
@@ -81,13 +80,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
                 return StreamWriter(options)
             from kavka.spark.exactly_once import ExactlyOnceStreamWriter
 
-            return ExactlyOnceStreamWriter(options, self._crash_point())
-
-    def _crash_point(self) -> CrashPoint:
-        """Return the callback for each step of the exactly-once sink; tests replace it."""
-        from kavka.spark.driver import no_crash_point
-
-        return no_crash_point
+            return ExactlyOnceStreamWriter(options)
 
 
 def _require_own_schema(schema: StructType, include_headers: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -16,7 +16,7 @@ from typing import Self
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.commit_protocol import (
     Plan,
@@ -30,9 +30,6 @@ from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
 from kavka.spark.errors import ConnectorError
 
 log = logging.getLogger(__name__)
-
-CrashPoint = Callable[[str], Awaitable[None]]
-"""Called with each step that is done, for tests that stop there."""
 
 _ONGOING = "Ongoing"
 _DRIVER_TIMEOUT_MS = 60_000
@@ -51,19 +48,12 @@ TOPIC_SETTINGS = {
 """Of a decision topic that is made here."""
 
 
-async def no_crash_point(step: str) -> None:
-    """Pass by."""
-
-
 class Driver:
     """One call's connections. Use as an asynchronous context manager."""
 
-    def __init__(
-        self, client: Mapping[str, str], names: SinkNames, crash_point: CrashPoint = no_crash_point
-    ) -> None:
+    def __init__(self, client: Mapping[str, str], names: SinkNames) -> None:
         """`client` are settings of a producer; nothing is opened yet."""
         self._names = names
-        self._crash_point = crash_point
         self._plain = {n: v for n, v in client.items() if not n.startswith("transaction")}
         self._timeout_ms = Config(PRODUCER, self._plain).integer("max.block.ms")
         self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
@@ -90,12 +80,10 @@ class Driver:
     async def plan(self, accepts_other_writes: bool) -> Plan:
         """Become the only driver, finish what the last one has decided, abort what it has not."""
         await self._require_topic()
-        listed = await self._states(await self._listed())
-        await self._crash_point("listed")
+        listed = await self._open_transactions()
         while True:
             async with self._driver() as producer:
-                await producer.init_transactions()
-                await self._crash_point("fenced")
+                await self._fence(producer)
                 decided = await read_last_decision(
                     self._connection, self._names.topic, self._timeout_ms
                 )
@@ -103,36 +91,20 @@ class Driver:
                     identity = producer.transaction_identity
                     break
                 # The next round has another epoch: in this one, sequence numbers are used up by the note.
-                await self._note(producer, await self._settled(decided))
-                await self._crash_point("rolled-forward")
+                await self._roll_forward(producer, decided)
         await self._abort(undecided_transactions(listed, decided))
-        await self._crash_point("planned")
         return Plan(identity, decided, accepts_other_writes)
 
     # After the tasks
 
     async def commit(self, plan: Plan, decision: Decision) -> None:
         """Decide, and commit every part. Raise ConnectorError when another driver has planned, or a part is gone."""
-        listed = await self._listed()
-        gone = [p for p in decision.parts if p.outcome is Outcome.OPEN and not _has(listed, p)]
-        await self._require_open(gone)
-        strangers = await self._states(_without(listed, decision))
-        await self._crash_point("checked")
+        strangers = await self._check(decision)
         async with self._driver() as producer:
             producer.resume_transactions(plan.driver)
-            try:
-                await self._note(producer, decision)
-            except FatalError as error:
-                raise ConnectorError(
-                    f"{decision.batch} was not committed: another run of this query, or another query with sinkId "
-                    f"{self._names.sink}, has taken over ({error.code.name})."
-                ) from error
-            await self._crash_point("decided")
+            await self._decide(producer, decision)
             settled = await self._settled(decision)
-            await self._crash_point("ended")
-            await self._abort(strangers)
-            await self._note(producer, settled)
-            await self._crash_point("noted")
+            await self._finish(producer, settled, strangers)
         if not settled.is_whole:
             raise ConnectorError(
                 f"A part of {decision.batch} was aborted by its time-out after it was decided; it is written again "
@@ -143,7 +115,43 @@ class Driver:
         """Abort transactions that were prepared and will never be decided."""
         await self._abort({part.transactional_id: part.state for part in parts})
 
-    # Steps
+    # Steps: a crash between any two of them must leave what the next plan finds
+
+    async def _open_transactions(self) -> dict[str, PreparedTxnState]:
+        """Return the open transactions of this sink's tasks."""
+        return await self._states(await self._listed())
+
+    async def _fence(self, producer: Producer) -> None:
+        """Become the only driver: an older one can write no decision any more."""
+        await producer.init_transactions()
+
+    async def _roll_forward(self, producer: Producer, decided: Decision) -> None:
+        """Carry out what the last driver has decided, and note that."""
+        await self._note(producer, await self._settled(decided))
+
+    async def _check(self, decision: Decision) -> dict[str, PreparedTxnState]:
+        """Return the open transactions that are no parts. Raise ConnectorError when a part is not open any more."""
+        listed = await self._listed()
+        gone = [p for p in decision.parts if p.outcome is Outcome.OPEN and not _has(listed, p)]
+        await self._require_open(gone)
+        return await self._states(_without(listed, decision))
+
+    async def _decide(self, producer: Producer, decision: Decision) -> None:
+        """Write the decision: from here on the batch is committed. Raise ConnectorError when another driver plans."""
+        try:
+            await self._note(producer, decision)
+        except FatalError as error:
+            raise ConnectorError(
+                f"{decision.batch} was not committed: another run of this query, or another query with sinkId "
+                f"{self._names.sink}, has taken over ({error.code.name})."
+            ) from error
+
+    async def _finish(
+        self, producer: Producer, settled: Decision, strangers: Mapping[str, PreparedTxnState]
+    ) -> None:
+        """Abort what is no part of the batch, and note the outcomes of its parts."""
+        await self._abort(strangers)
+        await self._note(producer, settled)
 
     @asynccontextmanager
     async def _driver(self) -> AsyncIterator[Producer]:
@@ -201,7 +209,7 @@ class Driver:
         }
 
     async def _states(self, listed: Mapping[str, int]) -> dict[str, PreparedTxnState]:
-        """Return the epochs, too, of what is still open. Raise what a coordinator could not tell."""
+        """Return the epochs, too, of what is still open. Raise the error of a coordinator that does not answer."""
         if not listed:
             return {}
         states = {}
@@ -241,10 +249,7 @@ class Driver:
 
     async def _end(self, part: Part) -> Outcome:
         async with self._limit:
-            await self._crash_point(f"ending-{part.task}")
-            outcome = await self._ended(part)
-            await self._crash_point(f"ended-{part.task}")
-            return outcome
+            return await self._ended(part)
 
     async def _ended(self, part: Part) -> Outcome:
         """Commit a part. Raise ConnectorError when its outcome is unknown after `max.block.ms`."""

@@ -2,7 +2,7 @@
 
 planning process    streamWriter() or writer(), then the writer is pickled for the tasks: that makes the plan
 task                write(): one transaction, left prepared
-committing process  commit() or abort(), of a stream's writer that is made anew: the plan comes with the messages
+committing process  commit() or abort(), of a stream's writer that is made again: the plan comes with the messages
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 from kavka.spark.commit_protocol import CommitRefused, Done, Plan, decision_of
 from kavka.spark.decisions import Batch, SinkNames
-from kavka.spark.driver import CrashPoint, Driver, no_crash_point
+from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError, one_sentence
 from kavka.spark.options import ExactlyOnceOptions, SinkOptions
 from kavka.spark.task_writer import run_task
@@ -41,13 +41,12 @@ T = TypeVar("T")
 Messages = Sequence[WriterCommitMessage | None]
 
 
-class _Sink:
+class ExactlyOnceSink:
     """The common part of both writers. Tasks get a copy, with the plan."""
 
-    def __init__(self, options: SinkOptions, crash_point: CrashPoint) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         assert options.exactly_once is not None
-        self._options = options
-        self._crash_point = crash_point
+        self.options = options
         self._plan: Plan | CommitRefused | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,7 +73,7 @@ class _Sink:
             if isinstance(plan, CommitRefused):
                 raise ConnectorError(plan.reason)
             task = TaskContext.get().partitionId()
-            return Prepared(run_task(rows, self._options, plan, batch, task, self._crash_point))
+            return Prepared(run_task(rows, self.options, plan, batch, task))
 
     def finish(self, messages: Messages) -> None:
         """Decide about a batch whose tasks are all done."""
@@ -101,15 +100,15 @@ class _Sink:
     def _drive(self, call: Callable[[Driver], Awaitable[T]]) -> T:
         async def work() -> T:
             names = SinkNames(self._exactly_once.sink_id)
-            async with Driver(self._options.client, names, self._crash_point) as driver:
+            async with Driver(self.options.client, names) as driver:
                 return await call(driver)
 
         return asyncio.run(work())
 
     @property
     def _exactly_once(self) -> ExactlyOnceOptions:
-        assert self._options.exactly_once is not None
-        return self._options.exactly_once
+        assert self.options.exactly_once is not None
+        return self.options.exactly_once
 
 
 def _done(messages: Messages) -> list[Done]:
@@ -119,43 +118,43 @@ def _done(messages: Messages) -> list[Done]:
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes each micro-batch whole and once; a batch is what the checkpoint says: the query's id and a number."""
 
-    def __init__(self, options: SinkOptions, crash_point: CrashPoint = no_crash_point) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         """Take checked options."""
-        self._sink = _Sink(options, crash_point)
+        self.sink = ExactlyOnceSink(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         """Write the rows of a task."""
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId")
         number = context.getLocalProperty("streaming.sql.batchId")
-        return self._sink.run(iterator, Batch(query, int(number)))
+        return self.sink.run(iterator, Batch(query, int(number)))
 
     def commit(self, messages: Messages, batchId: int) -> None:
         """Decide; everything is committed when this returns."""
-        self._sink.finish(messages)
+        self.sink.finish(messages)
 
     def abort(self, messages: Messages, batchId: int) -> None:
         """Abort what tasks have prepared, unless it may be decided."""
-        self._sink.abort(messages)
+        self.sink.abort(messages)
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a data frame whole or not at all; with `writeId`, not a second time."""
 
-    def __init__(self, options: SinkOptions, crash_point: CrashPoint = no_crash_point) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         """Take checked options."""
-        self._sink = _Sink(options, crash_point)
+        self.sink = ExactlyOnceSink(options)
         assert options.exactly_once is not None
         self._batch = Batch(options.exactly_once.write_id or secrets.token_hex(16), 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         """Write the rows of a task."""
-        return self._sink.run(iterator, self._batch)
+        return self.sink.run(iterator, self._batch)
 
     def commit(self, messages: Messages) -> None:
         """Decide; everything is committed when this returns."""
-        self._sink.finish(messages)
+        self.sink.finish(messages)
 
     def abort(self, messages: Messages) -> None:
         """Abort what tasks have prepared, unless it may be decided."""
-        self._sink.abort(messages)
+        self.sink.abort(messages)

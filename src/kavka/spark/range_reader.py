@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from kavka.client.cluster import Channel
-from kavka.client.consumer.batches import cut_before
+from kavka.client.consumer.batches import CorruptRecordError, cut_before
 from kavka.client.consumer.isolation_filter import filter_by_isolation
-from kavka.client.consumer.record_errors import CorruptRecordError
 from kavka.client.consumer.subscription import PartitionState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, TopicPartition

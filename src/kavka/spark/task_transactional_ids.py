@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Callable
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.spark.decisions import SinkNames
 
 

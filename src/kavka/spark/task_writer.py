@@ -15,7 +15,6 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.commit_protocol import Done, Plan, Repair, Skip, check_repair, plan_task
 from kavka.spark.decisions import Batch, Part, SinkNames
 from kavka.spark.digest import Digest
-from kavka.spark.driver import CrashPoint, no_crash_point
 from kavka.spark.options import ExactlyOnceOptions, SinkOptions
 from kavka.spark.sink import DEFAULTS, RECORD_COLUMNS, send_rows
 from kavka.spark.task_transactional_ids import task_transactional_id
@@ -39,7 +38,6 @@ def run_task(
     plan: Plan,
     batch: Batch,
     task: int,
-    crash_point: CrashPoint = no_crash_point,
 ) -> Done:
     """Do what `committing` says for a task. Raise ConnectorError, KafkaError, OSError.
 
@@ -61,8 +59,8 @@ def run_task(
     if first is None:
         check(0, "")
         return Done(plan, batch, course, 0, None)
-    writing = _Task(options, plan, task, isinstance(course, Repair), check, crash_point)
-    part = asyncio.run(writing.write(chain([first], rows)))
+    writer = TaskWriter(options, plan, task, isinstance(course, Repair), check)
+    part = asyncio.run(writer.write(chain([first], rows)))
     return Done(plan, batch, course, part.rows, part)
 
 
@@ -80,8 +78,8 @@ def _digested(rows: Iterator[pa.RecordBatch], digest: Digest) -> Iterator[pa.Rec
         yield piece
 
 
-class _Task:
-    """One transaction."""
+class TaskWriter:
+    """Writes a task's rows in one transaction."""
 
     def __init__(
         self,
@@ -90,15 +88,14 @@ class _Task:
         task: int,
         is_repair: bool,
         check: Check,
-        crash_point: CrashPoint,
     ) -> None:
+        """`check` takes the rows' count and digest before the transaction is prepared; a repair needs the digest."""
         assert options.exactly_once is not None
         self._options = options
         self._exactly_once: ExactlyOnceOptions = options.exactly_once
         self._task = task
         self._is_repair = is_repair
         self._check = check
-        self._crash_point = crash_point
         self._id = task_transactional_id(SinkNames(self._exactly_once.sink_id), plan.driver)
 
     async def write(self, rows: Iterator[pa.RecordBatch]) -> Part:
@@ -106,10 +103,8 @@ class _Task:
         producer, has_timeout = await self._begun()
         digest = Digest()
         try:
-            await self._crash_point(f"begun-{self._task}")
             digested = _digested(rows, digest) if has_timeout or self._is_repair else rows
-            count = await send_rows(producer, digested, self._options)
-            await self._crash_point(f"written-{self._task}")
+            count = await self._send(producer, digested)
             self._check(count, digest.text())
             state = await producer.prepare_transaction()
         except BaseException:
@@ -118,9 +113,12 @@ class _Task:
                 await producer.close(timeout_ms=_CLOSE_MS)
             raise
         await producer.close()
-        await self._crash_point(f"prepared-{self._task}")
         assert state is not None, "rows were written"
         return Part(self._task, self._id, state, count, digest.text() if has_timeout else "")
+
+    async def _send(self, producer: Producer, rows: Iterator[pa.RecordBatch]) -> int:
+        """Send the rows, and return their number."""
+        return await send_rows(producer, rows, self._options)
 
     async def _begun(self) -> tuple[Producer, bool]:
         """Return a producer in a transaction, and whether brokers abort that after some time."""

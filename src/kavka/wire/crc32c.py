@@ -29,7 +29,7 @@ def _load() -> Crc32c:
     if spec is None or spec.loader is None:  # a release that is laid out in another way
         from crc32c import crc32c
 
-        return crc32c
+        return crc32c  # type: ignore[no-any-return]
     compiled = module_from_spec(spec)
     spec.loader.exec_module(compiled)
     found: Crc32c = compiled.crc32c

@@ -52,7 +52,7 @@ class Hands:
         environment = OsEnvironment()
         self.clock = environment.clock
         self.znode_server = ZnodeServer(environment.clock, environment.random)
-        self.session = self.znode_server.open_session()
+        self.session = LocalSession(self.znode_server)
         self.applied: list[Record] = []
 
     async def prepare(self) -> RegistryWriter:
@@ -207,7 +207,7 @@ def test_large_topic_is_removed_and_its_mark_last() -> None:
 def test_one_of_two_is_elected_and_the_epoch_grows_with_each_election() -> None:
     async def story(hands: Hands) -> None:
         await hands.prepare()
-        other = hands.znode_server.open_session()
+        other = LocalSession(hands.znode_server)
         seen: list[Event] = []
         first = await hands.election(1, hands.session).read_or_elect(seen.append)
         second = await hands.election(2, other).read_or_elect(seen.append)
@@ -224,7 +224,7 @@ def test_one_of_two_is_elected_and_the_epoch_grows_with_each_election() -> None:
 def test_only_the_controller_that_was_found_dead_is_deposed() -> None:
     async def story(hands: Hands) -> None:
         await hands.prepare()
-        other = hands.znode_server.open_session()
+        other = LocalSession(hands.znode_server)
         election = hands.election(2, other)
         dead = await hands.election(1, hands.session).read_or_elect(lambda _event: None)
         await election.remove_dead(dead)

@@ -48,7 +48,7 @@ class Watched:
     def __init__(self) -> None:
         environment = OsEnvironment()
         self.znode_server = ZnodeServer(environment.clock, environment.random)
-        self.session = self.znode_server.open_session()
+        self.session = LocalSession(self.znode_server)
         self.registry = Cut(self.session)
         self.told: list[Changed] = []
         self.watching = WatchedRegistry(self.registry, self.told.append)  # type: ignore[arg-type]

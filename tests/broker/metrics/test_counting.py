@@ -260,7 +260,7 @@ def test_timings_grow_old_while_the_page_is_served(run: Any, page: Any) -> None:
 def test_every_name_is_of_kafka_of_the_process_or_ours(run: Any) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        for family in families(served.broker, 1.0):
+        for family in families(served.broker.metrics_sources(), 1.0):
             assert family.name.startswith(("kafka_", "kavka_", "process_", "python_")), family.name
             assert family.help.endswith("."), family.name
             assert list(lines(family)) or family.name.startswith(
@@ -308,7 +308,7 @@ def test_errors_of_a_large_response_are_found_in_steps() -> None:
 def test_a_response_without_errors_tells_none() -> None:
     find = error_finder(UpdateMetadataResponse)
     assert find is not None
-    find(UpdateMetadataResponse(), pytest.fail)
+    find(UpdateMetadataResponse(), pytest.fail)  # type: ignore[arg-type]
 
 
 def test_replicas_of_a_topic_share_its_counters_until_the_last_one_leaves() -> None:

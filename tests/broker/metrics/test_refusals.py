@@ -34,7 +34,7 @@ async def closes(served: Any, data: bytes) -> None:
 
 
 def encoded(request: Any, version: int) -> bytes:
-    return b"".join(bytes(part) for part in encode_request(request, version, 1, "test"))
+    return b"".join(bytes(part) for part in encode_request(request, version, 1, "test"))  # type: ignore[arg-type]
 
 
 def framed(frame: bytes) -> bytes:

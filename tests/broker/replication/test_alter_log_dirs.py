@@ -320,7 +320,9 @@ def test_what_is_done_to_the_old_log_during_a_swap_counts(
             topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
             answer = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=20_000))
             assert answer.topics[0].partitions[0].low_watermark == 3
-            served.broker.topics.topic_configured("t", {"retention.ms": "77", "segment.ms": "1"})
+            served.broker.dynamic_configs.topic_configured(
+                "t", {"retention.ms": "77", "segment.ms": "1"}
+            )
             await served.broker.replica_manager.delete_old_segments()
             swap.go_on_later()
             await until_moved(served, tmp_path / "two")
@@ -497,12 +499,10 @@ def test_replica_that_is_being_deleted_is_not_moved(
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        replicas = served.broker.replica_manager
+        replicas, moves = served.broker.replica_manager, served.broker.alter_log_dirs
         replica = replicas.find(WHERE)
         async with replica.lock:
-            moving = asyncio.ensure_future(
-                replicas.alter_log_dirs.move(replica, str(tmp_path / "two"))
-            )
+            moving = asyncio.ensure_future(moves.move(replica, str(tmp_path / "two")))
             deleting = asyncio.ensure_future(replicas.stop(WHERE, -2, delete=True))
             await asyncio.sleep(0)
         assert await moving is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -531,9 +531,10 @@ def test_follower_goes_on_while_its_copy_waits_for_a_slow_disk(play: Run) -> Non
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"before")
         follower, replicas = cluster.replica(2), cluster.brokers[2].replica_manager
+        moves = cluster.brokers[2].alter_log_dirs
         target, is_fast = target_of(follower, cluster.brokers[2]), asyncio.Event()
         target.writes.submit(is_fast.wait)
-        assert await replicas.alter_log_dirs.move(follower, target.path) is ErrorCode.NONE
+        assert await moves.move(follower, target.path) is ErrorCode.NONE
         await until(lambda: replicas.store.future(WHERE).log_end_offset == 1)
         answer = await cluster.produce(1, b"meanwhile", timeout_ms=20_000)
         is_fast.set()
@@ -552,9 +553,7 @@ def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> Non
         broker, replica = cluster.brokers[1], cluster.replica(1)
         target, rate = target_of(replica, broker), "replica.alter.log.dirs.io.max.bytes.per.second"
         broker.configs.put_broker({rate: "1"}, default=False)
-        assert (
-            await broker.replica_manager.alter_log_dirs.move(replica, target.path) is ErrorCode.NONE
-        )
+        assert await broker.alter_log_dirs.move(replica, target.path) is ErrorCode.NONE
         await until(lambda: broker.replica_manager.store.future(WHERE).log_end_offset == 1)
         await cluster.order(2, isr=[2])
         await cluster.produce(2, b"of the new leader", acks=1)

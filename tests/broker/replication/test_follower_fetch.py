@@ -291,7 +291,7 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
             FetchRequestForgottenTopic(topic_id=TOPIC_ID, partitions=[1])
         ]
         answers = peer.post(naming), peer.post(forgetting)
-        kept = cluster.brokers[1].replica_manager.replication_manager.followers._sessions[session]
+        kept = cluster.brokers[1].replication_manager.followers._sessions[session]
         await until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
             gate.set()
@@ -373,7 +373,7 @@ def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
 
 
 def followers(cluster: Any) -> Any:
-    return cluster.brokers[1].replica_manager.replication_manager.followers
+    return cluster.brokers[1].replication_manager.followers
 
 
 async def lead_another(cluster: Any) -> None:
@@ -409,7 +409,7 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
         configs.put_topic("t", {"leader.replication.throttled.replicas": "*"})
         configs.put_broker({"leader.replication.throttled.rate": "1"}, default=False)
         assert only(await peer.send(fetch(offset=0))).records
-        assert cluster.brokers[1].replica_manager.replication_manager.leader_throttle.is_exceeded
+        assert cluster.brokers[1].replication_manager.leader_throttle.is_exceeded
         await cluster.produce(1, b"one more", acks=1)
         partition = cluster.replica(1).partition
         assert (partition.high_watermark, partition.in_sync_replicas) == (2, (1,))
@@ -437,7 +437,7 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
             asked.append(request)
             raise ConnectionError("no controller")
 
-        cluster.brokers[1].replica_manager.replication_manager.controller.local = unreachable
+        cluster.brokers[1].replication_manager.controller.local = unreachable
         await before.send(fetch(registration=7, offset=3))
         assert cluster.replica(1).partition.pending_isr == (1, 2)
         after = await cluster.peer(1)

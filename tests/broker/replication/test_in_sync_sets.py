@@ -33,7 +33,7 @@ def test_set_of_a_topic_that_the_controller_does_not_know_yet_is_proposed_again(
         await cluster.start(1, 2)
         cluster.refuses = refusal
         await cluster.order(1, isr=[1], replicas=[1, 2])
-        sets = cluster.brokers[1].replica_manager.replication_manager.alter_partition_manager
+        sets = cluster.brokers[1].replication_manager.alter_partition_manager
         await until(lambda: sets.failures > 0)
         assert cluster.replica(1).partition.pending_isr == (1, 2)
         cluster.refuses = None
@@ -85,7 +85,7 @@ def test_a_refused_proposal_holds_nothing_back(play: Play) -> None:
             cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
             return await cluster.alter_partition(request)
 
-        cluster.brokers[1].replica_manager.replication_manager.controller.local = slowly
+        cluster.brokers[1].replication_manager.controller.local = slowly
         await cluster.order(1, isr=[1], replicas=[1, 2])
         await is_asked.wait()
         answer = await lose_the_follower(cluster)
@@ -104,12 +104,7 @@ def test_a_follower_that_is_not_in_sync_and_gone_holds_nothing_back_for_ever(pla
         cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
         await cluster.order(1, isr=[1], replicas=[1, 2])
         await until(
-            lambda: (
-                cluster.brokers[
-                    1
-                ].replica_manager.replication_manager.alter_partition_manager.failures
-                > 0
-            )
+            lambda: cluster.brokers[1].replication_manager.alter_partition_manager.failures > 0
         )
         answer = await lose_the_follower(cluster)
         assert (await answer).error_code == ErrorCode.NONE
@@ -159,7 +154,7 @@ def test_proposal_of_a_leader_whose_disk_fails_is_not_sent_again(
             asked[:] = sorted(named)
             raise ConnectionError("no controller")
 
-        cluster.brokers[1].replica_manager.replication_manager.controller.local = unreachable
+        cluster.brokers[1].replication_manager.controller.local = unreachable
         await until(lambda: asked == [0, 1])
         failed.log.directory.fail(OSError("the disk is gone"))
         await until(lambda: asked == [1])

@@ -429,9 +429,7 @@ def test_follower_whose_log_is_being_changed_asks_again_later(play: Play) -> Non
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
-        ((_leader, _number, fetcher),) = cluster.brokers[
-            2
-        ].replica_manager.replication_manager.fetchers.items()
+        ((_leader, _number, fetcher),) = cluster.brokers[2].replication_manager.fetchers.items()
         (followed,) = fetcher.followed
         async with cluster.replica(2).lock:
             await cluster.produce(1, b"b", acks=1)

@@ -66,9 +66,7 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
         for _ in range(20):
             await cluster.produce(1, b"x" * 2000, acks=1)
         await cluster.tell(2)
-        throttle = getattr(
-            cluster.brokers[slow].replica_manager.replication_manager, f"{side}_throttle"
-        )
+        throttle = getattr(cluster.brokers[slow].replication_manager, f"{side}_throttle")
         await until(lambda: throttle.is_exceeded)
         held = cluster.replica(2).log.log_end_offset
         assert held < 20
@@ -110,7 +108,7 @@ def test_follower_that_is_in_sync_never_holds_itself_back(play: Play) -> None:
         await follow_throttled(cluster)
         for _ in range(5):
             assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
-        assert cluster.brokers[2].replica_manager.replication_manager.follower_throttle.is_exceeded
+        assert cluster.brokers[2].replication_manager.follower_throttle.is_exceeded
 
     play(story)
 
@@ -123,7 +121,7 @@ def test_follower_that_is_in_sync_does_not_hold_itself_back_in_a_new_leader_epoc
     async def story(cluster: Any) -> None:
         await follow_throttled(cluster)
         assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
-        assert cluster.brokers[2].replica_manager.replication_manager.follower_throttle.is_exceeded
+        assert cluster.brokers[2].replication_manager.follower_throttle.is_exceeded
         await cluster.order(1)
         assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
 

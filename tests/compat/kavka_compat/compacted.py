@@ -105,7 +105,7 @@ class CompactedTopic:
             row = (b"filler-%d" % self._fillers, bytes(SEGMENT_BYTES // 2))
             self._send(producer, [row])
             last[row[0]] = row[1]
-        return last
+        return last  # type: ignore[return-value]
 
     def _rows(self, count: int) -> list[Row]:
         source = self._source

@@ -38,7 +38,7 @@ class Body(NamedTuple):
 
     codec: int
     content: bytes
-    count: int = 3
+    count: int = 3  # type: ignore[assignment]
 
 
 def batch(body: Body) -> bytes:
@@ -443,7 +443,7 @@ def _lz4() -> dict[str, list[bytes]]:
     flags = range(256)
     needs = _lz4_optional
     return {
-        "flags": [lz4_frame([block], flag, **needs(flag, true, whole)) for flag in flags],
+        "flags": [lz4_frame([block], flag, **needs(flag, true, whole)) for flag in flags],  # type: ignore[arg-type]
         "block sizes": [lz4_frame([block], sizes=sizes) for sizes in range(256)],
         "header checksums": [
             lz4_frame([block], header_checksum=checksum) for checksum in range(0, 256, 5)

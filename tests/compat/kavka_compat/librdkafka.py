@@ -167,7 +167,7 @@ def _run(command: Sequence[str], where: Path, log: str) -> None:
             check=False,
         )
     if done.returncode != 0:
-        raise NoSources(f"`{' '.join(command[:1] + command[-2:])}` failed: {where / log}")
+        raise NoSources(f"`{' '.join(command[:1] + command[-2:])}` failed: {where / log}")  # type: ignore[operator]
 
 
 class Runner:

@@ -44,7 +44,7 @@ def _librdkafka(bootstrap: str, topic: str, group: str) -> None:
 def _kafka_python(bootstrap: str, topic: str, group: str) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
 
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Any) -> None:
             pass
 
@@ -70,7 +70,7 @@ def _kafka_python(bootstrap: str, topic: str, group: str) -> None:
 async def _aiokafka(bootstrap: str, topic: str, group: str) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    class Listener(ConsumerRebalanceListener):
         async def on_partitions_revoked(self, revoked: Any) -> None:
             pass
 

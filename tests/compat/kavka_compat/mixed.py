@@ -214,7 +214,7 @@ class MixedCluster:
         for asked in self._running:
             admin = AdminClient({"bootstrap.servers": self.address(asked)})
             until(
-                lambda admin=admin: admin.list_topics(timeout=10).controller_id == number,
+                lambda admin=admin: admin.list_topics(timeout=10).controller_id == number,  # type: ignore[misc]
                 what=f"{asked} knows that {number} is the controller",
             )
 
@@ -233,7 +233,7 @@ class MixedCluster:
     def wait_in_sync(self, *topics: str, seconds: float = 60) -> None:
         """Wait until every replica of topics is in sync."""
         for topic in topics:
-            until(lambda topic=topic: self._is_in_sync(topic), seconds, f"{topic} is in sync")
+            until(lambda topic=topic: self._is_in_sync(topic), seconds, f"{topic} is in sync")  # type: ignore[misc]
 
     def wait_until_known(self, topic: str, partition: int) -> None:
         """Wait until every broker that runs tells clients who leads a partition."""
@@ -264,7 +264,7 @@ class MixedCluster:
             for partition, (first, *others) in self.assignment(topic).items():
                 for other in others:
                     until(
-                        lambda topic=topic, at=partition, first=first, other=other: (
+                        lambda topic=topic, at=partition, first=first, other=other: (  # type: ignore[misc]
                             self.log_bytes(first, topic, at) == self.log_bytes(other, topic, at)
                         ),
                         20,

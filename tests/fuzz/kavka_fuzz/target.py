@@ -189,7 +189,7 @@ class Target:
         except (OSError, AssertionError) as error:
             raise BrokerFailed(f"it does not serve any more: {error!r}") from error
 
-    async def _with_peer(self, story, *arguments) -> None:  # type: ignore[no-untyped-def]
+    async def _with_peer(self, story, *arguments) -> None:
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", self.port, client_id="check")
         try:
             await story(peer, *arguments)

@@ -85,7 +85,7 @@ def enriched(rows: DataFrame) -> DataFrame:
 def failing_at_times(rows: DataFrame) -> DataFrame:
     """Each record once; each task fails at its first attempt, when the sink has some of its rows, IN_SMALL_PIECES."""
 
-    def pass_on(batches):  # type: ignore[no-untyped-def]
+    def pass_on(batches):
         from pyspark import TaskContext
 
         yield from batches

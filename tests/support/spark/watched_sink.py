@@ -10,11 +10,28 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from kavka.spark.data_source import KavkaDataSource
-from kavka.spark.driver import CrashPoint
+from kavka.spark.decisions import Batch
+from kavka.spark.driver import Driver
+from kavka.spark.exactly_once import (
+    ExactlyOnceBatchWriter,
+    ExactlyOnceSink,
+    ExactlyOnceStreamWriter,
+    Prepared,
+)
+from kavka.spark.options import SinkOptions
+from kavka.spark.sink import BatchWriter, StreamWriter
+from support.spark.crash_points import crash_points
+
+T = TypeVar("T")
 
 
 async def watch(directory: Path, step: str) -> None:
@@ -25,7 +42,7 @@ async def watch(directory: Path, step: str) -> None:
     while True:
         noted = directory / f"{step}.{number}"
         try:
-            os.link(own, noted)  # with all that is in it, so that nobody finds it empty
+            os.link(own, noted)  # with all that is in it, so that no reader finds it empty
             break
         except FileExistsError:
             number += 1
@@ -34,6 +51,24 @@ async def watch(directory: Path, step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     while noted.with_suffix(f".{number}.hold").exists():  # noqa: ASYNC110  another process has the say
         await asyncio.sleep(0.02)
+
+
+class WatchedSink(ExactlyOnceSink):
+    """A sink that passes crash points, in whatever process it runs."""
+
+    def __init__(self, options: SinkOptions, directory: Path) -> None:
+        """Note steps in a directory."""
+        super().__init__(options)
+        self._directory = directory
+
+    def run(self, rows: Iterator[pa.RecordBatch], batch: Batch) -> Prepared:
+        """Run a task."""
+        with crash_points(partial(watch, self._directory)):
+            return super().run(rows, batch)
+
+    def _drive(self, call: Callable[[Driver], Awaitable[T]]) -> T:
+        with crash_points(partial(watch, self._directory)):
+            return super()._drive(call)
 
 
 class WatchedDataSource(KavkaDataSource):
@@ -49,5 +84,18 @@ class WatchedDataSource(KavkaDataSource):
         """Return what stands in `format(...)`."""
         return "kavka-watched"
 
-    def _crash_point(self) -> CrashPoint:
-        return partial(watch, self._directory)
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter | ExactlyOnceBatchWriter:
+        """Return the writer of a data frame."""
+        writer = super().writer(schema, overwrite)
+        if isinstance(writer, ExactlyOnceBatchWriter):
+            writer.sink = WatchedSink(writer.sink.options, self._directory)
+        return writer
+
+    def streamWriter(
+        self, schema: StructType, overwrite: bool
+    ) -> StreamWriter | ExactlyOnceStreamWriter:
+        """Return the writer of a stream."""
+        writer = super().streamWriter(schema, overwrite)
+        if isinstance(writer, ExactlyOnceStreamWriter):
+            writer.sink = WatchedSink(writer.sink.options, self._directory)
+        return writer

@@ -78,7 +78,7 @@ def listed(values: object) -> str:
     return ",".join(str(value) for value in values)  # type: ignore[attr-defined]
 
 
-class Story(controller_world.World):  # type: ignore[name-defined, misc]
+class Story(controller_world.World):
     """A world that says what happens."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
         if name in self.machine.state.topics:
             node = node._replace(topic_id=self.machine.state.topics[name].topic_id)
             self.must_write(SetData(znodes.topic_path(name), node.encode()))
-            self.handle(controller_world.TopicsChanged({name: self.read_topic(name)}))
+            self.handle(controller_world.TopicsChanged({name: self.read_topic(name)}))  # type: ignore[attr-defined]
         else:
             self.must_write(Create(znodes.topic_path(name), node.encode()))
             self.must_write(Create(znodes.config_path("topics", name), b""))
@@ -180,10 +180,10 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
         self.announce()
 
     def do_spoil(self, name: str) -> None:
-        self.handle(controller_world.TopicsChanged(unreadable=[name]))
+        self.handle(controller_world.TopicsChanged(unreadable=[name]))  # type: ignore[attr-defined]
 
     def do_restore(self, name: str) -> None:
-        self.handle(controller_world.TopicsChanged({name: self.read_topic(name)}))
+        self.handle(controller_world.TopicsChanged({name: self.read_topic(name)}))  # type: ignore[attr-defined]
 
     def do_vanish(self, name: str, unmarked: str = "") -> None:
         mark = deletion_path(name)
@@ -242,7 +242,7 @@ class Story(controller_world.World):  # type: ignore[name-defined, misc]
     def do_isr(self, where_text: str, isr: str, *options: str) -> None:
         topic_partition = partition_of(where_text)
         given = dict(option.split("=") for option in options)
-        node, version = self.read_state(topic_partition)
+        node, version = self.read_state(topic_partition)  # type: ignore[misc]
         by = int(given.get("by", node.leader))
         change = IsrChange(
             topic_partition.topic,

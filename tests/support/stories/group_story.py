@@ -59,7 +59,7 @@ def subscription(topics: list[str]) -> bytes:
     return pack(">hi", 1, len(topics)) + body + pack(">i", -1)
 
 
-class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]
+class Story(shard_story.ShardStory):  # type: ignore[type-arg]
     """One shard, and the members that talk to it."""
 
     out: list[str]

@@ -44,7 +44,7 @@ from kavka.values import replace
 from support.stories import shard_story
 
 
-class Story(shard_story.ShardStory):  # type: ignore[misc, name-defined]
+class Story(shard_story.ShardStory):  # type: ignore[type-arg]
     """One shard, and the producers that talk to it."""
 
     out: list[str]

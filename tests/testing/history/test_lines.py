@@ -70,7 +70,7 @@ def test_the_documented_lines_are_a_history() -> None:
 def test_a_negative_offset_is_unknown() -> None:
     send = {"action": "send", "topic": "t", "partition": 0, "value": "a", "offset": -1}
     _, (event,) = read_lines([json.dumps(GOOD | send)])
-    assert event.action.offset is None  # type: ignore[union-attr]
+    assert event.action.offset is None
 
 
 GOOD = {"op": 0, "process": "p", "type": "ok", "time_ns": 0, "action": "poll", "records": []}

@@ -47,7 +47,7 @@ def read(event: Event) -> tuple[Record, ...]:
 def with_records(events: list[Event], change: Change, kinds: tuple[type, ...]) -> list[Event]:
     """Return the events with what polls or scans returned changed."""
     return [
-        replace(event, action=replace(event.action, records=change(read(event))))
+        replace(event, action=replace(event.action, records=change(read(event))))  # type: ignore[arg-type]
         if isinstance(event.action, kinds)
         else event
         for event in events
@@ -239,4 +239,4 @@ def test_a_lie_is_found(
     source = random.Random(seed)
     events = spoil(Model(source).events, source)
     verdict = check(events, Promises())
-    assert set(verdict.forbidden) & SPOILED[spoil], verdict.report()
+    assert set(verdict.forbidden) & SPOILED[spoil], verdict.report()  # type: ignore[index]

@@ -83,13 +83,13 @@ def test_a_cut_tail_is_left_for_the_next_read(row_lists, data):
     assert columns.next_offset == last.base_offset
 
 
-def test_nothing_gives_no_rows_and_stays():
+def test_nothing_gives_no_rows_and_stays() -> None:
     columns = decode_columns(b"", from_offset=9)
     assert (columns.count, columns.next_offset) == (0, 9)
     assert to_arrow(columns, "t", 0, headers=True).num_rows == 0
 
 
-def test_control_and_skipped_batches_give_no_records_but_are_passed():
+def test_control_and_skipped_batches_give_no_records_but_are_passed() -> None:
     log = a_log([[(b"a", b"1", 0, [])], [(b"b", b"2", 0, [])]])
     marker = encode_end_marker(EndMarker(ControlType.COMMIT, 1), 5, 0, 0)
     assign(marker, read_header(marker), 2, 0)
@@ -98,14 +98,14 @@ def test_control_and_skipped_batches_give_no_records_but_are_passed():
     assert columns.next_offset == 3
 
 
-def test_the_logs_time_goes_into_the_columns():
+def test_the_logs_time_goes_into_the_columns() -> None:
     log = a_log([[(b"a", b"1", 5, [])], [(b"b", b"2", 6, [])]])
     stamp_log_append_time(log, walk(log)[1], 99)
     found = rows_of(decode_columns(log))
     assert [(r.timestamp, r.timestamp_type) for r in found] == [(5, 0), (99, 1)]
 
 
-def test_a_checksum_is_checked_when_asked():
+def test_a_checksum_is_checked_when_asked() -> None:
     log = a_log([[(b"a", b"1", 5, [])]])
     log[-2] ^= 1
     assert decode_columns(log).count == 1
@@ -113,7 +113,7 @@ def test_a_checksum_is_checked_when_asked():
         decode_columns(log, check_crcs=True)
 
 
-def test_the_bound_holds_over_all_batches():
+def test_the_bound_holds_over_all_batches() -> None:
     log = a_log([[(None, bytes(1000), 0, [])]] * 3, Compression.GZIP)
     with pytest.raises(BatchTooLarge):
         decode_columns(log, limit=2500)
@@ -122,7 +122,7 @@ def test_the_bound_holds_over_all_batches():
 
 @pytest.mark.parametrize("second", Compression)
 def test_the_bound_holds_where_bodies_without_a_codec_have_used_it_up(second):
-    row = (None, bytes(1000), 0, [])
+    row = (None, bytes(1000), 0, [])  # type: ignore[var-annotated]
     log = a_log([[row, row]]) + a_log([[row]], second, first=2)
     with pytest.raises(BatchTooLarge):
         decode_columns(log, limit=1500)
@@ -155,7 +155,7 @@ def test_rows_of_columns_become_a_batch(row_lists, codec, data):
     assert header.producer_id == 3
 
 
-def test_rows_that_are_not_there_are_refused():
+def test_rows_that_are_not_there_are_refused() -> None:
     columns = decode_columns(a_log([[(b"a", b"1", 5, [])]]))
     for first, count in ((0, 0), (0, 2), (1, 1), (-1, 1)):
         with pytest.raises(ValueError, match="rows"):
@@ -180,7 +180,7 @@ def test_arrow_shows_the_records(row_lists):
     assert {(r["topic"], r["partition"], r["timestampType"]) for r in found} == {("topic", 3, 0)}
 
 
-def test_arrow_has_the_shape_of_sparks_source():
+def test_arrow_has_the_shape_of_sparks_source() -> None:
     schema = to_arrow(decode_columns(b""), "t", 0).schema
     assert schema.names == [
         "key",
@@ -195,13 +195,13 @@ def test_arrow_has_the_shape_of_sparks_source():
     assert schema.field("timestampType").type == pa.int32()
 
 
-def test_arrow_shares_the_memory_of_the_columns():
+def test_arrow_shares_the_memory_of_the_columns() -> None:
     columns = decode_columns(a_log([[(b"a", b"1", 5, [])]]))
     value = to_arrow(columns, "t", 0).column("value")
     assert value.buffers()[2].address == pa.py_buffer(columns.value.data).address
 
 
-def test_header_keys_that_are_no_utf8_are_replaced_in_arrow():
+def test_header_keys_that_are_no_utf8_are_replaced_in_arrow() -> None:
     columns = decode_columns(a_log([[(None, None, 0, [(b"\xff", b"v")])]]))
     found = to_arrow(columns, "t", 0, headers=True).to_pylist()
     assert found[0]["headers"] == [{"key": "\N{REPLACEMENT CHARACTER}", "value": b"v"}]
@@ -243,7 +243,7 @@ def test_arrow_tables_of_each_type_are_written(kind, codec):
     assert [r.offset for r in found] == list(range(len(table)))
 
 
-def test_sliced_headers_and_times_are_written():
+def test_sliced_headers_and_times_are_written() -> None:
     lists = [[("a", b"1")], None, [], [("b", None), ("c", b"")], [("d", b"x")]]
     table = pa.table(
         {
@@ -267,14 +267,14 @@ def test_sliced_headers_and_times_are_written():
     assert written(wide) == written(table)
 
 
-def test_null_columns_and_integer_times_are_written():
+def test_null_columns_and_integer_times_are_written() -> None:
     table = pa.table(
         {"key": pa.nulls(2), "value": pa.nulls(2), "timestamp": pa.array([7, 8], pa.int64())}
     )
     assert written(table) == [Record(0, 7, 0, None, None), Record(1, 8, 0, None, None)]
 
 
-def test_tables_are_cut_into_batches_that_fit():
+def test_tables_are_cut_into_batches_that_fit() -> None:
     table = pa.table({"key": [b"k"] * 1000, "value": [b"v" * (i % 97) for i in range(1000)]})
     made = list(batches_from_arrow(table, 0, max_bytes=2000))
     assert all(len(one.batch) <= 2000 for one in made)
@@ -287,7 +287,7 @@ def test_tables_are_cut_into_batches_that_fit():
     assert [one.row_count for one in huge] == [1, 1]
 
 
-def test_what_arrow_cannot_say_is_refused_by_name():
+def test_what_arrow_cannot_say_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="no column 'value'"):
         written(pa.table({"key": [b""]}))
     with pytest.raises(ValueError, match="'value' is int64"):
@@ -308,7 +308,7 @@ def test_what_arrow_shows_can_be_written_again(row_lists):
     assert again == records_of(log)
 
 
-def test_times_of_arrow_are_moments():
+def test_times_of_arrow_are_moments() -> None:
     table = pa.table(
         {"value": [b"x"], "timestamp": [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)]}
     )

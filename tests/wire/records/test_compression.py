@@ -5,14 +5,12 @@ import gzip
 import os
 import struct
 import zlib
+from typing import Any
 
 import cramjam
-import lz4.frame
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka import codec as theirs
 
 from kavka.wire.records.compression import (
     Compression,
@@ -20,7 +18,7 @@ from kavka.wire.records.compression import (
     decompress,
     decompress_pieces,
 )
-from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch, CorruptBody
+from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 from kavka.wire.records.lz4_frames import decompress_single_block
 
 CODECS = list(Compression)
@@ -32,46 +30,6 @@ PAYLOADS = {
     "noise": os.urandom(150_000),
     "one block": b"x" * 65536,
 }
-READERS = {
-    Compression.GZIP: gzip.decompress,
-    Compression.SNAPPY: theirs.snappy_decode,
-    Compression.LZ4: lz4.frame.decompress,
-    Compression.ZSTD: lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
-}
-WRITERS = {
-    "gzip": (Compression.GZIP, gzip.compress),
-    "gzip in two members": (
-        Compression.GZIP,
-        lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:]),
-    ),
-    "raw snappy": (Compression.SNAPPY, lambda data: bytes(cramjam.snappy.compress_raw(data))),
-    "xerial snappy": (Compression.SNAPPY, theirs.snappy_encode),
-    "xerial snappy twice": (
-        Compression.SNAPPY,
-        lambda data: (
-            theirs.snappy_encode(data[:1])
-            + theirs.snappy_encode(data[1:] or b"")[: None if data[1:] else 0]
-        ),
-    ),
-    "lz4 of kafka-python": (Compression.LZ4, theirs.lz4_encode),
-    "lz4 with every flag": (
-        Compression.LZ4,
-        lambda data: lz4.frame.compress(
-            data, block_linked=False, block_checksum=True, content_checksum=True, store_size=True
-        ),
-    ),
-    "lz4 with big blocks": (
-        Compression.LZ4,
-        lambda data: lz4.frame.compress(
-            data, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB
-        ),
-    ),
-    "zstd": (Compression.ZSTD, lambda data: zstandard.ZstdCompressor().compress(data)),
-    "zstd without its size": (
-        Compression.ZSTD,
-        lambda data: zstandard.ZstdCompressor(write_content_size=False).compress(data),
-    ),
-}
 
 
 def pieces_of(codec, data, limit):
@@ -79,53 +37,6 @@ def pieces_of(codec, data, limit):
     for piece in decompress_pieces(codec, data, limit):
         if not isinstance(piece, int):
             yield bytes(piece)
-
-
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
-@pytest.mark.parametrize("codec", REAL)
-def test_others_read_what_we_compress(codec, payload):
-    assert bytes(READERS[codec](compress(codec, payload))) == payload
-
-
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
-@pytest.mark.parametrize(("codec", "write"), WRITERS.values(), ids=WRITERS)
-def test_we_read_what_others_compress(codec, write, payload):
-    packed = memoryview(write(payload))
-    assert decompress(codec, packed, len(payload)) == payload
-    assert b"".join(pieces_of(codec, packed, len(payload))) == payload
-
-
-@pytest.mark.parametrize("size", [200, 70_000, 300_000])
-def test_stored_lz4_frames_are_read_though_no_client_of_kafka_would(size):
-    payload = PAYLOADS["text"][:size]
-    linked = lz4.frame.compress(payload, block_linked=True)
-    wrong = bytearray(compress(Compression.LZ4, payload))
-    wrong[6] ^= 1
-    for frame in (wrong, linked) if size > 65536 else (wrong,):
-        assert decompress(Compression.LZ4, frame, size) == payload
-        with pytest.raises(CorruptBody):
-            list(pieces_of(Compression.LZ4, frame, size))
-    with pytest.raises(BatchTooLarge):
-        decompress(Compression.LZ4, linked, size - 1)
-
-
-@pytest.mark.parametrize("codec", [Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
-def test_a_large_piece_is_announced(codec):
-    data = bytes(4_000_000)
-    packed = {
-        Compression.SNAPPY: cramjam.snappy.compress_raw(data),
-        Compression.LZ4: lz4.frame.compress(
-            data, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB
-        ),
-        Compression.ZSTD: cramjam.zstd.compress(data),
-    }[codec]
-    announced = 0
-    for piece in decompress_pieces(codec, memoryview(bytes(packed)), len(data)):
-        if isinstance(piece, int):
-            announced = piece
-        else:
-            assert len(piece) <= max(announced, 256 * 1024)
-    assert announced >= len(data)
 
 
 HELLO = gzip.compress(b"hello", mtime=0)
@@ -164,7 +75,7 @@ def test_what_stands_behind_a_gzip_member_is_read_or_ignored_as_java_does(rest, 
         assert decompress(Compression.GZIP, HELLO + rest, 100) == read
 
 
-def test_a_header_of_a_gzip_member_may_have_all_parts():
+def test_a_header_of_a_gzip_member_may_have_all_parts() -> None:
     head = WORLD[:3] + bytes([2 | 4 | 8 | 16]) + WORLD[4:10]
     head += struct.pack("<H", 3) + b"a\0b" + b"name\0" + b"comment\0"
     head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
@@ -179,7 +90,7 @@ def test_what_is_compressed_comes_back(codec, data):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_body_beyond_the_bound_is_refused(codec):
+def test_a_body_beyond_the_bound_is_refused(codec: Compression) -> None:
     packed = compress(codec, bytes(200_000))
     with pytest.raises(BatchTooLarge):
         decompress(codec, packed, 199_999)
@@ -189,39 +100,30 @@ def test_a_body_beyond_the_bound_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-def test_a_bomb_is_taken_apart_in_small_pieces(codec):
+def test_a_bomb_is_taken_apart_in_small_pieces(codec: Compression) -> None:
     packed = compress(codec, bytes(50_000_000))
     pieces = pieces_of(codec, packed, 20_000_000)
-    sizes = []
+    sizes: list[Any] = []
     with pytest.raises(BatchTooLarge):
         sizes.extend(len(piece) for piece in pieces)
     assert max(sizes) <= 256 * 1024
 
 
-def test_lz4_is_framed_as_the_java_client_does_it():
-    frame = compress(Compression.LZ4, os.urandom(70_000))
-    info = lz4.frame.get_frame_info(frame)
-    assert frame[:7].hex() == "04224d18604082"
-    assert not info["block_linked"]
-    assert not info["content_checksum"]
-    assert info["block_size"] == 65536
-
-
-def test_snappy_is_framed_as_the_java_client_does_it():
+def test_snappy_is_framed_as_the_java_client_does_it() -> None:
     frame = compress(Compression.SNAPPY, bytes(40_000))
     assert frame[:16] == b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
     first = struct.unpack_from(">i", frame, 16)[0]
     assert cramjam.snappy.decompress_raw_len(frame[20 : 20 + first]) == 32768
 
 
-def test_a_snappy_length_that_lies_costs_no_memory():
+def test_a_snappy_length_that_lies_costs_no_memory() -> None:
     lie = b"\xff\xff\xff\xff\x07" + b"\x00a"
     with pytest.raises(CorruptBatch, match="claim"):
         decompress(Compression.SNAPPY, lie, 2**31)
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_a_cut_body_is_corrupt(codec):
+def test_a_cut_body_is_corrupt(codec: Compression) -> None:
     packed = compress(codec, PAYLOADS["text"][:3000])
     for length in [0, 1, 6, 7, 20, len(packed) // 2, len(packed) - 1]:
         if codec is Compression.ZSTD and length == 0:  # no frame, no content
@@ -231,7 +133,7 @@ def test_a_cut_body_is_corrupt(codec):
 
 
 @pytest.mark.parametrize("codec", REAL)
-def test_damage_gives_bytes_or_corrupt_batch(codec):
+def test_damage_gives_bytes_or_corrupt_batch(codec: Compression) -> None:
     packed = bytearray(compress(codec, PAYLOADS["text"][:3000]))
     for position in range(len(packed)):
         for bit in (0, 3, 7):
@@ -251,33 +153,14 @@ def test_arbitrary_bytes_give_bytes_or_corrupt_batch(codec, data):
 
 @pytest.mark.parametrize(
     ("codec", "level"),
-    [
-        ("gzip", 1),
-        ("gzip", 9),
-        ("gzip", -1),
-        ("lz4", 1),
-        ("lz4", 9),
-        ("lz4", 17),
-        ("zstd", -5),
-        ("zstd", 22),
-    ],
-)
-def test_kafkas_levels_are_taken(codec, level):
-    payload = PAYLOADS["text"][:50_000]
-    found = Compression.of(codec)
-    assert bytes(READERS[found](compress(found, payload, level))) == payload
-
-
-@pytest.mark.parametrize(
-    ("codec", "level"),
     [("gzip", 0), ("gzip", 10), ("lz4", 18), ("zstd", 23), ("snappy", 1), ("none", 1)],
 )
-def test_a_level_that_the_codec_has_not_is_refused(codec, level):
+def test_a_level_that_the_codec_has_not_is_refused(codec: str, level: int) -> None:
     with pytest.raises(ValueError, match="level"):
         compress(Compression.of(codec), b"x", level)
 
 
-def test_codecs_have_kafkas_names():
+def test_codecs_have_kafkas_names() -> None:
     assert [codec.kafka_name for codec in Compression] == ["none", "gzip", "snappy", "lz4", "zstd"]
     assert Compression.of("uncompressed") is Compression.NONE
     with pytest.raises(ValueError, match="brotli"):
@@ -310,19 +193,21 @@ def test_a_frame_that_is_taken_for_one_block_is_one(data, at, noise):
 
 
 @pytest.mark.parametrize("length", [0, 1, 6, 7, 10, 11, 14])
-def test_a_cut_lz4_frame_is_not_taken_for_one_block(length):
+def test_a_cut_lz4_frame_is_not_taken_for_one_block(length: int) -> None:
     frame = memoryview(compress(Compression.LZ4, b"abc" * 9))
     assert decompress_single_block(frame[:length]) is None
 
 
-def test_an_lz4_frame_of_two_blocks_or_of_linked_ones_is_not_taken_for_one_block():
+def test_an_lz4_frame_of_two_blocks_or_of_linked_ones_is_not_taken_for_one_block() -> None:
     assert decompress_single_block(memoryview(compress(Compression.LZ4, bytes(70_000)))) is None
-    assert decompress_single_block(memoryview(lz4.frame.compress(b"abc" * 9))) is None
+    linked = bytearray(compress(Compression.LZ4, b"abc" * 9))
+    linked[4] &= ~0x20  # the bit of independent blocks
+    assert decompress_single_block(memoryview(linked)) is None
 
 
 @pytest.mark.parametrize("bit", [0x01, 0x02])
 @pytest.mark.parametrize("size", [10, 200_000])
-def test_an_lz4_frame_with_a_dictionary_or_a_reserved_bit_is_refused(bit, size):
+def test_an_lz4_frame_with_a_dictionary_or_a_reserved_bit_is_refused(bit: int, size: int) -> None:
     frame = bytearray(compress(Compression.LZ4, bytes(size)))
     frame[4] |= bit
     assert decompress_single_block(memoryview(frame)) is None

@@ -6,37 +6,25 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from kavka.wire.records import header as h
-from kavka.wire.records.compression import Compression
+from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.corrupt import CorruptBatch
 
 
 def a_batch(count: int = 3, producer_id: int = -1, transactional: bool = False) -> bytearray:
-    builder = DefaultRecordBatchBuilder(
-        2, 0, int(transactional), producer_id, 0 if producer_id >= 0 else -1, 7, 1 << 20
-    )
+    builder = BatchBuilder()
     for index in range(count):
-        builder.append(index, 1000 + index, b"key", b"value", [])
-    return bytearray(builder.build())
+        builder.append(b"key", b"value", 1000 + index)
+    return builder.build(
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+        base_sequence=7,
+        transactional=transactional,
+    )
 
 
-def test_a_header_of_another_client_is_read():
-    batch = a_batch(3, producer_id=5, transactional=True)
-    header = h.read_header(batch)
-    assert header.size == len(batch) == header.end
-    assert (header.base_timestamp, header.max_timestamp) == (1000, 1002)
-    assert (header.last_offset, header.record_count, header.last_sequence) == (2, 3, 9)
-    assert header.producer_id == 5
-    assert header.is_transactional
-    assert not header.is_control
-    assert header.compression is Compression.NONE
-    assert header.crc == h.batch_crc(batch, header)
-    assert h.encode_header(header) == bytes(batch[:61])
-
-
-def test_walk_gives_each_batch_with_its_position():
+def test_walk_gives_each_batch_with_its_position() -> None:
     first, second = a_batch(1), a_batch(5)
     headers = h.walk(b"??" + first + second + b"!", 2, 2 + len(first) + len(second))
     assert [(x.position, x.record_count) for x in headers] == [(2, 1), (2 + len(first), 5)]
@@ -53,14 +41,14 @@ def test_a_length_that_lies_is_corrupt(length):
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 255])
-def test_another_magic_is_corrupt(magic):
+def test_another_magic_is_corrupt(magic: int) -> None:
     batch = a_batch(1)
     batch[16] = magic
     with pytest.raises(CorruptBatch, match="magic"):
         h.walk(batch)
 
 
-def test_the_position_of_the_damage_is_told():
+def test_the_position_of_the_damage_is_told() -> None:
     first, second = a_batch(1), a_batch(1)
     second[16] = 9
     with pytest.raises(CorruptBatch) as raised:
@@ -68,7 +56,7 @@ def test_the_position_of_the_damage_is_told():
     assert raised.value.position == len(first)
 
 
-def test_a_cut_batch_is_corrupt_for_walk_and_left_out_by_walk_complete():
+def test_a_cut_batch_is_corrupt_for_walk_and_left_out_by_walk_complete() -> None:
     whole, cut = a_batch(2), a_batch(2)
     for length in range(1, len(cut)):
         data = bytes(whole + cut[:length])
@@ -77,7 +65,7 @@ def test_a_cut_batch_is_corrupt_for_walk_and_left_out_by_walk_complete():
             h.walk(data)
 
 
-def test_assigning_an_offset_keeps_the_checksum_true():
+def test_assigning_an_offset_keeps_the_checksum_true() -> None:
     batch = bytearray(b"..") + a_batch(3)
     header = h.read_header(batch, 2)
     assigned = h.assign(memoryview(batch), header, 1 << 40, 17)
@@ -86,7 +74,7 @@ def test_assigning_an_offset_keeps_the_checksum_true():
     assert h.batch_crc(batch, assigned) == assigned.crc == header.crc
 
 
-def test_log_append_time_is_stamped_with_a_new_checksum():
+def test_log_append_time_is_stamped_with_a_new_checksum() -> None:
     batch = bytearray(b"..") + a_batch(3)
     stamped = h.stamp_log_append_time(batch, h.read_header(batch, 2), 99_000)
     assert stamped == h.read_header(batch, 2)
@@ -107,13 +95,13 @@ def test_log_append_time_is_stamped_with_a_new_checksum():
         (-1, 4, -1),
     ],
 )
-def test_sequences_wrap_to_zero(base, delta, last):
+def test_sequences_wrap_to_zero(base: int, delta: int, last: int) -> None:
     header = h.read_header(a_batch(1))
     assert header._replace(base_sequence=base, last_offset_delta=delta).last_sequence == last
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_kafka_has_not_given_out_is_corrupt(codec):
+def test_a_codec_that_kafka_has_not_given_out_is_corrupt(codec: int) -> None:
     header = h.read_header(a_batch(1))._replace(attributes=codec)
     with pytest.raises(CorruptBatch, match="codec"):
         _ = header.compression

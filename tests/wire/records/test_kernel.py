@@ -74,7 +74,7 @@ def test_what_is_encoded_is_decoded(records, reserve):
     assert all(type(record) is Made for record in made)
 
 
-def test_encoding_is_that_of_the_protocol_guide():
+def test_encoding_is_that_of_the_protocol_guide() -> None:
     body = a_body([(103, None, b"v", [("h", b"x")]), (99, b"k", None, [])])
     assert body == b"\x16\0\x06\0\x01\x02v\x02\x02h\x02x" + b"\x0e\0\x01\x02\x02k\x01\0"
 
@@ -174,21 +174,21 @@ def test_columns_that_are_left_out_are_null(count, with_keys):
     both("encode_columns", count, None, None, None, None, 77, 0)
 
 
-def test_lists_of_another_length_are_refused():
+def test_lists_of_another_length_are_refused() -> None:
     assert both("encode", 2, [1], None, None, None, 0, 0) is ValueError
     assert both("encode", 2, None, [b"k"] * 3, None, None, 0, 0) is ValueError
     assert both("encode", 1, None, None, None, [], 0, 0) is ValueError
 
 
 @pytest.mark.parametrize("wrong", [5, "text", 1.5])
-def test_a_value_that_is_no_bytes_is_refused(wrong):
+def test_a_value_that_is_no_bytes_is_refused(wrong: float | int | str) -> None:
     assert both("encode", 1, None, [wrong], None, None, 0, 0) is TypeError
     assert both("encode", 1, None, None, None, [[("h", wrong)]], 0, 0) is TypeError
     assert both("encode", 1, [2**63], None, None, None, 0, 0) is OverflowError
     assert both("encode", 1, None, None, None, [[(None, b"")]], 0, 0) is ValueError
 
 
-def test_other_kinds_of_bytes_are_taken():
+def test_other_kinds_of_bytes_are_taken() -> None:
     body = both("encode", 2, None, [bytearray(b"k"), memoryview(b"m")], None, None, 0, 0)
     assert both("keys", body, 0, len(body), 2, 0)[0] == [b"k", b"m"]
 
@@ -245,7 +245,7 @@ def test_a_sound_body_passes_the_check(records):
     assert largest_index == (stamps.index(largest) if largest in stamps and largest > -1 else -1)
 
 
-def test_broken_rules_are_told_by_record():
+def test_broken_rules_are_told_by_record() -> None:
     body = a_body(
         [(5, b"k", b"", []), (50, None, b"", []), (500, b"k", b"", []), (-1, b"k", b"", [])]
     )
@@ -259,7 +259,7 @@ def test_broken_rules_are_told_by_record():
     assert check(second, 2)[4] == [(0, corrupt.WRONG_OFFSET), (1, corrupt.WRONG_OFFSET)]
 
 
-def test_a_keyless_record_out_of_place_is_told_as_keyless():
+def test_a_keyless_record_out_of_place_is_told_as_keyless() -> None:
     body = both("encode", 2, None, None, None, None, 0, 0)
     body[body.index(b"\x02\x01")] = 8  # the offset delta of the second
     assert check(body, 2)[4] == [(1, corrupt.WRONG_OFFSET)]
@@ -267,7 +267,9 @@ def test_a_keyless_record_out_of_place_is_told_as_keyless():
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 9, 63])
-def test_lengths_that_mislead_are_a_broken_rule_where_records_are_not_bounded_by_them(length):
+def test_lengths_that_mislead_are_a_broken_rule_where_records_are_not_bounded_by_them(
+    length: int,
+) -> None:
     body = a_body([(1, b"k", b"v", [("h", b"x")]), (2, b"k", None, []), (3, None, b"v", [])])
     second = body[0] // 2 + 1
     assert check(body, 3, bounded=False) == check(body, 3)
@@ -278,7 +280,7 @@ def test_lengths_that_mislead_are_a_broken_rule_where_records_are_not_bounded_by
     assert (whole[0], whole[1], whole[4]) == (3, len(body), [(1, corrupt.MISLEADS)])
 
 
-def test_a_header_without_key_is_a_broken_rule_where_records_are_not_bounded():
+def test_a_header_without_key_is_a_broken_rule_where_records_are_not_bounded() -> None:
     body = a_body([(1, b"k", b"v", [("", b"x")])])
     body[-3] = 1  # the length of its key is -1
     assert check(body, 1)[0] == "corrupt"
@@ -303,7 +305,7 @@ def test_unbounded_records_can_be_checked_in_chunks(records, data):
         assert (rest[0], violations + rest[4]) == (whole[0], whole[4])
 
 
-def test_broken_rules_are_told_up_to_a_bound():
+def test_broken_rules_are_told_up_to_a_bound() -> None:
     body = a_body([(1, None, None, [])] * 3000)
     violations = check(body, 3000, needs_key=True)[4]
     assert violations == [(index, corrupt.NO_KEY) for index in range(corrupt.MAX_VIOLATIONS)]
@@ -326,7 +328,7 @@ def test_a_body_can_be_checked_in_chunks(records, size):
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])
-def test_a_count_that_lies_is_corrupt(count):
+def test_a_count_that_lies_is_corrupt(count: int) -> None:
     body = a_body([(1, b"k", b"v", [])] * 2)
     for found in (
         check(body, count),
@@ -397,7 +399,7 @@ def test_columns_that_lie_never_do_harm(first, second, third, data, validity, co
     both("encode_columns", count, (data, shift), None, value, None, 0, 2)
 
 
-def test_header_keys_that_are_no_utf8_are_replaced():
+def test_header_keys_that_are_no_utf8_are_replaced() -> None:
     body = both("encode", 1, None, None, None, [[(b"\xff", None)]], 0, 0)
     made = both("records", body, 0, len(body), 1, 0, 0, 0, -1, Made)
     assert made[0].headers == (("\N{REPLACEMENT CHARACTER}", None),)
@@ -427,7 +429,7 @@ def test_gathering_columns_that_lie_does_no_harm(columns, data):
     both("gather", [(o, data, data, shift, 4, count) for o, shift, count in packed])
 
 
-def test_more_headers_than_fit_are_corrupt_for_every_call():
+def test_more_headers_than_fit_are_corrupt_for_every_call() -> None:
     body = bytearray(both("encode", 1, None, [b"k"], [b"v" * 20], None, 0, 0))
     body[6] = 0  # the value is empty now, and its text stands where the headers are
     for claimed in (1, 15, 20, 63):
@@ -456,7 +458,7 @@ def test_offsets_whose_difference_wraps_are_refused(ends, data):
     assert both("gather", [(struct.pack("<2q", *ends), data, None, 0, 8, 1)]) is ValueError
 
 
-def test_lists_of_several_columns_are_numbered_on_up_to_the_bound():
+def test_lists_of_several_columns_are_numbered_on_up_to_the_bound() -> None:
     half = (struct.pack("<2q", 0, 2**30 - 1), None, None, 0, 8, 1)
     ends = both("gather", [half, half])[0]
     assert struct.unpack("<3i", ends) == (0, 2**30 - 1, 2**31 - 2)
@@ -464,7 +466,7 @@ def test_lists_of_several_columns_are_numbered_on_up_to_the_bound():
 
 
 @pytest.mark.parametrize("call", ["records", "keys", "keep"])
-def test_a_count_beyond_all_numbers_of_bytes_is_refused(call):
+def test_a_count_beyond_all_numbers_of_bytes_is_refused(call: str) -> None:
     count = 0x2492492492492493  # seven times this is 5 in 64 bits
     more = {"records": (0, 0, 0, 0, Made), "keys": (0,), "keep": (0, b"")}[call]
     expected = ValueError if call == "keep" else ("corrupt", corrupt.FAULTS[corrupt.MISSING], 0)

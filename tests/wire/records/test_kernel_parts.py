@@ -9,21 +9,21 @@ ROOT = Path(__file__).parents[3]
 RECORDS = ROOT / "src/kavka/wire/records"
 
 
-def test_every_part_is_included_once():
+def test_every_part_is_included_once() -> None:
     included = re.findall(r'^include "(.+)"$', (RECORDS / "_kernel.pyx").read_text(), re.M)
     there = [str(path.relative_to(RECORDS)) for path in RECORDS.glob("_kernel_parts/*")]
     assert sorted(included) == sorted(there)
     assert len(included) == len(set(included)) > 1
 
 
-def test_packages_have_the_sources_of_the_kernel():
+def test_packages_have_the_sources_of_the_kernel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["kavka"]
     delivered = {path for pattern in patterns for path in (ROOT / "src/kavka").glob(pattern)}
     assert {*RECORDS.glob("_kernel.pyx"), *RECORDS.glob("_kernel_parts/*")} <= delivered
 
 
-def test_the_setup_notices_a_changed_part(tmp_path):
+def test_the_setup_notices_a_changed_part(tmp_path: Path) -> None:
     script = (ROOT / "scripts/setup.sh").read_text()
     function = re.search(r"^fingerprint\(\) \{\n.*?^\}$", script, re.M | re.S)
     assert function is not None

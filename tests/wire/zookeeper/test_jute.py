@@ -58,19 +58,19 @@ def test_garbage_is_a_record_or_refused(kind, data):
     assert isinstance(record, kind)
 
 
-def test_a_vector_longer_than_the_packet_is_refused_before_memory_is_taken():
+def test_a_vector_longer_than_the_packet_is_refused_before_memory_is_taken() -> None:
     with pytest.raises(CorruptPacket, match="vector of 2147483647"):
         decode(messages.ChildrenResponse, Reader(b"\x7f\xff\xff\xff"))
 
 
-def test_records_stand_one_after_another():
+def test_records_stand_one_after_another() -> None:
     out = encode(messages.RequestHeader(7, messages.OpCode.GET_DATA))
     append(out, messages.PathWatchRequest("/a", True))
 
     assert bytes(out) == b"\0\0\0\x07\0\0\0\x04\0\0\0\x02/a\x01"
 
 
-def test_a_null_vector_is_empty():
+def test_a_null_vector_is_empty() -> None:
     assert decode(messages.ChildrenResponse, Reader(b"\xff\xff\xff\xff")).children == []
 
 
@@ -79,7 +79,7 @@ class Nested(NamedTuple):
     acl: list[messages.Acl]
 
 
-def test_records_hold_records():
+def test_records_hold_records() -> None:
     nested = Nested(messages.RequestHeader(1, 2), messages.OPEN_ACL)
 
     assert decode(Nested, Reader(encode(nested))) == nested

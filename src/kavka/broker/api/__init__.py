@@ -1,5 +1,5 @@
-"""One file per API: decode was done, access is checked, core is asked, the answer is built. No decisions, no state.
+"""One file per API, each with `handle(services, context, request)`, which returns a result as `requests.deferred` lists them.
 
-Each module has `handle(broker, context, request)`, which runs when the request is read, in order on its connection. It
-returns the response, or an awaitable for the part that may finish later, or None where the protocol has no answer.
+It runs when the request is read, in order on its connection; the stages before it are the dispatcher's. A handler holds
+no decisions and no state: it asks `core`, or a part of the broker, and builds the response.
 """

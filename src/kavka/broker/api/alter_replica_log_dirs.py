@@ -65,7 +65,7 @@ async def _move(services: Services, topic_partition: TopicPartition, path: str) 
         return ErrorCode.KAFKA_STORAGE_ERROR
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
-        return await services.replica_manager.alter_log_dirs.move(replica, path)
+        return await services.alter_log_dirs.move(replica, path)
     if replica is ErrorCode.KAFKA_STORAGE_ERROR:
         return replica
     # The broker has no such replica yet: it will be made there.

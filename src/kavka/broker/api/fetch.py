@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.current_leaders import add_current_leaders_to_fetch
-from kavka.broker.fetch_reader import FetchReader, PartitionRead
+from kavka.broker.fetch_reader import ConsumerRead, FetchReader
 from kavka.broker.pace import Pace
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
@@ -25,7 +25,6 @@ from kavka.ids import TopicId
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
-    FetchResponseDivergingEpoch,
     FetchResponsePartition,
     FetchResponseTopic,
 )
@@ -38,9 +37,7 @@ def handle(
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
-        return services.replica_manager.replication_manager.followers.handle(
-            context, request, replica_id
-        )
+        return services.replication_manager.followers.handle(context, request, replica_id)
     if context.large is not None:
         return SecondStage(_handle_many(services, context, request))
     session = services.fetch_sessions.begin(
@@ -54,13 +51,15 @@ def handle(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    reader = FetchReader(services, request, context.version, session.partitions())
+    reader = FetchReader(
+        services, request, context.version, session.partitions(), context.authorizer
+    )
     reads = reader.read()
     if any(read.is_uncached for read in reads):
         return _load_later(services, context, request, session, reader, reads)
     if _is_enough(request, reader, reads):
         return _response(services, context, request, session, reads)
-    have = sum(read.outcome.records_length for read in reads)
+    have = sum(read.length for read in reads)
     reader.release(reads)
     request.topics, request.forgotten_topics_data = (
         [],
@@ -92,13 +91,15 @@ async def _handle_many(
         return FetchResponse(error_code=session)
     request.topics, request.forgotten_topics_data = [], []  # all is in the session
     await pace.rest()
-    reader = FetchReader(services, request, context.version, session.partitions())
+    reader = FetchReader(
+        services, request, context.version, session.partitions(), context.authorizer
+    )
     await pace.rest()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
     if any(read.is_uncached for read in reads) or _is_enough(request, reader, reads):
         return await _load_and_respond(services, context, request, session, reader, reads)
-    have = sum(read.outcome.records_length for read in reads)
+    have = sum(read.length for read in reads)
     reader.release(reads)
     # What was appended between two slices wakes nothing.
     if reader.appended_bytes() - before >= max(1, reader.min_bytes - have):
@@ -124,7 +125,7 @@ async def _load_and_respond(
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     """Bring what is not in the page cache there, then build the response in slices of the loop's time."""
     try:
@@ -136,19 +137,12 @@ async def _load_and_respond(
         raise
 
 
-def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[PartitionRead]) -> bool:
+def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[ConsumerRead]) -> bool:
     """Return whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
     if request.max_wait_ms <= 0 or not reads:
         return True
-    total = 0
-    for read in reads:
-        outcome = read.outcome
-        if outcome.error_code or outcome.has_diverging_epoch:
-            return True
-        if outcome.preferred_read_replica >= 0:
-            return True
-        total += outcome.records_length
-    return total >= reader.min_bytes or any(read.is_of_older_segment for read in reads)
+    total = sum(read.length for read in reads)
+    return total >= reader.min_bytes or any(read.is_final for read in reads)
 
 
 def _load_later(
@@ -157,7 +151,7 @@ def _load_later(
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> SecondStage:
     load = _load(services, context, request, session, reader, reads)
     return SecondStage(load, lambda: reader.release(reads))
@@ -169,7 +163,7 @@ async def _load(
     request: FetchRequest,
     session: FetchContext,
     reader: FetchReader,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     """Bring what is not in the page cache there, in the pool, then answer."""
     await reader.load(reads)
@@ -264,7 +258,7 @@ def _response(
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     answer = _finish(services, context, session, reads)
     included = set(answer.partitions)
@@ -279,7 +273,7 @@ async def _response_at(
     context: RequestContext,
     request: FetchRequest,
     session: FetchContext,
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
     pace: Pace,
 ) -> FetchResponse:
     """Do as `_response`, in slices of the loop's time."""
@@ -296,7 +290,7 @@ async def _response_at(
 
 
 def _finish(
-    services: Services, context: RequestContext, session: FetchContext, reads: list[PartitionRead]
+    services: Services, context: RequestContext, session: FetchContext, reads: list[ConsumerRead]
 ) -> FetchAnswer:
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
     candidate = 0
@@ -308,7 +302,7 @@ def _finish(
 def _add(
     topics: dict[str | bytes, FetchResponseTopic],
     request: FetchRequest,
-    read: PartitionRead,
+    read: ConsumerRead,
     *,
     is_included: bool,
 ) -> None:
@@ -316,7 +310,7 @@ def _add(
     if read.replica is not None:
         traffic = read.replica.traffic
         traffic.fetch_requests += 1
-        traffic.bytes_out += read.outcome.records_length
+        traffic.bytes_out += read.length
     if not is_included:
         read.release()
         return
@@ -332,14 +326,14 @@ def _headed(
     context: RequestContext,
     answer: FetchAnswer,
     topics: dict[str | bytes, FetchResponseTopic],
-    reads: list[PartitionRead],
+    reads: list[ConsumerRead],
 ) -> FetchResponse:
     response = FetchResponse(
         error_code=answer.error_code,
         session_id=answer.session_id,
         responses=list(topics.values()),
     )
-    if any(read.outcome.error_code for read in reads):
+    if any(read.error for read in reads):
         add_current_leaders_to_fetch(services, context.listener_name, context.version, response)
     return response
 
@@ -350,19 +344,8 @@ def _topic(name: str | bytes) -> FetchResponseTopic:
     return FetchResponseTopic(topic_id=TopicId(name))
 
 
-def _partition(request: FetchRequest, read: PartitionRead) -> FetchResponsePartition:
-    outcome = read.outcome
-    answer = FetchResponsePartition(
-        partition_index=read.key[1],
-        error_code=outcome.error_code,
-        high_watermark=outcome.high_watermark,
-        last_stable_offset=read.last_stable_offset,
-        log_start_offset=outcome.log_start_offset,
-        aborted_transactions=read.aborted if request.isolation_level else None,
-        preferred_read_replica=outcome.preferred_read_replica,
-        records=b"" if read.records is None else read.records,
-    )
-    if read.diverging is not None:
-        epoch, end_offset = read.diverging
-        answer.diverging_epoch = FetchResponseDivergingEpoch(epoch=epoch, end_offset=end_offset)
-    return answer
+def _partition(request: FetchRequest, read: ConsumerRead) -> FetchResponsePartition:
+    row = read.row(read.key[1])
+    row.aborted_transactions = read.aborted if request.isolation_level else None
+    row.preferred_read_replica = read.preferred_read_replica
+    return row

@@ -6,11 +6,16 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from kavka.broker.authorized_operations import cluster_operations, topic_operations
+from kavka.broker.authorized_operations import (
+    AclOperation,
+    cluster_operations,
+    topic_operations,
+)
 from kavka.broker.encoded_topics import EncodedTopic, Form, pieces
 from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
+from kavka.broker.requests.session import CLUSTER_NAME, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
@@ -110,20 +115,21 @@ def _answer_now(
 ) -> Answer | SecondStage:
     if context.large is not None and request.topics is not None:
         return SecondStage(_answer_large(services, context, request))
-    known = _all_known(services, request, context.version)
+    known = _all_known(services, context, request)
     if known is not None:
         return _answer_known(services, context, request, known)
-    missing = _to_create(services, _distinct(request)) if request.allow_auto_topic_creation else []
+    missing = (
+        _to_create(services, context, _distinct(request))
+        if request.allow_auto_topic_creation
+        else []
+    )
     if missing and services.config.flag("auto.create.topics.enable"):
         return SecondStage(_create_and_answer(services, context, request, missing))
     return _answer(
         services,
         context,
         request,
-        [
-            _describe_requested(services, topic, request, context.version)
-            for topic in _distinct(request)
-        ],
+        [_describe_requested(services, context, topic, request) for topic in _distinct(request)],
     )
 
 
@@ -131,11 +137,10 @@ async def _create_and_answer(
     services: Services, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     """Answer after the creation; why a topic was not created is its error."""
-    codes = await asyncio.gather(*map(services.create_topic_automatically, missing))
+    codes = await asyncio.gather(*(_create(services, context, name) for name in missing))
     refused = dict(zip(missing, codes, strict=True))
     topics = [
-        _describe_requested(services, topic, request, context.version)
-        for topic in _distinct(request)
+        _describe_requested(services, context, topic, request) for topic in _distinct(request)
     ]
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
@@ -144,12 +149,15 @@ async def _create_and_answer(
 
 
 def _all_known(
-    services: Services, request: MetadataRequest, version: int
+    services: Services, context: RequestContext, request: MetadataRequest
 ) -> list[TopicMetadata] | None:
     """Return the topics that are asked for; None when there is something else to say of one."""
-    topics = services.metadata.topics
+    topics, version = services.metadata.topics, context.version
+    is_restricted = context.authorizer is not None
     if request.topics is None or (version == 0 and not request.topics):
-        return list(topics.values())
+        if not is_restricted:
+            return list(topics.values())
+        return [topic for name, topic in topics.items() if _may_describe(context, name)]
     found = []
     for wanted in _distinct(request):
         name = wanted.name
@@ -157,7 +165,7 @@ def _all_known(
             is_by_id = version >= _FIRST_BY_TOPIC_ID
             name = services.metadata.name_of(TopicId(wanted.topic_id)) if is_by_id else None
         topic = None if name is None else topics.get(name)
-        if topic is None:
+        if topic is None or (is_restricted and not _may_describe(context, topic.name)):
             return None
         found.append(topic)
     return found
@@ -215,15 +223,15 @@ async def _answer_large(
     refused: dict[str | None, ErrorCode] = {}
     if request.allow_auto_topic_creation and services.config.flag("auto.create.topics.enable"):
         for topic in distinct.values():
-            for name in _to_create(services, (topic,)):
-                refused[name] = await services.create_topic_automatically(name)
+            for name in _to_create(services, context, (topic,)):
+                refused[name] = await _create(services, context, name)
             if pace.is_over():
                 await pace.rest()
             if len(refused) == _MOST_CREATED:
                 break
     topics = []
     for topic in distinct.values():
-        answer = _describe_requested(services, topic, request, context.version)
+        answer = _describe_requested(services, context, topic, request)
         if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             answer.error_code = refused[topic.name]
         topics.append(answer)
@@ -242,7 +250,9 @@ def _key(topic: MetadataRequestTopic) -> str | bytes | None:
     return topic.name if topic.topic_id == NO_TOPIC_ID else topic.topic_id
 
 
-def _to_create(services: Services, wanted: Iterable[MetadataRequestTopic]) -> list[str]:
+def _to_create(
+    services: Services, context: RequestContext, wanted: Iterable[MetadataRequestTopic]
+) -> list[str]:
     return [
         topic.name
         for topic in wanted
@@ -251,7 +261,23 @@ def _to_create(services: Services, wanted: Iterable[MetadataRequestTopic]) -> li
         and topic.name not in services.metadata.topics
         and not services.metadata.is_expected(topic.name, services.clock.tick_ms())
         and bad_name(topic.name) is None
+        and _may_describe(context, topic.name)
     ]
+
+
+async def _create(services: Services, context: RequestContext, name: str) -> ErrorCode:
+    """Create a topic because the client asked for it; return the error of its answer."""
+    create = AclOperation.CREATE
+    if not (
+        context.allows(create, AclResourceType.CLUSTER, CLUSTER_NAME)
+        or context.allows(create, AclResourceType.TOPIC, name)
+    ):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return await services.create_topic_automatically(name)
+
+
+def _may_describe(context: RequestContext, topic: str) -> bool:
+    return context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
 
 
 def _answer(
@@ -278,10 +304,13 @@ def _answer(
 
 
 def _describe_requested(
-    services: Services, wanted: MetadataRequestTopic, request: MetadataRequest, version: int
+    services: Services,
+    context: RequestContext,
+    wanted: MetadataRequestTopic,
+    request: MetadataRequest,
 ) -> MetadataResponseTopic:
     """Return a topic that was asked for by name, or by id when it has no name."""
-    topic_id, name = TopicId(wanted.topic_id), wanted.name
+    topic_id, name, version = TopicId(wanted.topic_id), wanted.name, context.version
     if version < _FIRST_BY_TOPIC_ID and (name is None or topic_id != NO_TOPIC_ID):
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "")
     if topic_id != NO_TOPIC_ID:
@@ -290,6 +319,12 @@ def _describe_requested(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
+    if not _may_describe(context, name or ""):
+        return MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=name if topic_id == NO_TOPIC_ID else None,
+            topic_id=topic_id,
+        )
     topic = services.metadata.topics.get(name or "")
     if topic is not None:
         return _known(services, topic, request)

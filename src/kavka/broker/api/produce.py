@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Generator
 from typing import Final, NamedTuple, TypeVar
 
+from kavka.broker.authorized_operations import AclOperation
 from kavka.broker.delayed_produce import Append, DelayedProduce, wait_until_written
 from kavka.broker.metadata import INTERNAL_TOPICS
 from kavka.broker.produce_outcomes import (
@@ -32,6 +33,7 @@ from kavka.broker.produce_outcomes import (
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import NO_RESPONSE, SecondStage
+from kavka.broker.requests.session import AclResourceType
 from kavka.broker.services import Services
 from kavka.broker.traffic import count_refused_produce
 from kavka.errors import ErrorCode
@@ -44,6 +46,7 @@ from kavka.wire.records.header import COMPRESSION_MASK, BatchHeader, read_header
 
 _NONE = ErrorCode.NONE
 _ACKS = (ACKS_ALL, 0, 1)
+_WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 _FIRST_BYTES: Final = 5 << 19
@@ -174,7 +177,7 @@ def _append_all(
     topics: list[TopicOutcomes] = []
     for topic in request.topic_data:
         name = topic.name
-        refusal = _refusal(request, name)
+        refusal = _refusal(context, request, name)
         outcomes: list[PartitionOutcome] = []
         for data in topic.partition_data:
             index, records = data.index, data.records
@@ -208,11 +211,13 @@ def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
 
 
-def _refusal(request: ProduceRequest, topic: str) -> AppendOutcome | None:
+def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
     """Return why nothing of the request may be appended to the topic; None when it may.
 
     Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
     """
+    if context.authorizer is not None and not context.allows(_WRITE, _TOPIC, topic):
+        return AppendOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if request.acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS:
@@ -266,7 +271,7 @@ def _append_in_transaction(
     mixture = _mixture([header for some in headers for header in some if header is not None])
     appends: list[_TopicAppends] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
-        refusal = _refusal(request, topic.name) or mixture
+        refusal = _refusal(context, request, topic.name) or mixture
         rows: list[PartitionOutcome | _Unverified] = []
         for data, header in zip(topic.partition_data, some, strict=True):
             if allowance.bytes_left < 0:

@@ -17,14 +17,16 @@ topic has settings under which nothing is deleted or compacted, until others are
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kavka.broker.batch_decoder import BatchDecoder
+from kavka.broker.context import BrokerContext
 from kavka.broker.known_topics import NOT_TOPICS
 from kavka.broker.metadata import TRANSACTIONS_TOPIC
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
 from kavka.core.controller.state import Assignment
+from kavka.core.controller.topics import NewTopic
 from kavka.core.znodes import Operation, SetData
 from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.io import Disk, Random
@@ -64,18 +66,21 @@ class FoundLog(NamedTuple):
 
 
 async def adoption(
+    context: BrokerContext,
     store: LogStore,
-    disk: Disk,
-    broker_id: BrokerId,
-    random: Random,
+    internal_topic: Callable[[str], NewTopic | None],
     now_ms: int,
-    internal: Mapping[str, Mapping[str, str | None]],
 ) -> list[Operation]:
     """Return the operations by which a new registry adopts the logs in `store`. Raise OSError when a disk fails.
 
-    `internal` has the settings of internal topics, by their names.
+    `internal_topic` returns the topic that coordinators want by a name; None for the name of any other topic.
     """
-    topics = adopted_topics(found_logs(store), broker_id, random, internal)
+    found = found_logs(store)
+    internal = {
+        name: topic.config for name in sorted(found) if (topic := internal_topic(name)) is not None
+    }
+    broker_id, disk = context.broker_id, context.environment.disk
+    topics = adopted_topics(found, broker_id, context.random, internal)
     return [*topics, *await adopted_producer_ids(store, disk, broker_id, now_ms)]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.control.broker_channel import BrokerChannel, Link, LocalLink
 from kavka.broker.control.control_request_builder import ControlRequestBuilder
+from kavka.broker.control_requests import ControlRequests
 from kavka.core.controller.events import (
     BrokerCleared,
     BrokerSuspected,
@@ -16,9 +17,6 @@ from kavka.core.controller.events import (
 )
 from kavka.core.controller.machine import ControllerMachine
 from kavka.core.controller.state import LiveBroker
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +46,15 @@ class _FailureDetector:
 class ControllerChannelManager:
     """Opens and closes channels as brokers come and go, and wakes those that have something to send."""
 
-    def __init__(self, broker: Broker, submit: Callable[[Event], None]) -> None:
-        """`tell` takes what brokers answer, and evidence of their deaths."""
-        self._broker = broker
+    def __init__(
+        self,
+        context: BrokerContext,
+        control_requests: ControlRequests,
+        submit: Callable[[Event], None],
+    ) -> None:
+        """`control_requests` are this broker's own; `submit` takes answers, and evidence of brokers' deaths."""
+        self._context = context
+        self._control_requests = control_requests
         self._submit = submit
         self._channels: dict[int, BrokerChannel] = {}
         self._is_first = True
@@ -99,22 +103,22 @@ class ControllerChannelManager:
         link = self._link(live)
         if link is None:
             return
-        listener = self._broker.config.inter_broker_listener
-        builder = ControlRequestBuilder(machine, self._broker.broker_id, listener, live.epoch)
+        listener = self._context.config.inter_broker_listener
+        builder = ControlRequestBuilder(machine, self._context.broker_id, listener, live.epoch)
         self._channels[live.broker_id] = BrokerChannel(
             live.broker_id, live.epoch, machine.outbox, link, builder, self._submit
         )
 
     def _link(self, live: LiveBroker) -> Link | None:
-        if live.broker_id == self._broker.broker_id:
-            return LocalLink(self._broker.control_requests)
+        if live.broker_id == self._context.broker_id:
+            return LocalLink(self._control_requests)
         from kavka.broker.control.remote_link import STARTING_S, RemoteLink
 
-        config, failure_detector = self._broker.config, _FailureDetector(live, self._submit)
+        config, failure_detector = self._context.config, _FailureDetector(live, self._submit)
         for endpoint in live.endpoints:
             if endpoint.listener == config.inter_broker_listener:
                 return RemoteLink(
-                    self._broker.environment.network,
+                    self._context.environment.network,
                     endpoint,
                     config.integer("controller.socket.timeout.ms"),
                     failure_detector.refused,

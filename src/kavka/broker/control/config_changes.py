@@ -7,16 +7,14 @@ after a quarter of an hour. Source: Kafka's `ZkConfigManager`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from kavka.broker.configs import stored_overrides
+from kavka.broker.context import BrokerContext
+from kavka.broker.dynamic_configs import DynamicConfigs
 from kavka.broker.watch_loop import WatchLoop
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +24,18 @@ _KEPT_MS = 15 * 60_000
 class ConfigChanges:
     """Follows the notifications."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, context: BrokerContext, dynamic_configs: DynamicConfigs) -> None:
         """Follow nothing before `start`."""
-        self._broker = broker
+        self._context = context
+        self._dynamic_configs = dynamic_configs
         self._seen = ""
         self._watch_loop = WatchLoop(self._read, log, "changes of settings not read")
 
     async def start(self) -> None:
         """Follow from now on: what was changed before is to be read after this. Raise ConnectionError."""
-        names = await self._broker.registry.children(znodes.CONFIG_CHANGES, self._watch_loop.notify)
+        names = await self._context.registry.children(
+            znodes.CONFIG_CHANGES, self._watch_loop.notify
+        )
         self._seen = names[-1] if names else ""
         self._watch_loop.start()
 
@@ -47,7 +48,7 @@ class ConfigChanges:
         self._watch_loop.notify()
 
     async def _read(self) -> None:
-        registry = self._broker.registry
+        registry = self._context.registry
         for name in await registry.children(znodes.CONFIG_CHANGES, self._watch_loop.notify):
             path = f"{znodes.CONFIG_CHANGES}/{name}"
             try:
@@ -55,7 +56,7 @@ class ConfigChanges:
                 if name > self._seen:
                     await self._obey(data, path)
                     self._seen = name
-                if self._broker.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
+                if self._context.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
                     await registry.delete(path)
             except RegistryRefused:
                 continue  # another broker has removed it
@@ -65,22 +66,22 @@ class ConfigChanges:
         if entity is None:
             return
         kind, _slash, node = entity.partition("/")
-        own = str(self._broker.broker_id)
+        own = str(self._context.broker_id)
         if kind not in ("topics", "brokers"):
             return  # users, clients, addresses: their settings are not obeyed in this release
         overrides = await self._overrides(f"/config/{kind}/{node}")
         name = znodes.entity_name(node)
         if kind == "topics":
             # Of a topic that is not known the settings are read when it is: by its name it may be one that is gone.
-            if self._broker.configs.knows(name):
-                self._broker.topics.topic_configured(name, overrides)
+            if self._context.configs.knows(name):
+                self._dynamic_configs.topic_configured(name, overrides)
         elif name in (own, znodes.DEFAULT_ENTITY):
             is_default = name == znodes.DEFAULT_ENTITY
-            self._broker.topics.broker_configured(overrides, default=is_default)
+            self._dynamic_configs.broker_configured(overrides, default=is_default)
 
     async def _overrides(self, path: str) -> dict[str, str]:
         try:
-            data, _stat = await self._broker.registry.get(path)
+            data, _stat = await self._context.registry.get(path)
         except RegistryRefused:
             return {}
         return stored_overrides(data, path)

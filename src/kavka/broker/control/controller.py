@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.control.controller_term import ControllerTerm, NotControllerError
 from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.election import ElectedController, Election
 from kavka.broker.control.registry_writer import ControllerMovedError
-from kavka.broker.control.requests import answer
 from kavka.broker.control.watched_registry import decode_broker
+from kavka.broker.control_requests import ControlRequests
 from kavka.broker.watch_loop import WatchLoop
 from kavka.core.controller.events import (
     Event,
@@ -35,7 +36,6 @@ from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
     from kavka.broker.control.remote_link import RemoteLink
 
 log = logging.getLogger(__name__)
@@ -47,11 +47,29 @@ class Controller:
     """Runs the controller, or follows the active one. `start` once, `stop` once."""
 
     def __init__(
-        self, broker: Broker, adopted: Callable[[], Awaitable[Sequence[Operation]]]
+        self,
+        context: BrokerContext,
+        control_requests: ControlRequests,
+        *,
+        answer: Callable[[Any], Awaitable[Any]],
+        adopted: Callable[[], Awaitable[Sequence[Operation]]],
+        was_clean: Callable[[], bool],
+        is_registered: Callable[[], bool],
+        has_failed: Callable[[], bool],
     ) -> None:
-        """Touch nothing before `start`; `adopted` is what the first controller of a registry writes besides."""
-        self._broker = broker
+        """Touch nothing before `start`.
+
+        `control_requests` are this broker's own. `answer` answers its requests while it is the controller. `adopted` is
+        what the first controller of a registry writes besides. The others say whether this broker was stopped cleanly
+        before its start, is registered, and must be stopped.
+        """
+        self._context = context
+        self._control_requests = control_requests
+        self._answer = answer
         self._adopted = adopted
+        self._was_clean = was_clean
+        self._is_registered = is_registered
+        self._has_failed = has_failed
         self.counts = ControllerCounts()
         self._term: ControllerTerm | None = None
         self._elected: ElectedController | None = None
@@ -77,9 +95,9 @@ class Controller:
         must see other leader epochs. Raise ConnectionError when the broker's own registry, or its registration, failed.
         """
         self._election = Election(
-            self._broker.registry, self._broker.broker_id, self._broker.clock, self._adopted
+            self._context.registry, self._context.broker_id, self._context.clock, self._adopted
         )
-        own = frozenset({int(self._broker.broker_id)}) if bounced else frozenset()
+        own = frozenset({int(self._context.broker_id)}) if bounced else frozenset()
         while True:
             try:
                 await self._elect(own)
@@ -87,7 +105,7 @@ class Controller:
             except (ConnectionError, ControllerMovedError) as error:
                 # This broker is registered: a reign that ends while it begins, or a session, is followed by another,
                 # unless the registry is on its own disk, or the registration has given up.
-                if self._broker.has_own_registry or self._broker.failed.done():
+                if self._context.has_own_registry or self._has_failed():
                     raise
                 log.warning("controller not known yet reason=%s", error)
                 await asyncio.sleep(_RETRY_S)
@@ -131,10 +149,10 @@ class Controller:
         task.add_done_callback(self._tasks.discard)
 
     async def _write_log_dir_event(self) -> None:
-        data = znodes.encode_log_dir_event(self._broker.broker_id)
+        data = znodes.encode_log_dir_event(self._context.broker_id)
         while True:
             try:
-                await self._broker.registry.create(znodes.LOG_DIR_EVENT, data, sequence=True)
+                await self._context.registry.create(znodes.LOG_DIR_EVENT, data, sequence=True)
             except ConnectionError as error:
                 log.warning("failed log directory not reported yet reason=%s", error)
                 await asyncio.sleep(_RETRY_S)
@@ -214,12 +232,11 @@ class Controller:
                 self._known.clear()  # who rules may be known, and not be registered any more
                 await self._known.wait()
             if self._link is None:
-                return await answer(self._broker, request)
+                return await self._answer(request)
             return await self._link.send(request)
 
     async def _elect(self, bounced: Collection[int]) -> None:
-        registration = self._broker.registration
-        if registration is None or registration.epoch < 0:
+        if not self._is_registered():
             # The office went with the session. To contend for it in the next is for who is known to be in this cluster,
             # and for a session that is not given up because it cannot be registered in.
             await self._on_controller_resignation()
@@ -245,11 +262,18 @@ class Controller:
     async def _on_controller_failover(
         self, elected: ElectedController, bounced: Collection[int]
     ) -> None:
-        if self._broker.registry.session_id != elected.session_id:
+        if self._context.registry.session_id != elected.session_id:
             raise ConnectionError("the session that was elected is over")
-        settings = controller_settings(self._broker)
+        settings = controller_settings(self._context)
         term = ControllerTerm(
-            self._broker, settings, elected.epoch, elected.epoch_version, self._on_term_ended
+            self._context,
+            self._control_requests,
+            settings,
+            elected.epoch,
+            elected.epoch_version,
+            counts=self.counts,
+            was_clean=self._was_clean,
+            on_ended=self._on_term_ended,
         )
         try:
             await term.start(bounced)
@@ -270,24 +294,24 @@ class Controller:
         term, self._term = self._term, None
         if term is not None:
             await term.stop()
-            log.info("controller resigned broker=%d epoch=%d", self._broker.broker_id, term.epoch)
+            log.info("controller resigned broker=%d epoch=%d", self._context.broker_id, term.epoch)
 
     async def _connect(self, elected: ElectedController) -> None:
         """Keep a connection to the controller's broker: a refused connection means that it is dead."""
         from kavka.broker.control.remote_link import RemoteLink
 
-        registry = self._broker.registry
+        registry = self._context.registry
         path = f"{znodes.BROKER_IDS}/{elected.broker_id}"
         try:
             data, _stat = await registry.get(path)
         except RegistryRefused:
             return  # its session is over, so its office will be free; or it is about to register anew
         decoded = decode_or_none(data, decode_broker, path)
-        config = self._broker.config
+        config = self._context.config
         for endpoint in () if decoded is None else decoded[0]:
             if endpoint.listener == config.inter_broker_listener:
                 self._link = RemoteLink(
-                    self._broker.environment.network,
+                    self._context.environment.network,
                     endpoint,
                     config.integer("controller.socket.timeout.ms"),
                     lambda: self._refused(elected),
@@ -311,19 +335,19 @@ class Controller:
             await link.stop()
 
 
-def controller_settings(broker: Broker) -> ControllerSettings:
+def controller_settings(context: BrokerContext) -> ControllerSettings:
     """Return the machine's settings from the broker's."""
-    config = broker.config
+    config = context.config
 
     def allows_unclean(topic: str) -> bool:
-        return broker.configs.topic(topic)["unclean.leader.election.enable"] is True
+        return context.configs.topic(topic)["unclean.leader.election.enable"] is True
 
     return ControllerSettings(
         allows_unclean=allows_unclean,
-        new_topic_id=lambda: TopicId(broker.random.random_bytes(16)),
+        new_topic_id=lambda: TopicId(context.random.random_bytes(16)),
         allows_deletion=config.flag("delete.topic.enable"),
         # Nobody else can have a replica, and this broker sets logs of topics that are gone aside.
-        ignores_offline_replicas_on_delete=broker.has_own_registry,
+        ignores_offline_replicas_on_delete=context.has_own_registry,
         rebalances=config.flag("auto.leader.rebalance.enable"),
         rebalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
         rebalance_percentage=config.integer("leader.imbalance.per.broker.percentage"),

@@ -12,9 +12,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.control.channel_manager import ControllerChannelManager
+from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.features import initialize_features, update_features
 from kavka.broker.control.registry_writer import (
     ControllerMovedError,
@@ -24,6 +26,7 @@ from kavka.broker.control.registry_writer import (
 )
 from kavka.broker.control.watched_registry import Changed, Source, WatchedRegistry
 from kavka.broker.control.znode_changes import read_change
+from kavka.broker.control_requests import ControlRequests
 from kavka.core.controller.broker_updates import BrokerUpdate
 from kavka.core.controller.events import (
     DeletionsMarked,
@@ -46,9 +49,6 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.stored import znodes
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 _MAX_TRIES = 20
@@ -64,21 +64,29 @@ class ControllerTerm:
 
     def __init__(
         self,
-        broker: Broker,
+        context: BrokerContext,
+        control_requests: ControlRequests,
         settings: ControllerSettings,
         epoch: int,
         epoch_version: int,
+        *,
+        counts: ControllerCounts,
+        was_clean: Callable[[], bool],
         on_ended: Callable[[], None],
     ) -> None:
-        """Know nothing before `begin`."""
-        self._broker = broker
+        """Know nothing before `start`.
+
+        `control_requests` are this broker's own; `was_clean` says whether it was stopped cleanly before its last start.
+        """
+        self._context = context
+        self._was_clean = was_clean
         self._settings = settings
         self.epoch = epoch
         self._epoch_version = epoch_version
         self._on_ended = on_ended
-        self._writer = RegistryWriter(broker.registry, epoch_version)
+        self._writer = RegistryWriter(context.registry, epoch_version)
         self._watched_registry = WatchedRegistry(
-            broker.registry, self._changed, self._writer.delete
+            context.registry, self._changed, self._writer.delete
         )
         self._events: deque[Event | Changed] = deque()
         self._is_dirty: dict[Changed, None] = {}
@@ -86,8 +94,8 @@ class ControllerTerm:
         self._answers: dict[Token, asyncio.Future[Any]] = {}
         self._next_token = 0
         self._publication_waiters: list[tuple[str | None, asyncio.Future[None]]] = []
-        self._channels = ControllerChannelManager(broker, self.submit)
-        self._counts = broker.controller.counts
+        self._channels = ControllerChannelManager(context, control_requests, self.submit)
+        self._counts = counts
         self._task: asyncio.Task[None] | None = None
         self._must_reload = False
         self.machine = ControllerMachine(epoch, Snapshot(), settings)
@@ -96,7 +104,7 @@ class ControllerTerm:
 
     async def start(self, bounced: Collection[int] = ()) -> None:
         """Load the registry, elect, and go on in the background. Raise ConnectionError, or Deposed."""
-        await initialize_features(self._broker, self._writer)
+        await initialize_features(self._context, self._writer)
         snapshot = await self._snapshot()
         self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
         await self._handle(Elected(frozenset(bounced), self._returned(snapshot)))
@@ -124,7 +132,7 @@ class ControllerTerm:
         This broker knows of itself whether it stopped cleanly.
         """
         written_at = self._watched_registry.written_at
-        own = int(self._broker.broker_id) if self._broker.replica_manager.was_clean else -1
+        own = int(self._context.broker_id) if self._was_clean() else -1
         epochs = {live.broker_id: live.epoch for live in snapshot.brokers if live.broker_id != own}
         returned: dict[int, set[TopicPartition]] = {}
         for topic, read in snapshot.topics.items():
@@ -187,12 +195,12 @@ class ControllerTerm:
     ) -> dict[str, str | None]:
         """Change levels of features; see `control.features`."""
         return await update_features(
-            self._broker.registry, self._writer, updates, validate_only=validate_only
+            self._context.registry, self._writer, updates, validate_only=validate_only
         )
 
     async def flushed(self) -> None:
         """Wait until the controller's own broker has acknowledged all updates that are pending for it now."""
-        await self._channels.flushed(self._broker.broker_id)
+        await self._channels.flushed(self._context.broker_id)
 
     async def wait_until_published(self, topic: str | None) -> None:
         """Wait until the own broker shows the new partitions of a topic, or, with None, of all: they are led then."""
@@ -236,7 +244,7 @@ class ControllerTerm:
         except ControllerMovedError:
             log.info(
                 "controller moved to another broker broker=%d epoch=%d",
-                self._broker.broker_id,
+                self._context.broker_id,
                 self.epoch,
             )
             self._notify_published(has_ended=True)
@@ -269,7 +277,7 @@ class ControllerTerm:
             await asyncio.sleep(_RETRY_S)
 
     def _now_ms(self) -> int:
-        return self._broker.clock.tick_ms()
+        return self._context.clock.tick_ms()
 
     def _is_due(self) -> bool:
         deadline = self.machine.deadline_ms()
@@ -418,7 +426,7 @@ class ControllerTerm:
                 self._must_reload = True
 
     async def _is_still_controller(self) -> None:
-        registry = self._broker.registry
+        registry = self._context.registry
         epoch = await registry.stat(znodes.CONTROLLER_EPOCH)
         elected = await registry.stat(znodes.CONTROLLER)
         if epoch is None or epoch.version != self._epoch_version:

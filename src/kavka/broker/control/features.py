@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.control.registry_writer import RegistryWriter
 from kavka.core.features import (
     NEWEST_TRANSACTION_VERSION,
@@ -19,21 +19,18 @@ from kavka.core.features import (
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.wire.stored import znodes
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 
-async def initialize_features(broker: Broker, writer: RegistryWriter) -> None:
+async def initialize_features(context: BrokerContext, writer: RegistryWriter) -> None:
     """Give a cluster that never had features those with which it begins. Raise Deposed, ConnectionError."""
-    if await broker.registry.stat(znodes.FEATURE) is not None:
+    if await context.registry.stat(znodes.FEATURE) is not None:
         return
-    level = broker.config.values["kavka.transaction.version"]
+    level = context.config.values["kavka.transaction.version"]
     if level is None:
         # Nobody but this broker comes to a registry of its own. To a shared one brokers of other makes may come, and
         # those that lack a feature cannot stay once it is finalised.
-        level = NEWEST_TRANSACTION_VERSION if broker.has_own_registry else 0
+        level = NEWEST_TRANSACTION_VERSION if context.has_own_registry else 0
     assert isinstance(level, int)
     levels = updated({}, [FeatureUpdate(TRANSACTION_VERSION, level, may_lower=False)])
     await writer.put(znodes.FEATURE, znodes.encode_features(levels), None)

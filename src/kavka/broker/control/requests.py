@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.producer_ids import NoProducerId, ProducerIdManager
 from kavka.core.controller.events import (
     AlterPartitionRequested,
     ControlledShutdownRequested,
@@ -36,11 +38,6 @@ from kavka.wire.messages.controlled_shutdown import (
     ControlledShutdownResponsePartition,
 )
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-    from kavka.broker.control.controller import Controller
-    from kavka.broker.producer_ids import ProducerIdManager
-
 log = logging.getLogger(__name__)
 
 _NEWEST_ALTER_PARTITION = 3
@@ -48,14 +45,14 @@ _FIRST_WITH_INELIGIBLE = 2
 """The first version whose leaders know INELIGIBLE_REPLICA."""
 
 
-async def answer(broker: Broker, request: Any) -> Any:
+async def answer(controller: Controller, producer_ids: ProducerIdManager, request: Any) -> Any:
     """Answer a request of the controller's own broker, in its newest version. Raise ConnectionError."""
     if isinstance(request, AlterPartitionRequest):
-        return await alter_partition(broker.controller, request, _NEWEST_ALTER_PARTITION)
+        return await alter_partition(controller, request, _NEWEST_ALTER_PARTITION)
     if isinstance(request, ControlledShutdownRequest):
-        return await controlled_shutdown(broker.controller, request)
+        return await controlled_shutdown(controller, request)
     assert isinstance(request, AllocateProducerIdsRequest), request
-    return await allocate_producer_ids(broker.controller, broker.producer_ids, request)
+    return await allocate_producer_ids(controller, producer_ids, request)
 
 
 # -- AlterPartition
@@ -154,8 +151,6 @@ async def allocate_producer_ids(
     controller: Controller, producer_ids: ProducerIdManager, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give a broker a block of producer ids."""
-    from kavka.broker.producer_ids import NoProducerId
-
     if not controller.is_active:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     known = controller.state.brokers.get(request.broker_id)

@@ -45,9 +45,9 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         *,
         is_single_broker: bool,
     ) -> None:
-        """Start without shards; `lead` is called for each partition. `create_topic` may return a TopicRefusal.
+        """Start without shards; `become_leader` is called for each partition. `create_topic` may return a TopicRefusal.
 
-        `is_alone`: there will never be another broker.
+        `is_single_broker`: there will never be another broker.
         """
         super().__init__(metadata, create_topic)
         self._is_single_broker = is_single_broker

@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.metadata import NO_LEADER
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.core.znodes import ZnodeError
@@ -35,9 +36,6 @@ from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kavka.wire.stored import znodes
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -164,11 +162,11 @@ class TransactionMarkerManager:
 
     def __init__(
         self,
-        broker: Broker,
+        context: BrokerContext,
         write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
     ) -> None:
         """Send nothing yet; `write_here` writes to the partitions that this broker leads."""
-        self._broker = broker
+        self._context = context
         self._write_here = write_here
         self._waiting: dict[TopicPartition, _PartitionMarkers] = {}
         self._destinations: dict[BrokerId, _BrokerQueue] = {}
@@ -205,7 +203,7 @@ class TransactionMarkerManager:
         if not self._waiting:
             return
         for waiting in list(self._waiting.values()):
-            partition_metadata = self._broker.metadata.partition(waiting.topic_partition)
+            partition_metadata = self._context.metadata.partition(waiting.topic_partition)
             if partition_metadata is not None and partition_metadata.leader not in (
                 NO_LEADER,
                 waiting.leader,
@@ -220,7 +218,7 @@ class TransactionMarkerManager:
             ):
                 waiting.is_watched = True
                 self._spawn(self._watch_deletion(waiting))
-        live = self._broker.metadata.brokers
+        live = self._context.metadata.brokers
         for broker_id, destination in list(self._destinations.items()):
             if broker_id not in live:
                 destination.abort()
@@ -244,9 +242,9 @@ class TransactionMarkerManager:
 
     def _assign(self, waiting: _PartitionMarkers) -> None:
         """Make a partition ready for its leader; without one it pauses."""
-        partition_metadata = self._broker.metadata.partition(waiting.topic_partition)
+        partition_metadata = self._context.metadata.partition(waiting.topic_partition)
         leader = NO_LEADER if partition_metadata is None else partition_metadata.leader
-        if leader not in self._broker.metadata.brokers:
+        if leader not in self._context.metadata.brokers:
             waiting.leader = NO_LEADER
             self._pause(waiting)
             if partition_metadata is None:
@@ -255,7 +253,7 @@ class TransactionMarkerManager:
         waiting.leader = leader
         destination = self._destinations.get(leader)
         if destination is None:
-            destination = self._destinations[leader] = _BrokerQueue(self._broker, leader)
+            destination = self._destinations[leader] = _BrokerQueue(self._context, leader)
         destination.ready(is_suspect=waiting.is_suspect)[waiting.topic_partition] = waiting
 
     def _unassign(self, waiting: _PartitionMarkers) -> None:
@@ -296,7 +294,7 @@ class TransactionMarkerManager:
         request, pause_ms = waiting.in_flight, _FIRST_PAUSE_MS
         try:
             while waiting.in_flight is request:
-                if self._broker.metadata.partition(waiting.topic_partition) is not None:
+                if self._context.metadata.partition(waiting.topic_partition) is not None:
                     return
                 await self._drop_if_deleted(waiting)
                 await asyncio.sleep(pause_ms / 1000)
@@ -311,7 +309,7 @@ class TransactionMarkerManager:
         except (ConnectionError, RegistryRefused, ValueError, KeyError) as error:
             log.info("deletion not known partition=%s reason=%s", waiting.topic_partition, error)
             return
-        is_known = self._broker.metadata.partition(waiting.topic_partition) is not None
+        is_known = self._context.metadata.partition(waiting.topic_partition) is not None
         if not exists and not is_known and self._waiting.get(waiting.topic_partition) is waiting:
             log.info("marker not needed partition=%s reason=deleted", waiting.topic_partition)
             markers, waiting.markers = waiting.markers, {}
@@ -321,7 +319,7 @@ class TransactionMarkerManager:
     async def _is_registered(self, topic_partition: TopicPartition) -> bool:
         """Return whether the registry has a partition; a topic that was made again may have fewer than before."""
         try:
-            data, _stat = await self._broker.registry.get(znodes.topic_path(topic_partition.topic))
+            data, _stat = await self._context.registry.get(znodes.topic_path(topic_partition.topic))
         except RegistryRefused as refused:
             if refused.error is not ZnodeError.NO_NODE:
                 raise
@@ -374,7 +372,7 @@ class TransactionMarkerManager:
         self, destination: _BrokerQueue, connection: _Connection, request: _Request
     ) -> _Outcome:
         """Send what is still wanted when there is a connection, and return what became of it."""
-        if destination.broker_id == self._broker.broker_id:
+        if destination.broker_id == self._context.broker_id:
             message = request.message()
             return {} if message is None else _codes(await self._write_here(message))
         peer = await connection.connected()
@@ -446,29 +444,29 @@ def _report_written(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
 class _Connection:
     """One connection to a broker, with one request at a time."""
 
-    def __init__(self, broker: Broker, broker_id: BrokerId) -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext, broker_id: BrokerId) -> None:
+        self._context = context
         self._broker_id = broker_id
         self._peer: Peer | None = None
 
     @property
     def timeout_ms(self) -> int:
         """Return the request timeout."""
-        return 2 * self._broker.config.integer("request.timeout.ms")
+        return 2 * self._context.config.integer("request.timeout.ms")
 
     async def connected(self) -> Peer:
         """Return an open connection, a new one if need be. Raise OSError, KafkaError, CorruptFrame."""
-        broker = self._broker
+        context = self._context
         if self._peer is None or self._peer.is_closed:
-            live = broker.metadata.brokers.get(self._broker_id)
-            endpoint = None if live is None else live.endpoint(broker.config.inter_broker_listener)
+            live = context.metadata.brokers.get(self._broker_id)
+            endpoint = None if live is None else live.endpoint(context.config.inter_broker_listener)
             if endpoint is None:
                 raise ConnectionError(f"broker {self._broker_id} is not known to be alive")
             self._peer = await Peer.connect(
-                broker.environment.network,
+                context.environment.network,
                 endpoint.host,
                 endpoint.port,
-                client_id=f"{broker.broker_id}-markers",
+                client_id=f"{context.broker_id}-markers",
                 timeout_ms=min(_CONNECT_MS, self.timeout_ms),
             )
         return self._peer
@@ -483,9 +481,9 @@ class _Connection:
 class _BrokerQueue:
     """One broker: what is ready to be sent to it, and the lanes there."""
 
-    def __init__(self, broker: Broker, broker_id: BrokerId) -> None:
+    def __init__(self, context: BrokerContext, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
-        self._broker = broker
+        self._context = context
         # Each twice: for partitions that take their markers, and for suspects.
         self._ready: tuple[
             dict[TopicPartition, _PartitionMarkers], dict[TopicPartition, _PartitionMarkers]
@@ -515,7 +513,7 @@ class _BrokerQueue:
     def _connection(self) -> _Connection:
         if self._free:
             return self._free.pop()
-        connection = _Connection(self._broker, self.broker_id)
+        connection = _Connection(self._context, self.broker_id)
         self._connections[connection] = None
         return connection
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
 
 from kavka.broker.batch_decoder import BatchDecoder
+from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.producer_ids import NoProducerId
@@ -27,11 +29,9 @@ from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
 from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.errors import ErrorCode
+from kavka.ids import ProducerId
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.records.compression import Compression
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -46,25 +46,26 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
 
     def __init__(
         self,
-        broker: Broker,
+        context: BrokerContext,
         replica: Replica,
         settings: TransactionSettings,
         markers: TransactionMarkerManager,
         decoder: BatchDecoder,
+        next_producer_id: Callable[[], Awaitable[ProducerId]],
     ) -> None:
-        """Load nothing before `start`."""
+        """Load nothing before `start`; `next_producer_id` returns an id that no producer has had."""
         self.machine = TransactionShard(settings)
-        timeout_ms = broker.config.integer("request.timeout.ms")
+        timeout_ms = context.config.integer("request.timeout.ms")
         super().__init__(
             replica,
             self.machine,
             Compression.NONE,
             timeout_ms,
-            broker.clock,
-            broker.environment.disk,
+            context.clock,
+            context.environment.disk,
             decoder,
         )
-        self._broker = broker
+        self._next_producer_id = next_producer_id
         self._markers = markers
         self.coordinator_epoch = replica.partition.leader_epoch
         """The leader epoch of this leadership, which fences markers of former coordinators.
@@ -143,7 +144,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
 
     async def _allocate_producer_id(self, transactional_id: str) -> None:
         try:
-            producer_id = await self._broker.producer_ids.next()
+            producer_id = await self._next_producer_id()
         except (ConnectionError, RegistryRefused):
             # What Kafka 3.9 answers while it has no block of ids.
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

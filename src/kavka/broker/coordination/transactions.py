@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kavka.broker.batch_decoder import BatchDecoder
+from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.coordinators import Coordinators
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
@@ -16,10 +17,8 @@ from kavka.core.machine import Token
 from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.errors import ErrorCode
+from kavka.ids import ProducerId
 from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 
 class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
@@ -30,18 +29,26 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
 
     def __init__(
         self,
-        broker: Broker,
+        context: BrokerContext,
+        *,
+        create_topic: Callable[[NewTopic], Awaitable[object]],
+        next_producer_id: Callable[[], Awaitable[ProducerId]],
         write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
     ) -> None:
-        """Coordinate nothing yet; `write_here` writes markers to the partitions that this broker leads."""
-        super().__init__(broker.metadata, broker.topics.auto_create)
-        self._broker = broker
-        self.markers = TransactionMarkerManager(broker, write_here)
-        integer = broker.config.integer
-        self._decoder = BatchDecoder(broker.environment.disk)
+        """Coordinate nothing yet.
+
+        `next_producer_id` returns an id that no producer has had; `write_here` writes markers to the partitions that
+        this broker leads.
+        """
+        super().__init__(context.metadata, create_topic)
+        self._context = context
+        self._next_producer_id = next_producer_id
+        self.markers = TransactionMarkerManager(context, write_here)
+        integer = context.config.integer
+        self._decoder = BatchDecoder(context.environment.disk)
         self._settings = TransactionSettings(
             max_timeout_ms=integer("transaction.max.timeout.ms"),
-            two_phase_commit_enable=broker.config.flag("transaction.two.phase.commit.enable"),
+            two_phase_commit_enable=context.config.flag("transaction.two.phase.commit.enable"),
             expiration_ms=integer("transactional.id.expiration.ms"),
             abort_timed_out_interval_ms=integer(
                 "transaction.abort.timed.out.transaction.cleanup.interval.ms"
@@ -53,9 +60,9 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
 
     def internal_topic(self) -> NewTopic:
         """Return the topic as it is created on first use."""
-        integer = self._broker.config.integer
+        integer = self._context.config.integer
         # As for the topic of offsets, it is not made with fewer replicas because fewer brokers live just now.
-        is_alone = self._broker.has_own_registry
+        is_alone = self._context.has_own_registry
         factor = 1 if is_alone else integer(self.replicas_setting)
         settings: dict[str, str | None] = {
             "cleanup.policy": "compact",
@@ -69,7 +76,12 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
 
     def _make_shard(self, replica: Replica) -> TransactionShardRuntime:
         return TransactionShardRuntime(
-            self._broker, replica, self._settings, self.markers, self._decoder
+            self._context,
+            replica,
+            self._settings,
+            self.markers,
+            self._decoder,
+            self._next_producer_id,
         )
 
     def continue_leading(self, replica: Replica) -> None:

@@ -19,10 +19,13 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kavka.broker.add_partitions_queue import AddPartitionsQueue, TransactionalProducer
+from kavka.broker.context import BrokerContext
+from kavka.broker.coordination.transactions import TransactionCoordinators
 from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.traffic import count_refused_produce
 from kavka.core.producer_state import Verification
 from kavka.core.transaction.events import Verify, VerifyReply
@@ -39,9 +42,6 @@ from kavka.wire.messages.add_partitions_to_txn import (
 )
 from kavka.wire.records.batch_check import BatchCheck
 from kavka.wire.records.header import BatchHeader
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -86,13 +86,20 @@ class _Waiting(NamedTuple):
 class Verifier:
     """Verifies what clients produce, and commit, in transactions."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        replica_manager: ReplicaManager,
+        transactions: TransactionCoordinators,
+    ) -> None:
         """Start without connections."""
-        self._broker = broker
+        self._context = context
+        self._replica_manager = replica_manager
+        self._transactions = transactions
         # By verification and epoch: a late batch shares the verification of a newer epoch, but not its answer.
         self._waiting: dict[tuple[Verification, int], list[_Waiting]] = {}
         self._coordinators: dict[BrokerId, _Coordinator] = {}
-        self._add_partitions_queue = AddPartitionsQueue(broker, self._spawn)
+        self._add_partitions_queue = AddPartitionsQueue(transactions.submit, self._spawn)
         self._tasks: set[asyncio.Task[None]] = set()
         self._metadata_changes: asyncio.Future[None] | None = None
 
@@ -130,7 +137,7 @@ class Verifier:
             producer_id,
             epoch,
             header.base_sequence,
-            self._broker.clock.now_ms(),
+            self._context.clock.now_ms(),
             raises_epoch=adds,
         )
         future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
@@ -174,7 +181,7 @@ class Verifier:
         try:
             if code is not ErrorCode.NONE:
                 outcome = _refusal(code, version)
-            elif self._broker.replica_manager.find(replica.topic_partition) is not replica:
+            elif self._replica_manager.find(replica.topic_partition) is not replica:
                 # Deleted, or gone to another broker meanwhile: its files are closed.
                 outcome = AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
@@ -204,7 +211,7 @@ class Verifier:
         is_asked = adds or self._is_enabled()
         if not is_asked or producers.has_open_transaction(producer_id, producer_epoch):
             return ErrorCode.NONE
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         verification = producers.begin_verification(
             producer_id, producer_epoch, -1, now_ms, raises_epoch=adds
         )
@@ -230,12 +237,12 @@ class Verifier:
     # -- coordinators
 
     def _is_enabled(self) -> bool:
-        values = self._broker.configs.broker_values()
+        values = self._context.configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
 
     async def _request_with_retries(self, request: _VerificationRequest) -> ErrorCode:
         """Ask again, where a partition is added, as long as the last transaction is still being completed."""
-        integer = self._broker.config.integer
+        integer = self._context.config.integer
         backoff_ms = integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = integer("add.partitions.to.txn.retry.backoff.max.ms") if request.adds else 0
         while True:
@@ -246,21 +253,21 @@ class Verifier:
             left_ms -= backoff_ms
 
     async def _request(self, request: _VerificationRequest) -> ErrorCode:
-        leader = self._broker.transactions.known_leader_of(request.transactional_id)
+        leader = self._transactions.known_leader_of(request.transactional_id)
         if isinstance(leader, ErrorCode):
             return leader
-        if leader == self._broker.broker_id:
+        if leader == self._context.broker_id:
             return await self._request_locally(request)
         coordinator = self._coordinators.get(leader)
         if coordinator is None:
-            coordinator = _Coordinator(self._broker, leader, self._spawn)
+            coordinator = _Coordinator(self._context, leader, self._spawn)
             self._coordinators[leader] = coordinator
         self._watch_metadata()
         return await coordinator.request(request)
 
     def _watch_metadata(self) -> None:
         if self._metadata_changes is None:
-            self._metadata_changes = self._broker.metadata.next_change()
+            self._metadata_changes = self._context.metadata.next_change()
             self._metadata_changes.add_done_callback(self._metadata_changed)
 
     def _metadata_changed(self, _news: object) -> None:
@@ -276,7 +283,7 @@ class Verifier:
         if adds:
             producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
             return await asyncio.shield(self._add_partitions_queue.add(producer, topic_partition))
-        reply: VerifyReply | ErrorCode = await self._broker.transactions.submit(
+        reply: VerifyReply | ErrorCode = await self._transactions.submit(
             transactional_id,
             lambda token: Verify(
                 token, transactional_id, producer_id, producer_epoch, (topic_partition,)
@@ -285,7 +292,7 @@ class Verifier:
         return reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
 
     def _has_moved(self, broker_id: BrokerId, request: _VerificationRequest) -> bool:
-        leader = self._broker.transactions.known_leader_of(request.transactional_id)
+        leader = self._transactions.known_leader_of(request.transactional_id)
         return leader != broker_id
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -303,11 +310,11 @@ class _Coordinator:
 
     def __init__(
         self,
-        broker: Broker,
+        context: BrokerContext,
         broker_id: BrokerId,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
-        self._broker = broker
+        self._context = context
         self._broker_id = broker_id
         self._spawn = spawn
         self._peer: Peer | None = None
@@ -402,20 +409,20 @@ class _Coordinator:
 
     @property
     def _timeout_ms(self) -> int:
-        return self._broker.config.integer("request.timeout.ms")
+        return self._context.config.integer("request.timeout.ms")
 
     async def _connected(self) -> Peer:
         if self._peer is None or self._peer.is_closed:
-            live = self._broker.metadata.brokers.get(self._broker_id)
-            listener = self._broker.config.inter_broker_listener
+            live = self._context.metadata.brokers.get(self._broker_id)
+            listener = self._context.config.inter_broker_listener
             endpoint = None if live is None else live.endpoint(listener)
             if endpoint is None:
                 raise ConnectionError(f"broker {self._broker_id} is not known to be alive")
             self._peer = await Peer.connect(
-                self._broker.environment.network,
+                self._context.environment.network,
                 endpoint.host,
                 endpoint.port,
-                client_id=f"{self._broker.broker_id}-verifier",
+                client_id=f"{self._context.broker_id}-verifier",
                 timeout_ms=min(_CONNECT_MS, self._timeout_ms),
             )
         return self._peer

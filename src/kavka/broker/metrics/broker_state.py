@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kavka import __version__
-from kavka.broker.broker import Broker
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.metrics.families import Family, counter, gauge, labelled, summarized, summary
 from kavka.net.event_loop import LoopTurns
 from kavka.registry.zookeeper import ZooKeeperRegistry
@@ -14,13 +14,15 @@ _LOOP = "kavka_event_loop_"
 _LISTENER = "kafka_server_sessionexpirelistener_"
 
 
-def families(broker: Broker, idle: float) -> Iterator[Family]:
+def families(sources: MetricsSources, idle: float) -> Iterator[Family]:
     """Yield the families; `idle` is the share of its time that the loop had nothing to do."""
     help = "1 while it starts, 3 when it serves, 6 when it is about to stop."
-    yield gauge("kafka_server_kafkaserver_brokerstate", help, int(broker.state))
+    yield gauge("kafka_server_kafkaserver_brokerstate", help, int(sources.state()))
     help = "The release of kavka, the broker and the cluster; always 1."
     labels = labelled(
-        version=__version__, broker=broker.broker_id, cluster=broker.metadata.cluster_id
+        version=__version__,
+        broker=sources.context.broker_id,
+        cluster=sources.context.metadata.cluster_id,
     )
     yield gauge("kavka_build_info", help, [(labels, 1)])
     help = "Share of the last seconds in which the broker's thread had nothing to do."
@@ -29,8 +31,8 @@ def families(broker: Broker, idle: float) -> Iterator[Family]:
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
     ):
         yield gauge(name, help, idle)
-    yield from _of_loop(broker.turns)
-    yield from _of_session(broker)
+    yield from _of_loop(sources.turns)
+    yield from _of_session(sources)
 
 
 def _of_loop(turns: LoopTurns) -> Iterator[Family]:
@@ -44,8 +46,8 @@ def _of_loop(turns: LoopTurns) -> Iterator[Family]:
     yield counter(f"{_LOOP}stalled_ms_total", help, turns.stalled_ms)
 
 
-def _of_session(broker: Broker) -> Iterator[Family]:
-    registry = broker.registry
+def _of_session(sources: MetricsSources) -> Iterator[Family]:
+    registry = sources.context.registry
     remote = registry if isinstance(registry, ZooKeeperRegistry) else None
     connects, disconnects, expires = (
         (1, 0, 0) if remote is None else (remote.connects, remote.disconnects, remote.expirations)
@@ -59,6 +61,5 @@ def _of_session(broker: Broker) -> Iterator[Family]:
     help = "1 while the registry answers."
     connected = remote is None or remote.is_connected
     yield gauge("kavka_registry_connected", help, int(connected))
-    registered = broker.registration is not None and broker.registration.epoch >= 0
     help = "1 while this broker is registered: else others take its leaderships."
-    yield gauge("kavka_broker_registered", help, int(registered))
+    yield gauge("kavka_broker_registered", help, int(sources.is_registered()))

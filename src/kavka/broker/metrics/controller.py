@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kavka.broker.broker import Broker
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.core.controller import events
 from kavka.core.controller.state import ClusterState
 from kavka.metrics.families import Family, counter, gauge, summarized, summary
@@ -33,9 +33,9 @@ _EVENTS: dict[str, tuple[type, ...]] = {
 """Kafka's names of controller states, with the events handled in each."""
 
 
-def families(broker: Broker) -> Iterator[Family]:
+def families(sources: MetricsSources) -> Iterator[Family]:
     """Yield the families."""
-    controller = broker.controller
+    controller = sources.controller
     active = int(controller.is_active)
     help = "1 on the broker that is the controller; the sum over the cluster must be 1."
     yield gauge(f"{_CONTROLLER}activecontrollercount", help, active)

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from kavka.broker.metrics.page import page
 from kavka.broker.metrics.scrape import Scrape
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.io import Listener
 from kavka.metrics.process import loop_cpu_seconds
 from kavka.metrics.timings import Timings
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +26,9 @@ _WINDOWS_OF_TIMINGS = 6
 class Exposition:
     """Serves the page from `start` to `stop`."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, sources: MetricsSources) -> None:
         """Serve nothing yet."""
-        self._broker = broker
+        self._sources = sources
         self._listener: Listener | None = None
         self._scrapes: dict[Scrape, None] = {}
         self._writing: asyncio.Task[bytes] | None = None
@@ -39,11 +36,13 @@ class Exposition:
         self._windows = 0
         self._idle = 1.0
         self._cpu_s = loop_cpu_seconds()
-        self._checked_ms = broker.clock.tick_ms()
+        self._checked_ms = sources.context.clock.tick_ms()
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raise OSError when the address is taken."""
-        self._listener = await self._broker.environment.network.listen(host, port, self._accept)
+        self._listener = await self._sources.context.environment.network.listen(
+            host, port, self._accept
+        )
         self._set_timer()
         log.info("metrics served url=http://%s:%d/metrics", host, self.port)
 
@@ -70,7 +69,7 @@ class Exposition:
         """Return the page; who asks while it is written gets the same one."""
         if self._writing is None or self._writing.done():
             loop = asyncio.get_running_loop()
-            self._writing = loop.create_task(page(self._broker, self._idle))
+            self._writing = loop.create_task(page(self._sources, self._idle))
         return await asyncio.shield(self._writing)
 
     # -- connections
@@ -96,7 +95,7 @@ class Exposition:
 
     def _window_over(self) -> None:
         """See how busy the loop was, close connections that said nothing, and let timings grow old."""
-        cpu_s, now_ms = loop_cpu_seconds(), self._broker.clock.tick_ms()
+        cpu_s, now_ms = loop_cpu_seconds(), self._sources.context.clock.tick_ms()
         took_ms = max(1, now_ms - self._checked_ms)
         self._idle = min(1.0, max(0.0, 1 - (cpu_s - self._cpu_s) * 1000 / took_ms))
         self._cpu_s, self._checked_ms = cpu_s, now_ms
@@ -106,13 +105,13 @@ class Exposition:
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():
                 timings.rotate()
-            self._broker.turns.turn_over()
+            self._sources.turns.turn_over()
         self._set_timer()
 
     def _timings(self) -> list[Timings]:
-        broker = self._broker
-        found = [directory.flushes for directory in broker.replica_manager.store.directories]
-        found += broker.controller.counts.events.values()
-        for traffic in broker.dispatcher.traffic().values():
+        sources = self._sources
+        found = [directory.flushes for directory in sources.replica_manager.store.directories]
+        found += sources.controller.counts.events.values()
+        for traffic in sources.dispatcher.traffic().values():
             found += traffic.timings()
         return found

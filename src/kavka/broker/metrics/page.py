@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from kavka.broker.broker import Broker
 from kavka.broker.metrics import (
     broker_state,
     cleaner,
@@ -16,6 +15,7 @@ from kavka.broker.metrics import (
     requests,
     topics,
 )
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.metrics import process
 from kavka.metrics.families import Family, lines
 
@@ -23,26 +23,26 @@ _SLICE_MS = 2
 _LINES = 200  # between two looks at the clock
 
 
-def families(broker: Broker, idle: float) -> Iterator[Family]:
+def families(sources: MetricsSources, idle: float) -> Iterator[Family]:
     """Yield all families; `idle` is the share of its time that the loop had nothing to do."""
-    yield from broker_state.families(broker, idle)
-    yield from topics.families(broker)
-    yield from requests.families(broker)
-    yield from controller.families(broker)
-    yield from coordinators.families(broker)
-    yield from replica_fetchers.families(broker)
-    yield from cleaner.families(broker)
+    yield from broker_state.families(sources, idle)
+    yield from topics.families(sources)
+    yield from requests.families(sources)
+    yield from controller.families(sources)
+    yield from coordinators.families(sources)
+    yield from replica_fetchers.families(sources)
+    yield from cleaner.families(sources)
     yield from process.families()
-    yield from partitions.families(broker)
+    yield from partitions.families(sources)
 
 
-async def page(broker: Broker, idle: float) -> bytes:
+async def page(sources: MetricsSources, idle: float) -> bytes:
     """Return the text. Counters of one page may be of moments that lie milliseconds apart."""
-    clock = broker.clock
+    clock = sources.context.clock
     slice_end = clock.tick_ms() + _SLICE_MS
     chunks: list[bytes] = []
     waiting: list[str] = []
-    for family in families(broker, idle):
+    for family in families(sources, idle):
         for line in lines(family):
             waiting.append(line)
             if len(waiting) < _LINES:

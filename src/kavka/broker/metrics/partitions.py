@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from kavka.broker.broker import Broker
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.broker.replica import Replica
 from kavka.core.partition import Partition
 from kavka.metrics.families import (
@@ -88,11 +88,11 @@ _OF_LOG: dict[str, tuple[Callable[[Replica], int], str]] = {
 }
 
 
-def families(broker: Broker) -> Iterator[Family]:
+def families(sources: MetricsSources) -> Iterator[Family]:
     """Yield the families, first those of the whole broker."""
-    replicas = list(broker.replica_manager)
-    yield from _of_manager(broker, replicas)
-    yield from _of_directories(broker)
+    replicas = list(sources.replica_manager)
+    yield from _of_manager(sources, replicas)
+    yield from _of_directories(sources)
     labels = [
         labelled(topic=r.topic_partition.topic, partition=r.topic_partition.partition)
         for r in replicas
@@ -109,17 +109,17 @@ def _samples(labels: list[str], owners: list[T], value: Callable[[T], int]) -> I
         yield label, int(value(owner))
 
 
-def _of_manager(broker: Broker, replicas: list[Replica]) -> Iterator[Family]:
+def _of_manager(sources: MetricsSources, replicas: list[Replica]) -> Iterator[Family]:
     yield gauge(f"{_MANAGER}partitioncount", "Replicas on this broker.", len(replicas))
     for name, (is_counted, help) in _COUNTED.items():
         yield gauge(f"{_MANAGER}{name}", help, sum(is_counted(r.partition) for r in replicas))
     offline = sum(replica.log.directory.failure is not None for replica in replicas)
-    offline += len(broker.replica_manager.store.unreadable)
+    offline += len(sources.replica_manager.store.unreadable)
     yield gauge(f"{_MANAGER}offlinereplicacount", "Replicas whose log cannot be used.", offline)
     producers = sum(len(replica.log.producers) for replica in replicas)
     help = "Producer ids that are remembered, over all replicas."
     yield gauge(f"{_MANAGER}produceridcount", help, producers)
-    replication_manager = broker.replica_manager.replication_if_started
+    replication_manager = sources.replication_manager.made
     sets = None if replication_manager is None else replication_manager.alter_partition_manager
     shrinks, expansions, failures = (
         (0, 0, 0) if sets is None else (sets.shrinks, sets.expansions, sets.failures)
@@ -132,8 +132,8 @@ def _of_manager(broker: Broker, replicas: list[Replica]) -> Iterator[Family]:
     yield counter(f"{_MANAGER}failedisrupdates_total", help, failures)
 
 
-def _of_directories(broker: Broker) -> Iterator[Family]:
-    directories = broker.replica_manager.store.directories
+def _of_directories(sources: MetricsSources) -> Iterator[Family]:
+    directories = sources.replica_manager.store.directories
     offline = [(labelled(logDirectory=d.path), int(d.failure is not None)) for d in directories]
     name = "kafka_log_logmanager_offlinelogdirectorycount"
     yield gauge(name, "Log directories that have failed.", sum(count for _, count in offline))

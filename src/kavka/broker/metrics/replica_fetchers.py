@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kavka.broker.broker import Broker
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.broker.replication.replica_fetcher import ReplicaFetcher
 from kavka.core.follower import Phase
 from kavka.ids import BrokerId
@@ -14,9 +14,9 @@ _MANAGER = "kafka_server_replicafetchermanager_"
 _REPLICA = labelled(clientId="Replica")
 
 
-def families(broker: Broker) -> Iterator[Family]:
+def families(sources: MetricsSources) -> Iterator[Family]:
     """Yield the families; without another broker in the cluster there is nothing to follow, and all are 0."""
-    replication_manager = broker.replica_manager.replication_if_started
+    replication_manager = sources.replication_manager.made
     fetchers = [] if replication_manager is None else replication_manager.fetchers.items()
     lags = list(_lags(fetchers))
     help = "Records that a follower here lacks of what its leader has committed."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kavka.broker.broker import Broker
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.broker.requests.counters import RequestTraffic
 from kavka.broker.requests.refusals import UNKNOWN_API, Refusals
 from kavka.errors import ErrorCode
@@ -22,13 +22,13 @@ def request_name(key: ApiKey) -> str:
     return "".join(word.capitalize() for word in key.name.split("_"))
 
 
-def families(broker: Broker) -> Iterator[Family]:
+def families(sources: MetricsSources) -> Iterator[Family]:
     """Yield the families."""
-    traffic = {request_name(k): t for k, t in sorted(broker.dispatcher.traffic().items())}
+    traffic = {request_name(k): t for k, t in sorted(sources.dispatcher.traffic().items())}
     yield from _of_requests(traffic)
-    yield from _of_refusals(broker.dispatcher.refusals)
-    yield from _of_connections(broker)
-    yield from _of_waiting(broker)
+    yield from _of_refusals(sources.dispatcher.refusals)
+    yield from _of_connections(sources)
+    yield from _of_waiting(sources)
 
 
 def _of_requests(traffic: dict[str, RequestTraffic]) -> Iterator[Family]:
@@ -97,10 +97,10 @@ def _times(traffic: dict[str, RequestTraffic], part: str) -> Iterator[Sample]:
             yield from summarized([each.immediate, *timings], request=name)
 
 
-def _of_connections(broker: Broker) -> Iterator[Family]:
-    connections = list(broker.dispatcher.connections)
-    counts = broker.dispatcher.connection_counts
-    names = [endpoint.name for endpoint in broker.config.listeners]
+def _of_connections(sources: MetricsSources) -> Iterator[Family]:
+    connections = list(sources.dispatcher.connections)
+    counts = sources.dispatcher.connection_counts
+    names = [endpoint.name for endpoint in sources.context.config.listeners]
     labels = {name: labelled(listener=name) for name in names}
     present = dict.fromkeys(names, 0)
     sent = {name: counts[name].bytes_sent if name in counts else 0 for name in names}
@@ -126,7 +126,7 @@ def _of_connections(broker: Broker) -> Iterator[Family]:
     unanswered = sum(connection.requests_in_flight for connection in connections)
     name = "kavka_network_requests_in_work"
     yield gauge(name, "Requests without an answer, those that wait included.", unanswered)
-    budget = broker.request_budget
+    budget = sources.request_budget
     name = "kafka_network_socketserver_memorypoolused"
     yield gauge(name, "Bytes of requests that came and are not answered.", budget.held_bytes)
     name = "kafka_network_socketserver_memorypoolavailable"
@@ -143,18 +143,18 @@ def _by(labels: dict[str, str], values: dict[str, int]) -> list[Sample]:
     return [(labels[name], value) for name, value in values.items()]
 
 
-def _of_waiting(broker: Broker) -> Iterator[Family]:
+def _of_waiting(sources: MetricsSources) -> Iterator[Family]:
     waiting = [
         (labelled(delayedOperation=name), len(purgatory))
         for name, purgatory in (
-            ("Produce", broker.produce_purgatory),
-            ("Fetch", broker.fetch_purgatory),
+            ("Produce", sources.produce_purgatory),
+            ("Fetch", sources.fetch_purgatory),
         )
     ]
     help = "Requests that wait: for replicas, or for records."
     yield gauge(f"{_PURGATORY}purgatorysize", help, waiting)
     yield gauge(f"{_PURGATORY}numdelayedoperations", help, waiting)
-    sessions = broker.fetch_sessions
+    sessions = sources.fetch_sessions
     name = f"{_SESSIONS}numincrementalfetchsessions"
     yield gauge(name, "Fetch sessions of consumers.", len(sessions))
     name = f"{_SESSIONS}numincrementalfetchpartitionscached"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kavka.broker.broker import Broker
+from kavka.broker.metrics.sources import MetricsSources
 from kavka.broker.traffic import Traffic
 from kavka.metrics.families import Family, Sample, counter, labelled
 
@@ -36,9 +36,9 @@ _OF_ALL = {
 }
 
 
-def families(broker: Broker) -> Iterator[Family]:
+def families(sources: MetricsSources) -> Iterator[Family]:
     """Yield the families."""
-    traffic = broker.replica_manager.traffic
+    traffic = sources.replica_manager.traffic
     total = traffic.total()
     for attribute, (name, help) in _BY_TOPIC.items():
         samples = _samples(traffic, attribute, getattr(total, attribute))

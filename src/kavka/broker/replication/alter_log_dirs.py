@@ -18,18 +18,18 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from kavka.broker.context import BrokerContext
+from kavka.broker.partition_events import PartitionChange, PartitionEvents
 from kavka.broker.replica import Replica
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.replication.throttle import Throttle
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.storage.failures import CorruptFile, OffsetOutOfRange
 from kavka.storage.log.log import Appended, Log
 from kavka.wire.records.corrupt import CorruptBatch
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,14 @@ class _Move:
 class AlterLogDirsManager:
     """The moves that are under way, a task each."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self, context: BrokerContext, replica_manager: ReplicaManager, events: PartitionEvents
+    ) -> None:
         """Move nothing yet."""
-        self._broker = broker
-        self._throttle = Throttle(broker.clock, lambda: broker.configs.broker_integer(_RATE))
+        self._disk = context.environment.disk
+        self._replica_manager = replica_manager
+        self._events = events
+        self._throttle = Throttle(context.clock, partial(context.configs.broker_integer, _RATE))
         self._moves: dict[TopicPartition, _Move] = {}
         # Held while it is decided where a replica goes: of two requests the later one has the last word.
         self._lock = asyncio.Lock()
@@ -69,7 +73,7 @@ class AlterLogDirsManager:
         async with self._lock:
             await self._cancel(topic_partition)
             async with replica.lock:
-                found = self._broker.replica_manager.find(topic_partition)
+                found = self._replica_manager.find(topic_partition)
                 if isinstance(found, ErrorCode):
                     return found  # a disk failed in the swap, or the replica was deleted
                 if found is not replica:
@@ -80,7 +84,7 @@ class AlterLogDirsManager:
 
     async def _place(self, replica: Replica, path: str) -> ErrorCode:
         """Make the copy where it is to be, or drop it when the log is there already."""
-        store, topic_partition = self._broker.replica_manager.store, replica.topic_partition
+        store, topic_partition = self._replica_manager.store, replica.topic_partition
         try:
             if replica.log.directory.path == path:
                 await store.abandon_future(topic_partition)
@@ -97,7 +101,7 @@ class AlterLogDirsManager:
         topic_partition = replica.topic_partition
         if (
             topic_partition not in self._moves
-            and self._broker.replica_manager.store.future(topic_partition) is not None
+            and self._replica_manager.store.future(topic_partition) is not None
         ):
             self._moves[topic_partition] = _Move(partial(self._run, replica))
 
@@ -123,7 +127,7 @@ class AlterLogDirsManager:
     # -- one move
 
     async def _run(self, replica: Replica, move: _Move) -> None:
-        topic_partition, store = replica.topic_partition, self._broker.replica_manager.store
+        topic_partition, store = replica.topic_partition, self._replica_manager.store
         try:
             async with replica.lock:
                 future = store.future(topic_partition)
@@ -143,7 +147,7 @@ class AlterLogDirsManager:
 
     async def _align_future(self, replica: Replica, move: _Move) -> None:
         """Cut the copy to what it has in common with the log. `replica.turn` is held."""
-        await self._broker.replica_manager.store.align_future(replica.topic_partition)
+        await self._replica_manager.store.align_future(replica.topic_partition)
         move.truncation_count = replica.truncation_count
 
     async def _step(self, replica: Replica, future: Log, move: _Move) -> bool:
@@ -173,7 +177,7 @@ class AlterLogDirsManager:
         """Read whole batches of the log from `offset` on; nothing at its end."""
         read = current.read(offset, _CHUNK_BYTES, current.written_offset)
         if not read.is_cached:
-            read = await read.load(self._broker.environment.disk)
+            read = await read.load(self._disk)
         if read.range is None:
             return b""
         try:
@@ -197,7 +201,7 @@ class AlterLogDirsManager:
         return future.log_end_offset == current.log_end_offset
 
     async def _swap(self, replica: Replica, future: Log, move: _Move) -> bool:
-        topic_partition, store = replica.topic_partition, self._broker.replica_manager.store
+        topic_partition, store = replica.topic_partition, self._replica_manager.store
         async with replica.lock:
             if move.truncation_count != replica.truncation_count:
                 return False
@@ -215,9 +219,7 @@ class AlterLogDirsManager:
                     # Also when a disk failed: whichever of both is the log now.
                     replica.log = store.get(topic_partition) or current
                     replica.is_swapping = False
-                    self._broker.produce_purgatory.check_and_complete(
-                        topic_partition
-                    )  # judged by the disk it has now
+                    self._events.publish(PartitionChange.LOG_REPLACED, replica)
             finally:
                 replica.is_frozen = False
             replica.notify_watchers()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.replica import Replica
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.replication.node_to_controller_channel import NodeToControllerChannel
 from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode, KafkaError
@@ -21,9 +23,6 @@ from kavka.wire.messages.alter_partition import (
     AlterPartitionResponsePartition,
 )
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 _TIMEOUT_MS: Final = 30_000
@@ -35,9 +34,15 @@ _MAX_PARTITIONS: Final = 2000
 class AlterPartitionManager:
     """Proposes changes to the controller and adopts what it answers."""
 
-    def __init__(self, broker: Broker, controller: NodeToControllerChannel) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        replica_manager: ReplicaManager,
+        controller: NodeToControllerChannel,
+    ) -> None:
         """Propose nothing yet."""
-        self._broker = broker
+        self._context = context
+        self._replica_manager = replica_manager
         self._controller = controller
         # Invariant: one change of each partition, the one that its `pending_isr` is about.
         self._waiting: dict[TopicPartition, tuple[Replica, IsrChange]] = {}
@@ -77,15 +82,15 @@ class AlterPartitionManager:
 
     async def _check(self) -> None:
         """Propose without those that lag every half of `replica.lag.time.max.ms`, with those that are back oftener."""
-        lag_ms = self._broker.config.integer("replica.lag.time.max.ms")
-        last_shrink_ms = self._broker.clock.tick_ms()
+        lag_ms = self._context.config.integer("replica.lag.time.max.ms")
+        last_shrink_ms = self._context.clock.tick_ms()
         while True:
             await asyncio.sleep(min(_EXPANSION_CHECK_MS, max(1, lag_ms // 2)) / 1000)
-            now_ms = self._broker.clock.tick_ms()
+            now_ms = self._context.clock.tick_ms()
             is_shrink_due = now_ms - last_shrink_ms >= lag_ms // 2
             if is_shrink_due:
                 last_shrink_ms = now_ms
-            for replica in self._broker.replica_manager:
+            for replica in self._replica_manager:
                 try:
                     self._check_replica(replica, now_ms, is_shrink_due=is_shrink_due)
                 # One partition must not keep the others' sets as they are for ever.
@@ -169,7 +174,7 @@ class AlterPartitionManager:
     def _request(
         self, batch: dict[TopicPartition, tuple[Replica, IsrChange]]
     ) -> AlterPartitionRequest:
-        own, own_epoch = self._broker.broker_id, self._broker.control_requests.broker_epoch
+        own, own_epoch = self._context.broker_id, self._context.broker_epoch
         topics: dict[TopicId, AlterPartitionRequestTopic] = {}
         for topic_partition, (replica, change) in batch.items():
             topic_id = replica.partition.topic_id
@@ -201,7 +206,7 @@ class AlterPartitionManager:
     ) -> bool:
         """Take the answer for one partition; tell whether the change is to be sent again."""
         partition = replica.partition
-        now_ms = self._broker.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         error = ErrorCode.of(answer.error_code)
         if error is not ErrorCode.NONE:
             self.failures += 1

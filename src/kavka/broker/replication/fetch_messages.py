@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.core.fetch_session import FetchPartition, PartitionKey
 from kavka.core.follower import SessionRequest
 from kavka.wire.messages.fetch import (
@@ -15,22 +16,17 @@ from kavka.wire.messages.fetch import (
     FetchRequestTopic,
 )
 
-if TYPE_CHECKING:
-    from kavka.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
-
 FIRST_WITH_LAST_EPOCH: Final = 12
 FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
 
 
-def fetch_request(
-    owner: ReplicaFetcherManager, built: SessionRequest, version: int
-) -> FetchRequest:
+def fetch_request(fetchers: FetcherContext, built: SessionRequest, version: int) -> FetchRequest:
     """Say what the session has to say, with the broker's settings."""
     request = FetchRequest(
-        max_wait_ms=owner.wait_ms,
-        min_bytes=owner.min_bytes,
-        max_bytes=owner.max_response_bytes,
+        max_wait_ms=fetchers.wait_ms,
+        min_bytes=fetchers.min_bytes,
+        max_bytes=fetchers.max_response_bytes,
         session_id=built.session_id,
         session_epoch=built.session_epoch,
         topics=_topics(built.partitions),
@@ -38,10 +34,10 @@ def fetch_request(
     )
     if version >= _FIRST_WITH_REPLICA_STATE:
         request.replica_state = FetchRequestReplicaState(
-            replica_id=owner.broker_id, replica_epoch=owner.broker_epoch()
+            replica_id=fetchers.broker_id, replica_epoch=fetchers.broker_epoch()
         )
     else:
-        request.replica_id = owner.broker_id
+        request.replica_id = fetchers.broker_id
     return request
 
 

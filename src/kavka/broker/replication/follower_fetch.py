@@ -6,11 +6,15 @@ it asks for; that moves the high watermark and lets it join the in-sync set.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kavka.broker.context import BrokerContext
 from kavka.broker.pace import Pace
+from kavka.broker.partition_read import PartitionRead, find_divergence, load_uncached
 from kavka.broker.replica import Replica
+from kavka.broker.replica_manager import ReplicaManager
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -21,29 +25,23 @@ from kavka.broker.replication.follower_sessions import (
     FollowerSession,
     SessionPartition,
 )
+from kavka.broker.replication.throttle import LeaderThrottle
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    FetchPartition,
 )
+from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
-from kavka.storage.log.log_read import LogRead
+from kavka.net.request_budget import RequestBudget
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
-    FetchResponseDivergingEpoch,
-    FetchResponsePartition,
     FetchResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
-    from kavka.broker.replication.replication_manager import ReplicationManager
 
 _LAST_EPOCH: Final = 2**31 - 1
 _MAX_SESSIONS: Final = 64
@@ -51,24 +49,18 @@ _PARTITIONS_SETTING: Final = "kavka.max.incremental.fetch.session.cache.partitio
 _AT_ONCE: Final = 256
 
 
-class _Read:
-    """The result for one partition: the response, and the range of its records."""
+class FollowerRead(PartitionRead):
+    """What a follower's fetch found of one partition of its session."""
 
-    __slots__ = ("_cut_at", "answer", "partition", "read", "replica")
+    __slots__ = ("cut_at", "partition")
 
-    def __init__(
-        self,
-        partition: SessionPartition,
-        answer: FetchResponsePartition,
-        read: LogRead | None = None,
-        cut_at: int | None = None,
-    ) -> None:
-        self.partition = partition
-        self.replica = partition.replica
-        self.answer = answer
-        self.read = read
-        # How many bytes may be given; None when the first batch is whole in any case.
-        self._cut_at = cut_at
+    partition: SessionPartition
+
+    def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Find an error, or nothing yet."""
+        super().__init__(error)
+        self.cut_at: int | None = None
+        """Number of bytes that may be given; None when the first batch is whole in any case."""
 
     @property
     def needs_space(self) -> bool:
@@ -76,30 +68,28 @@ class _Read:
 
         The partition must be first in the next answer.
         """
-        return (
-            self._cut_at is not None and self.read is not None and self.read.length >= self._cut_at
-        )
-
-    @property
-    def is_uncached(self) -> bool:
-        return self.read is not None and not self.read.is_cached
-
-    def release(self) -> None:
-        """Give up the records."""
-        read, self.read = self.read, None
-        if read is not None and read.range is not None:
-            read.range.release()
+        return self.cut_at is not None and self.found is not None and self.length >= self.cut_at
 
 
 class FollowerFetchHandler:
     """Answers the fetches of brokers that follow."""
 
-    def __init__(self, broker: Broker, replication_manager: ReplicationManager) -> None:
-        """Know no follower yet."""
-        self._broker = broker
-        self._replication_manager = replication_manager
+    def __init__(
+        self,
+        context: BrokerContext,
+        replica_manager: ReplicaManager,
+        throttle: LeaderThrottle,
+        propose: Callable[[Replica, IsrChange], None],
+        request_budget: RequestBudget,
+    ) -> None:
+        """Know no follower yet; `propose` asks the controller for another in-sync set."""
+        self._context = context
+        self._replica_manager = replica_manager
+        self._throttle = throttle
+        self._propose = propose
+        self._request_budget = request_budget
         self._sessions: dict[int, FollowerSession] = {}
-        self._max_partitions = broker.config.integer(_PARTITIONS_SETTING)
+        self._max_partitions = context.config.integer(_PARTITIONS_SETTING)
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
@@ -136,7 +126,7 @@ class FollowerFetchHandler:
         # What is dirty again by what happens here, or meanwhile, is for the next answer.
         look_at = list(session.dirty)
         session.dirty.clear()
-        reads: list[_Read] = []
+        reads: list[FollowerRead] = []
         try:
             await self._read_many(session, request, look_at, reads, pace)
             answer = self._answer(session, reads)
@@ -152,7 +142,7 @@ class FollowerFetchHandler:
         session: FollowerSession,
         request: FetchRequest,
         look_at: list[SessionPartition],
-        reads: list[_Read],
+        reads: list[FollowerRead],
         pace: Pace,
     ) -> None:
         """Look at partitions in slices of the loop's time, adding to `reads` what the follower must hear of."""
@@ -166,7 +156,7 @@ class FollowerFetchHandler:
                     session.mark_dirty(partition)
                 has_records = left < request.max_bytes
                 some = self._read_dirty(session, request, left=left, minimum_one=not has_records)
-                left -= sum(read.read.length for read in some if read.read is not None)
+                left -= sum(read.length for read in some)
                 reads += some
                 if pace.is_over(_AT_ONCE):
                     await pace.rest()
@@ -226,7 +216,7 @@ class FollowerFetchHandler:
 
     def _new_id(self) -> int:
         while True:
-            number = int.from_bytes(self._broker.random.random_bytes(4)) & _LAST_EPOCH
+            number = int.from_bytes(self._context.random.random_bytes(4)) & _LAST_EPOCH
             if number != NO_SESSION and number not in self._sessions:
                 return number
 
@@ -254,13 +244,15 @@ class FollowerFetchHandler:
 
     # -- answering
 
-    def _answer(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse | SecondStage:
+    def _answer(
+        self, session: FollowerSession, reads: list[FollowerRead]
+    ) -> FetchResponse | SecondStage:
         if any(read.is_uncached for read in reads):
             load = self._load(session, reads)
             return SecondStage(load, lambda: self._release(session, reads))
         return self._response(session, reads)
 
-    def _release(self, session: FollowerSession, reads: list[_Read]) -> None:
+    def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
         """Give up an answer that is not sent; a session that goes on is sent it with the next."""
         for read in reads:
             read.release()
@@ -268,39 +260,20 @@ class FollowerFetchHandler:
             session.mark_dirty(read.partition)
         session.end_without_id()
 
-    async def _load(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse:
+    async def _load(self, session: FollowerSession, reads: list[FollowerRead]) -> FetchResponse:
         """Bring cold records into the page cache, in the pool."""
-        self._broker.request_budget.queue(1)
+        cold = [read for read in reads if read.is_uncached]
         try:
-            for read in reads:
-                if read.is_uncached:
-                    await self._load_one(session, read)
+            await load_uncached(cold, self._context.environment.disk, self._request_budget)
         except BaseException:
             self._release(session, reads)
             raise
-        finally:
-            self._broker.request_budget.queue(-1)
-        return self._response(session, reads)
-
-    async def _load_one(self, session: FollowerSession, read: _Read) -> None:
-        assert read.read is not None
-        # `load` owns the range now, and gives it or another one back.
-        cold, read.read = read.read, None
-        read.answer.records = b""
-        try:
-            read.read = await cold.load(self._broker.environment.disk)
-            read.answer.records = read.read.range or b""
+        for read in cold:
             if read.needs_space:
                 session.mark_dirty(read.partition)
-        except OffsetOutOfRange:
-            read.answer = _refusal(read.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except OSError:
-            read.answer = _refusal(read.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        except CorruptFile as error:
-            assert read.replica is not None
-            read.answer = _refusal(read.partition, read.replica.damage_found(error))
+        return self._response(session, reads)
 
-    def _response(self, session: FollowerSession, reads: list[_Read]) -> FetchResponse:
+    def _response(self, session: FollowerSession, reads: list[FollowerRead]) -> FetchResponse:
         topics: dict[str | bytes, FetchResponseTopic] = {}
         for read in reads:
             name = read.partition.key[0]
@@ -311,7 +284,7 @@ class FollowerFetchHandler:
                     if isinstance(name, str)
                     else FetchResponseTopic(topic_id=TopicId(name))
                 )
-            topic.partitions.append(read.answer)
+            topic.partitions.append(read.row(read.partition.key[1]))
         session.end_without_id()
         return FetchResponse(session_id=session.session_id, responses=list(topics.values()))
 
@@ -325,13 +298,13 @@ class FollowerFetchHandler:
         may_wait: bool = False,
         left: int | None = None,
         minimum_one: bool = True,
-    ) -> list[_Read]:
+    ) -> list[FollowerRead]:
         """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
         session.has_only_high_watermarks = False
         marks: list[SessionPartition] | None = [] if may_wait else None
-        now_ms = self._broker.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         left = request.max_bytes if left is None else max(0, left)
-        reads: list[_Read] = []
+        reads: list[FollowerRead] = []
         for partition in list(session.dirty):
             if partition not in session.dirty:
                 continue  # forgotten, or its session closed, by what happened here
@@ -340,13 +313,13 @@ class FollowerFetchHandler:
             if read is None:
                 continue
             reads.append(read)
-            length = 0 if read.read is None else read.read.length
+            length = read.length
             if length:
                 minimum_one = False
                 left = max(0, left - length)
         for mark in marks or ():
             if reads and mark.replica is not None:
-                reads.append(_Read(mark, _answer_partition(mark, mark.replica)))
+                reads.append(_position(mark, mark.replica))
             elif not reads and session.mark_dirty(mark):
                 session.has_only_high_watermarks = True
         return reads
@@ -360,7 +333,7 @@ class FollowerFetchHandler:
         marks: list[SessionPartition] | None,
         *,
         minimum_one: bool,
-    ) -> _Read | None:
+    ) -> FollowerRead | None:
         """Look at one partition; None when there is nothing to hear, or a high watermark that `marks` takes."""
         replica = self._find(watched)
         if isinstance(replica, ErrorCode):
@@ -375,14 +348,14 @@ class FollowerFetchHandler:
             return self._refused(watched, error)
         if asked.fetch_offset < replica.log.log_start_offset:
             return self._refused(watched, ErrorCode.OFFSET_OUT_OF_RANGE)
-        diverging = self._divergence(replica, asked)
+        diverging = find_divergence(replica, asked)
         if isinstance(diverging, ErrorCode):
             return self._refused(watched, diverging)
         if diverging is not None:
-            answer = _position_of(watched, replica)
-            answer.diverging_epoch = diverging
+            read = _position(watched, replica)
+            read.diverging = diverging
             watched.sent = (-1, -1)
-            return _Read(watched, answer)
+            return read
         return self._read_log(
             session, watched, replica, left, now_ms, marks, minimum_one=minimum_one
         )
@@ -397,23 +370,17 @@ class FollowerFetchHandler:
         marks: list[SessionPartition] | None,
         *,
         minimum_one: bool,
-    ) -> _Read | None:
+    ) -> FollowerRead | None:
         asked, partition = watched.requested, replica.partition
         end_offset = partition.log_end_offset
-        is_throttled = self._replication_manager.throttles_leader(
-            replica, session.replica_id, now_ms
-        )
+        is_throttled = self._throttle.throttles(replica, session.replica_id, now_ms)
         wanted = 0 if is_throttled else min(asked.max_bytes, left)
-        try:
-            found = replica.log.read(
-                asked.fetch_offset, wanted, end_offset, minimum_one and not is_throttled
-            )
-        except OffsetOutOfRange:
-            return self._refused(watched, ErrorCode.OFFSET_OUT_OF_RANGE)
-        except LogDirectoryFailed:
-            return self._refused(watched, ErrorCode.KAFKA_STORAGE_ERROR)
-        except CorruptFile as error:
-            return self._refused(watched, replica.damage_found(error))
+        read = FollowerRead()
+        read.partition = watched
+        is_whole = minimum_one and not is_throttled
+        if not read.read_log(replica, asked.fetch_offset, wanted, end_offset, is_whole):
+            watched.sent = (-1, -1)
+            return read
         if watched.is_named:
             watched.is_named = False
             self._record_position(session, watched, replica, now_ms)
@@ -422,12 +389,12 @@ class FollowerFetchHandler:
                 return self._read_log(
                     session, watched, replica, left, now_ms, marks, minimum_one=minimum_one
                 )
-            self._replication_manager.call_when_unthrottled(watched)
+            self._throttle.call_when_free(watched)
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
-        cut_at = wanted if may_be_cut else None
-        if cut_at is not None and found.length >= cut_at and found.is_cached:
+        read.cut_at = wanted if may_be_cut else None
+        if read.needs_space and not read.is_uncached:
             session.mark_dirty(watched)  # first in the next answer
-        if not found.length and found.is_cached:
+        if not read.length and not read.is_uncached:
             known_mark, known_start = watched.sent
             mark, start = partition.high_watermark, replica.log.log_start_offset
             if start == known_start:
@@ -436,11 +403,11 @@ class FollowerFetchHandler:
                 if marks is not None and known_mark >= 0:
                     marks.append(watched)
                     return None
-        answer = _answer_partition(watched, replica)
-        answer.records = found.range or b""
-        _record_served(replica, session.replica_id, found.length)
-        self._replication_manager.record_served(replica, session.replica_id, found.length)
-        return _Read(watched, answer, found, cut_at)
+        read.take_position(replica)
+        watched.sent = (read.high_watermark, read.log_start_offset)
+        _record_served(replica, session.replica_id, read.length)
+        self._throttle.record_served(replica, session.replica_id, read.length)
+        return read
 
     def _record_position(
         self, session: FollowerSession, watched: SessionPartition, replica: Replica, now_ms: int
@@ -452,7 +419,7 @@ class FollowerFetchHandler:
             return  # what its former life had it need not have now (a fetch that was read late)
         follower.activity = session.activity
         had_start = follower.log_start_offset
-        is_alive = session.replica_id in self._broker.metadata.brokers
+        is_alive = session.replica_id in self._context.metadata.brokers
         has_moved, change = partition.follower_fetched(
             session.replica_id,
             asked.fetch_offset,
@@ -463,26 +430,13 @@ class FollowerFetchHandler:
         if has_moved:
             replica.high_watermark_moved()
         elif asked.log_start_offset != had_start:
-            self._broker.replica_manager.low_watermark_moved(replica.topic_partition)
+            self._replica_manager.low_watermark_moved(replica)
         if change is not None:
-            self._replication_manager.propose(replica, change)
-
-    def _divergence(
-        self, replica: Replica, asked: FetchPartition
-    ) -> FetchResponseDivergingEpoch | ErrorCode | None:
-        if asked.last_fetched_epoch < 0:
-            return None
-        end = replica.log.log_end_offset
-        epoch, end_offset = replica.log.epochs.end_offset_for(asked.last_fetched_epoch, end)
-        if epoch < 0 or end_offset < 0:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
-            return FetchResponseDivergingEpoch(epoch=epoch, end_offset=end_offset)
-        return None
+            self._propose(replica, change)
 
     def _find(self, partition: SessionPartition) -> Replica | ErrorCode:
         name, index = partition.key
-        replica_manager = self._broker.replica_manager
+        replica_manager = self._replica_manager
         if partition.topic_partition is not None:
             found = replica_manager.find(partition.topic_partition)
             if isinstance(found, Replica) and (
@@ -501,9 +455,11 @@ class FollowerFetchHandler:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return replica
 
-    def _refused(self, partition: SessionPartition, code: ErrorCode) -> _Read:
+    def _refused(self, partition: SessionPartition, code: ErrorCode) -> FollowerRead:
         partition.sent = (-1, -1)
-        return _Read(partition, _refusal(partition, code))
+        read = FollowerRead(code)
+        read.partition = partition
+        return read
 
 
 def _record_served(replica: Replica, follower: BrokerId, size: int) -> None:
@@ -514,29 +470,9 @@ def _record_served(replica: Replica, follower: BrokerId, size: int) -> None:
         traffic.reassignment_bytes_out += size
 
 
-def _refusal(partition: SessionPartition, code: ErrorCode) -> FetchResponsePartition:
-    return FetchResponsePartition(
-        partition_index=partition.key[1],
-        error_code=code,
-        high_watermark=-1,
-        records=b"",
-    )
-
-
-def _position_of(watched: SessionPartition, replica: Replica) -> FetchResponsePartition:
-    partition = replica.partition
-    return FetchResponsePartition(
-        partition_index=watched.key[1],
-        error_code=ErrorCode.NONE,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset,
-        log_start_offset=replica.log.log_start_offset,
-        records=b"",
-    )
-
-
-def _answer_partition(partition: SessionPartition, replica: Replica) -> FetchResponsePartition:
-    """Say high watermark and log start, and remember that they were said."""
-    answer = _position_of(partition, replica)
-    partition.sent = (answer.high_watermark, answer.log_start_offset)
-    return answer
+def _position(watched: SessionPartition, replica: Replica) -> FollowerRead:
+    """Say high watermark and log start offset, and remember that they were said."""
+    read = FollowerRead.of(replica)
+    read.partition = watched
+    watched.sent = (read.high_watermark, read.log_start_offset)
+    return read

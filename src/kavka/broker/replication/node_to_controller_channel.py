@@ -1,23 +1,22 @@
 """The way to the controller, as replication uses it.
 
-`broker.controller` knows who rules, and keeps the connection: a call when it is this broker.
+`Controller` knows the active controller, and keeps the connection to it: a call when it is this broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
+from kavka.broker.control.controller import Controller
 
 
 class NodeToControllerChannel:
     """Sends requests to the active controller."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, controller: Controller) -> None:
         """Connect at the first request."""
-        self._broker = broker
+        self._controller = controller
         self.local: Callable[[Any], Awaitable[Any]] | None = None
         """Answers in place of the controller, if set."""
 
@@ -25,4 +24,4 @@ class NodeToControllerChannel:
         """Ask the controller. Raise OSError when it cannot be reached in that time."""
         if self.local is not None:
             return await self.local(request)
-        return await self._broker.controller.send(request, timeout_ms)
+        return await self._controller.send(request, timeout_ms)

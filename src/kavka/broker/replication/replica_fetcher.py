@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kavka.broker.replica import Replica
 from kavka.broker.replication.fetch_messages import (
@@ -22,6 +22,7 @@ from kavka.broker.replication.fetch_messages import (
     FIRST_WITH_LAST_EPOCH,
     fetch_request,
 )
+from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.follower_log import Work
 from kavka.broker.replication.leader_endpoint import (
     Deliver,
@@ -50,9 +51,6 @@ from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
 from kavka.wire.records.corrupt import CorruptBatch
 
-if TYPE_CHECKING:
-    from kavka.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
-
 log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT: Final = 2
@@ -77,11 +75,11 @@ class _InFlight(NamedTuple):
 class ReplicaFetcher:
     """Follows some partitions of one leader. Its task runs while there are any."""
 
-    def __init__(self, manager: ReplicaFetcherManager, leader: BrokerId, number: int) -> None:
+    def __init__(self, context: FetcherContext, leader: BrokerId, number: int) -> None:
         """Ask nothing before `follow`."""
-        self._manager = manager
+        self._context = context
         self._leader = leader
-        self._name = f"broker-{manager.broker_id}-fetcher-{number}"
+        self._name = f"broker-{context.broker_id}-fetcher-{number}"
         self._partitions: dict[TopicPartition, PartitionFetchState] = {}
         # Those whose question may have changed since it was last asked.
         self._due: dict[TopicPartition, None] = {}
@@ -119,7 +117,7 @@ class ReplicaFetcher:
     def follow(self, replica: Replica) -> None:
         """Fetch a partition from now on."""
         self._partitions[replica.topic_partition] = followed = PartitionFetchState(
-            replica, self._manager.backoff_ms
+            replica, self._context.backoff_ms
         )
         self._by_id[followed.topic_id, replica.topic_partition.partition] = replica.topic_partition
         if self._peer is not None:
@@ -187,14 +185,14 @@ class ReplicaFetcher:
             async with asyncio.timeout(self._backoff_ms / 1000):
                 await self._wake.wait()
         except TimeoutError:
-            self._backoff_ms = min(2 * self._backoff_ms, self._manager.backoff_ms)
+            self._backoff_ms = min(2 * self._backoff_ms, self._context.backoff_ms)
 
     async def _connect(self) -> None:
         if self._peer is not None and not self._peer.is_closed:
             return
-        self._peer = peer = await self._manager.connect(self._leader, self._name)
+        self._peer = peer = await self._context.connect(self._leader, self._name)
         peer.call_when_writable(self._check_connection)
-        self._manager.leader_reached(self._leader)
+        self._context.leader_reached(self._leader)
         self._backoff_ms = _FIRST_BACKOFF_MS
         for followed in self._partitions.values():
             self._adapt(followed, peer)
@@ -206,13 +204,13 @@ class ReplicaFetcher:
         if peer is None:
             return  # closed from here
         if peer.is_closed:
-            self._manager.leader_unreachable(self._leader)
+            self._context.leader_unreachable(self._leader)
         else:
             peer.call_when_writable(self._check_connection)
 
     def _adapt(self, followed: PartitionFetchState, peer: Peer) -> None:
         checks = peer.version_of(ApiKey.FETCH) >= FIRST_WITH_LAST_EPOCH
-        followed.adapt(is_checked_by_fetch=checks, max_backoff_ms=self._manager.backoff_ms)
+        followed.adapt(is_checked_by_fetch=checks, max_backoff_ms=self._context.backoff_ms)
 
     def _disconnect(self) -> None:
         for in_flight in self._in_flight:
@@ -253,7 +251,7 @@ class ReplicaFetcher:
 
     async def _wait(self) -> None:
         """Wait for an answer, a new partition, or the end of somebody's back-off."""
-        now_ms = self._manager.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         until = [
             followed.machine.delayed_until_ms
             for topic_partition in self._due
@@ -280,7 +278,7 @@ class ReplicaFetcher:
                 if step is not None:
                     await self._perform(fresh, step)
         while True:
-            now_ms = self._manager.clock.tick_ms()
+            now_ms = self._context.clock.tick_ms()
             epochs: dict[TopicPartition, FetchEpochEndOffset] = {}
             ends: dict[TopicPartition, FetchOffset] = {}
             for topic_partition in list(self._due):
@@ -294,7 +292,7 @@ class ReplicaFetcher:
                 return
             for topic_partition in (*epochs, *ends):
                 self._session.drop(self._key(self._partitions[topic_partition]))
-            broker_id = self._manager.broker_id
+            broker_id = self._context.broker_id
             if epochs:
                 await self._send_leader_request(
                     epochs, epochs_request(broker_id, epochs), epoch_ends
@@ -312,8 +310,8 @@ class ReplicaFetcher:
     ) -> None:
         """Send one request for all that was asked, and do what comes of the answers."""
         assert self._peer is not None
-        response = await self._peer.send(request, timeout_ms=self._manager.timeout_ms)
-        now_ms = self._manager.clock.tick_ms()
+        response = await self._peer.send(request, timeout_ms=self._context.timeout_ms)
+        now_ms = self._context.clock.tick_ms()
         unanswered = dict(asked)
         steps: list[Work] = []
         for topic_partition, deliver in answers(asked, response):
@@ -336,20 +334,22 @@ class ReplicaFetcher:
 
     def _put_due(self) -> None:
         """Put the questions that have changed into the session."""
-        now_ms = self._manager.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         self._choose_names()
         for topic_partition in list(self._due):
             followed = self._partitions.get(topic_partition)
             request = None if followed is None else followed.machine.next_request(now_ms)
             if followed is None:
                 del self._due[topic_partition]
-            elif not isinstance(request, FetchRecords) or self._manager.throttles(followed.replica):
+            elif not isinstance(request, FetchRecords) or self._context.throttle.throttles(
+                followed.replica
+            ):
                 # Delayed, failed or throttled: it stays due, unless only the controller can help.
                 self._session.drop(self._key(followed))
                 if request is None and followed.machine.delayed_until_ms <= now_ms:
                     del self._due[topic_partition]
                 elif request is not None:
-                    followed.machine.delayed_until_ms = now_ms + self._manager.throttle_pause_ms
+                    followed.machine.delayed_until_ms = now_ms + self._context.throttle_pause_ms
             else:
                 del self._due[topic_partition]
                 self._session.put(self._key(followed), self._requested(request))
@@ -357,7 +357,7 @@ class ReplicaFetcher:
     def _requested(self, request: FetchRecords) -> FetchPartition:
         return FetchPartition(
             request.fetch_offset,
-            self._manager.max_bytes,
+            self._context.max_bytes,
             request.leader_epoch,
             request.log_start_offset,
             request.last_fetched_epoch,
@@ -387,8 +387,8 @@ class ReplicaFetcher:
         newest = None if self._by_topic_id else FIRST_BY_TOPIC_ID - 1
         version = self._peer.version_of(ApiKey.FETCH, newest)
         built = session.build()
-        request = fetch_request(self._manager, built, version)
-        future = self._peer.post(request, version, self._manager.timeout_ms)
+        request = fetch_request(self._context, built, version)
+        future = self._peer.post(request, version, self._context.timeout_ms)
         future.add_done_callback(self._answered)
         self.requests += 1
         self._in_flight.append(_InFlight(built, future))
@@ -458,7 +458,7 @@ class ReplicaFetcher:
         self._due[followed.replica.topic_partition] = None
         if not followed.log.is_current:
             self._session.resend(key)
-            followed.machine.delay(self._manager.clock.tick_ms())
+            followed.machine.delay(self._context.clock.tick_ms())
             return None
         if asked.current_leader_epoch != followed.machine.leader_epoch:
             return None
@@ -475,7 +475,7 @@ class ReplicaFetcher:
             answer.diverging_epoch.epoch,
             answer.diverging_epoch.end_offset,
         )
-        now_ms = self._manager.clock.tick_ms()
+        now_ms = self._context.clock.tick_ms()
         step = followed.machine.records_fetched(question, fetched, now_ms)
         if fetched.error is not ErrorCode.NONE:
             self._session.resend(key)
@@ -508,7 +508,7 @@ class ReplicaFetcher:
     ) -> Work | None:
         if records is not None:
             self.bytes_in += len(records)
-            self._manager.record_fetched(followed.replica, len(records))
+            self._context.throttle.record_fetched(followed.replica, len(records))
         try:
             rest = followed.log.append(step, records)
         except Exception as error:  # noqa: BLE001 - the other partitions go on
@@ -539,7 +539,7 @@ class ReplicaFetcher:
         if isinstance(error, CorruptBatch):
             log.warning("fetched records refused partition=%s reason=%s", topic_partition, error)
             self._session.resend(self._key(followed))
-            followed.machine.delay(self._manager.clock.tick_ms())
+            followed.machine.delay(self._context.clock.tick_ms())
             return
         if isinstance(error, OSError):
             log.warning("fetched records not stored partition=%s reason=%s", topic_partition, error)

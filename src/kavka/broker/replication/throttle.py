@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
-from kavka.broker.replica import Watcher
+from kavka.broker.configs import Configs
+from kavka.broker.context import BrokerContext
+from kavka.broker.replica import Replica, Watcher
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock
 from kavka.settings.declaration import LONG_MAX, Value
-
-if TYPE_CHECKING:
-    from kavka.broker.broker import Broker
 
 _SAMPLE_MS: Final = 1000
 _SAMPLES: Final = 11
@@ -94,18 +94,73 @@ class Throttle:
 class ThrottledReplicas:
     """The throttled replicas of a topic's setting: pairs of partition and broker, or all by `*`."""
 
-    def __init__(self, broker: Broker, setting: str) -> None:
+    def __init__(self, configs: Configs, setting: str) -> None:
         """Read `setting` of each topic as it is now."""
-        self._broker = broker
+        self._configs = configs
         self._setting = setting
         self._known: dict[str, tuple[Mapping[str, Value], frozenset[str]]] = {}
 
     def includes(self, topic_partition: TopicPartition, replica: BrokerId) -> bool:
         """Return whether a replica is named."""
-        values = self._broker.configs.topic(topic_partition.topic)
+        values = self._configs.topic(topic_partition.topic)
         known = self._known.get(topic_partition.topic)
         if known is None or known[0] is not values:
             named = values[self._setting]
             assert isinstance(named, list)
             known = self._known[topic_partition.topic] = (values, frozenset(named))
         return "*" in known[1] or f"{topic_partition.partition}:{replica}" in known[1]
+
+
+class LeaderThrottle(Throttle):
+    """The throttle of what followers are given (`leader.replication.throttled.rate`)."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        """Obey the settings of the broker and of its topics as they are at each time."""
+        configs = context.configs
+        super().__init__(
+            context.clock, partial(configs.broker_integer, "leader.replication.throttled.rate")
+        )
+        self._context = context
+        self._replicas = ThrottledReplicas(configs, "leader.replication.throttled.replicas")
+
+    def throttles(self, replica: Replica, follower: BrokerId, now_ms: int) -> bool:
+        """Return whether a follower must not get records now; one that the high watermark waits for always may."""
+        if not self.is_exceeded or replica.partition.waits_for(follower, now_ms):
+            return False
+        return self._replicas.includes(replica.topic_partition, self._context.broker_id)
+
+    def record_served(self, replica: Replica, follower: BrokerId, size: int) -> None:
+        """Count bytes that a follower got, if they count."""
+        if (
+            size
+            and follower not in replica.partition.in_sync_replicas
+            and self.is_limited
+            and self._replicas.includes(replica.topic_partition, self._context.broker_id)
+        ):
+            self.record(size)
+
+
+class FollowerThrottle(Throttle):
+    """The throttle of what is fetched from leaders (`follower.replication.throttled.rate`)."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        """Obey the settings of the broker and of its topics as they are at each time."""
+        configs = context.configs
+        super().__init__(
+            context.clock, partial(configs.broker_integer, "follower.replication.throttled.rate")
+        )
+        self._context = context
+        self._replicas = ThrottledReplicas(configs, "follower.replication.throttled.replicas")
+
+    def throttles(self, replica: Replica) -> bool:
+        """Return whether a replica must not be fetched now; one that has all that is committed always may."""
+        if not self.is_exceeded or replica.has_all_committed:
+            return False
+        return self._replicas.includes(replica.topic_partition, self._context.broker_id)
+
+    def record_fetched(self, replica: Replica, size: int) -> None:
+        """Count bytes that were fetched, if they count."""
+        if self.is_limited and self._replicas.includes(
+            replica.topic_partition, self._context.broker_id
+        ):
+            self.record(size)

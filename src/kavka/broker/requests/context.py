@@ -9,9 +9,10 @@ from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
+    from kavka.broker.authorized_operations import AclOperation
     from kavka.broker.requests.large import LargeRequest
     from kavka.broker.requests.served_apis import ServedApi
-    from kavka.broker.requests.session import ConnectionAuthorizer, Session
+    from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer, Session
 
 
 class RequestContext:
@@ -82,6 +83,11 @@ class RequestContext:
         """What the client may do with each resource; None when everything is allowed."""
         authorizer: ConnectionAuthorizer | None = self.connection.attachment.authorizer
         return authorizer
+
+    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
+        """Return whether the client may do this with the resource of this name."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows(operation, resource, name)
 
     def count_error(self, code: int, count: int = 1) -> None:
         """Count an error in a response that the handler encodes itself."""

@@ -41,6 +41,10 @@ class Session:
         self.is_authenticated = is_authenticated
 
 
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+
 class AclResourceType(IntEnum):
     """Resource types as ACLs number them."""
 
@@ -66,6 +70,6 @@ class ConnectionAuthorizer:
         self._allows = allows
         self._session = session
 
-    def allowed(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
+    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Return whether the client may do this with the resource of this name."""
         return self._allows(self._session, operation, resource, name)

@@ -9,7 +9,7 @@ from kavka.cli.groups.tables import Column, print_error, print_note, show, table
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.records import OffsetSpec
-from kavka.client.consumer.subscription import OffsetAndMetadata
+from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 

@@ -21,11 +21,11 @@ from kavka.client.admin import (
 from kavka.client.admin.router import Router
 from kavka.client.client import Client
 from kavka.client.config import ADMIN
-from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
 from kavka.client.pending_calls import all_until_closed
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.group_member.steps import OffsetAndMetadata
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse
@@ -35,7 +35,7 @@ from kavka.wire.messages.api_versions import ApiVersionsResponse
 class Admin(Client):
     """Manages a cluster. Use as an asynchronous context manager, or `start` and `close`.
 
-    Calls about several things answer for each of them: the value is the result (None where there is none to tell)
+    Calls about several things answer for each of them: the value is the result (None where there is none)
     or the KafkaError with which a broker refused it. What concerns the whole call is raised: TimeoutError after
     `timeout_ms` (default `default.api.timeout.ms`), KafkaError, ConnectionError.
     """
@@ -387,11 +387,11 @@ class Admin(Client):
         """Commit or abort a transaction that another process has prepared, in its producer's place (KIP-939).
 
         It is repeated until a coordinator has stored the outcome, and the same call may be made again after a
-        TimeoutError or a crash, as long as nobody has begun anything with the transactional id since: below
+        TimeoutError or a crash, as long as no transaction was begun with the transactional id since: below
         transaction.version 2 the producer's next transaction has the same `state`, and would be ended.
 
         Raise KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH when the id has a later epoch (a time-out, a new
-        producer or somebody else has aborted the transaction, or in version 2 it has ended and another has begun),
+        producer or an administrator has aborted the transaction, or in version 2 it has ended and another has begun),
         INVALID_PRODUCER_ID_MAPPING when the id has another producer id or is forgotten, INVALID_TXN_STATE when it ended
         the other way (from brokers up to Apache Kafka 4.1 also where it was aborted) or nothing was written to it.
         """

@@ -1,4 +1,4 @@
-"""Elections of leaders that somebody asks for (KIP-183, KIP-460)."""
+"""Elections of leaders on request (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 

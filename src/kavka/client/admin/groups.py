@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
-from kavka.client.consumer.subscription import OffsetAndMetadata
 from kavka.client.metadata import BrokerAddress
+from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer

@@ -1,4 +1,4 @@
-"""The cluster and its brokers: who is there, what they speak, what lies on their disks."""
+"""The cluster and its brokers: addresses, supported APIs, log directories."""
 
 from __future__ import annotations
 

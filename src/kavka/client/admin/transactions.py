@@ -1,4 +1,4 @@
-"""Transactions: list and describe them, see who writes to partitions, end what hangs (KIP-664)."""
+"""Transactions: list and describe them, list the producers of partitions, end hanging ones (KIP-664)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leader_requests import send_until_answered
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.transaction_requests import version_of
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer

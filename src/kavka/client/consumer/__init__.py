@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+    from kavka.client.consumer.batches import (
+        ConsumerRecord,
+        CorruptRecordError,
+        FetchedBatches,
+        RecordDeserializationError,
+    )
     from kavka.client.consumer.consumer import Consumer
     from kavka.client.consumer.coordinator import RebalanceListener
-    from kavka.client.consumer.record_errors import CorruptRecordError, RecordDeserializationError
-    from kavka.client.consumer.subscription import OffsetAndMetadata
+    from kavka.core.group_member.steps import OffsetAndMetadata
 
 __all__ = [
     "Consumer",
@@ -27,11 +31,11 @@ __all__ = [
 _HOMES = {
     "Consumer": "consumer",
     "ConsumerRecord": "batches",
-    "CorruptRecordError": "record_errors",
+    "CorruptRecordError": "batches",
     "FetchedBatches": "batches",
     "OffsetAndMetadata": "subscription",
     "RebalanceListener": "coordinator",
-    "RecordDeserializationError": "record_errors",
+    "RecordDeserializationError": "batches",
 }
 
 

@@ -54,7 +54,7 @@ class Assignor(Protocol):
     """True if members keep their partitions while they rejoin (KIP-429)."""
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return what this member tells the leader beside its topics."""
+        """Return what this member sends to the leader beside its topics."""
         ...
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
@@ -73,7 +73,7 @@ class RackAware(Protocol):
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
-        """Share as `assign`, as balanced, with more partitions in the racks of those who read them."""
+        """Share as `assign`, as balanced, with more partitions in the racks of their readers."""
         ...
 
 
@@ -89,7 +89,7 @@ class RangeAssignor(RackAware):
     is_cooperative = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> None:
-        """Tell nothing."""
+        """Return nothing."""
 
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
@@ -106,7 +106,7 @@ class RangeAssignor(RackAware):
 
 @frozen
 class _CoPartitionedTopics:
-    """Topics with the same number of partitions and the same takers, who stand in order of rank."""
+    """Topics with the same number of partitions and the same members, in order of rank."""
 
     topics: list[str]
     count: int
@@ -169,13 +169,13 @@ def _common_racks(
 
 
 class RoundRobinAssignor:
-    """All partitions of all topics, in order, to the members in turn."""
+    """All partitions of all topics, in order, to one member after the other."""
 
     name = "roundrobin"
     is_cooperative = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> None:
-        """Tell nothing."""
+        """Return nothing."""
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
         """Share; a member that is not subscribed to a topic is passed over."""
@@ -206,7 +206,7 @@ class StickyAssignor(RackAware):
     is_cooperative = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Tell the former assignment: an eager member has given it up by the time it joins."""
+        """Return the former assignment: an eager member has given it up by the time it joins."""
         if not owned:
             return None
         data = StickyUserData(previous_assignment=by_topic(owned), generation=generation)
@@ -227,7 +227,7 @@ class CooperativeStickyAssignor(RackAware):
     is_cooperative = True
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Tell the generation, for leaders that do not know newer subscriptions."""
+        """Return the generation, for leaders that do not know newer subscriptions."""
         return struct.pack(">i", generation)
 
     def assign_with_racks(

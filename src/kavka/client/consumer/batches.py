@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kavka.client.consumer.record_errors import (
-    CorruptRecordError,
-    RecordDeserializationError,
-    RecordError,
-)
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Buffer
 from kavka.values import frozen, replace
@@ -17,6 +13,37 @@ from kavka.wire.records.batch import Record, decode_as
 from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_columns
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, batch_crc
+
+
+class RecordDeserializationError(Exception):
+    """A deserializer raised for the key or the value of a record; its exception is the `__cause__`.
+
+    The position of the partition stays at the record: the same error is raised again until the user seeks past it.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, part: str) -> None:
+        """Name the record; `part` is "key" or "value"."""
+        super().__init__(
+            f"Error deserializing {part} for partition {topic_partition} at offset {offset}. "
+            "If needed, please seek past the record to continue consumption."
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.part = part
+
+
+class CorruptRecordError(KafkaError):
+    """A batch breaks the format or its checksum (CORRUPT_MESSAGE); the position stays before it, too."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, cause: object) -> None:
+        """Name the batch by the first offset that it would have given."""
+        detail = f"Record batch for partition {topic_partition} at offset {offset} is invalid, cause: {cause}"
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, detail)
+        self.topic_partition = topic_partition
+        self.offset = offset
+
+
+RecordError = RecordDeserializationError | CorruptRecordError
 
 
 class ConsumerRecord(NamedTuple):

@@ -13,24 +13,27 @@ from typing import Any, Self
 
 from kavka.client.client import Client
 from kavka.client.config import CONSUMER
-from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
+from kavka.client.consumer.batches import (
+    ConsumerRecord,
+    CorruptRecordError,
+    FetchedBatches,
+    RecordDeserializationError,
+)
 from kavka.client.consumer.coordinator import ConsumerCoordinator, RebalanceListener
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
-from kavka.client.consumer.record_errors import CorruptRecordError, RecordDeserializationError
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
-    OffsetAndMetadata,
     PartitionState,
     ResetPolicy,
     Subscription,
     as_offsets,
 )
-from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, look_up_offsets
 from kavka.client.pending_calls import PendingCalls, until_closed
-from kavka.core.group_member.steps import GroupMetadata
-from kavka.errors import ErrorCode, KafkaError
+from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
 from kavka.settings.declaration import InvalidSetting
@@ -39,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _MAX_WAIT_S = 1.0
 """A waiting poll looks around at least this often."""
-_CLOSE_COMMIT_MS = 5_000
 
 
 class Consumer(Client):
@@ -82,9 +84,7 @@ class Consumer(Client):
             and "enable.auto.commit" in checked.given
         ):
             raise InvalidSetting("enable.auto.commit", True, "It needs a group.id")
-        self._commit_interval_s = checked.integer("auto.commit.interval.ms") / 1000
-        self._next_commit = 0.0
-        self._committing: asyncio.Task[None] | None = None
+        self._auto_commit: AutoCommit | None = None
         self._subscription = Subscription()
         self._is_closing = False
         self._polls = PendingCalls("consumer")
@@ -121,6 +121,16 @@ class Consumer(Client):
         self._offsets = CommittedOffsets(
             self._cluster, self._coordinator, self._group_settings.member
         )
+        if self._commits:
+            self._auto_commit = AutoCommit(
+                self._subscription,
+                ConsumerCalls(
+                    self._consumed, self.commit, lambda: self._coordinator.member.is_groupless
+                ),
+                self._group_settings.member.group_id,
+                self._config.integer("auto.commit.interval.ms"),
+                self._api_timeout_ms,
+            )
         self._cluster.when_updated(self._fetcher.notify)  # it may refuse a topic
         self._positions = Positions(
             self._cluster,
@@ -155,9 +165,8 @@ class Consumer(Client):
         finally:
             self._is_open = False
             self._calls.end()
-            if self._committing is not None:
-                self._committing.cancel()
-                await asyncio.gather(self._committing, return_exceptions=True)
+            if self._auto_commit is not None:
+                await self._auto_commit.close()
             await self._positions.close()
             await self._fetcher.close()
             await self._cluster.close()
@@ -245,23 +254,20 @@ class Consumer(Client):
         return self._fetch_settings.read_committed
 
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
-        with self._polls.until_closed():
-            return await self._poll_until(
-                asyncio.get_running_loop().time() + timeout_s, max_records
-            )
-
-    async def _poll_until(self, deadline: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
         while True:
             refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal
-            if self._subscription.uses_group:
-                await self._coordinator.ensure_active(deadline)
+            if self._subscription.uses_group and not self._coordinator.is_settled():
+                with self._polls.until_closed():
+                    await self._coordinator.ensure_active(deadline)
                 if self._is_closing:  # by a listener
                     raise self._calls.closed_error()
             await self._positions.update(loop.time())  # other partitions need not wait for a lookup
-            self._auto_commit(loop.time())
+            if self._auto_commit is not None:
+                self._auto_commit.poll(loop.time())
             taken = self._fetcher.drain(max_records)
             if taken:
                 for batches in taken:
@@ -270,7 +276,8 @@ class Consumer(Client):
             wait_s = deadline - loop.time()
             if wait_s <= 0:
                 return []
-            await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
+            with self._polls.until_closed():
+                await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
 
     def _intercepted(self, taken: list[FetchedBatches]) -> list[FetchedBatches]:
         for interceptor in self._interceptors:
@@ -495,21 +502,12 @@ class Consumer(Client):
         self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         self._require_open()
-        answers = await list_offsets(
+        return await look_up_offsets(
             self._cluster,
-            {
-                TopicPartition(*topic_partition): timestamp
-                for topic_partition, timestamp in wanted.items()
-            },
+            {TopicPartition(*at): timestamp for at, timestamp in wanted.items()},
             read_committed=self._fetch_settings.read_committed,
             timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
         )
-        found = {}
-        for topic_partition, answer in answers.items():
-            if isinstance(answer, KafkaError):
-                raise answer
-            found[topic_partition] = answer
-        return found
 
     @until_closed
     async def partitions_for(
@@ -569,7 +567,7 @@ class Consumer(Client):
         return {topic_partition: found.get(topic_partition) for topic_partition in wanted}
 
     def group_metadata(self) -> GroupMetadata:
-        """Return who this consumer is in its group, for `Producer.send_offsets_to_transaction`.
+        """Return the consumer's id and generation in its group, for `Producer.send_offsets_to_transaction`.
 
         A member that the group has gone on without is refused by it, and the transaction with it. Raise
         RuntimeError without `group.id`, KafkaError REBALANCE_IN_PROGRESS before the group was joined.
@@ -587,52 +585,11 @@ class Consumer(Client):
             if state.position is not None
         }
 
-    def _auto_commit(self, now: float) -> None:
-        if not self._commits or now < self._next_commit or self._coordinator.member.is_groupless:
-            return
-        if self._next_commit == 0.0:
-            self._next_commit = now + self._commit_interval_s
-            return
-        if self._committing is not None and not self._committing.done():
-            return
-        self._next_commit = now + self._commit_interval_s
-        changed = self._changed_positions()
-        if changed:
-            loop = asyncio.get_running_loop()
-            self._committing = loop.create_task(self._commit_quietly(changed, self._api_timeout_ms))
-
-    def _changed_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        partitions = self._subscription.partitions
-        consumed = self._consumed()
-        return {
-            topic_partition: o
-            for topic_partition, o in consumed.items()
-            if partitions[topic_partition].last_committed != o
-        }
-
-    async def _commit_quietly(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int
-    ) -> None:
-        try:
-            await self.commit(offsets, timeout_ms)
-        except (KafkaError, OSError) as error:
-            log.warning("automatic commit failed group=%s reason=%s", self._group_id, error)
-
     async def _commit_before_revoke(self) -> None:
-        if not self._commits:
-            return
-        if self._committing is not None:
-            await asyncio.gather(self._committing, return_exceptions=True)
-        if self._coordinator.member.is_groupless:
-            return
-        changed = self._changed_positions()
-        if changed:
-            await self._commit_quietly(changed, _CLOSE_COMMIT_MS)
+        if self._auto_commit is not None:
+            await self._auto_commit.commit_all()
 
     def _require_group(self) -> None:
         self._require_open()
         if self._group_id is None:
             raise RuntimeError("committed offsets need the setting group.id")
-
-
-__all__ = ["Consumer", "ErrorCode"]

@@ -85,8 +85,13 @@ class ConsumerCoordinator:
         if self.member.needs_poll:
             self._on_change()
 
+    def is_settled(self) -> bool:
+        """Return whether `ensure_active` has nothing to do; called by every poll."""
+        self._check_metadata()
+        return self.member.is_settled(int(self._loop.time() * 1000))
+
     async def ensure_active(self, deadline: float) -> None:
-        """Do what membership needs, until loop time `deadline`; called by every poll.
+        """Do what membership needs, until loop time `deadline`.
 
         Raise KafkaError when the group refuses this member for good.
         """

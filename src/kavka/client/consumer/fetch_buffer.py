@@ -11,7 +11,7 @@ from kavka.wire.records.header import BatchHeader
 def drain_buffer(
     state: PartitionState, max_records: int, *, check_crcs: bool, deserializers: Deserializers
 ) -> tuple[FetchedBatches | None, int]:
-    """Take up to `room` records, cutting a batch by offsets if it is larger, and move the position past them."""
+    """Take up to `max_records` records, cutting a batch by offsets if it is larger, and move the position past them."""
     first = state.position
     assert first is not None
     position = first

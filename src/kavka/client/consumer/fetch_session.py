@@ -61,7 +61,7 @@ class FetchSession:
             topic_partition in old and old[topic_partition].topic_id != want.topic_id
             for topic_partition, want in wanted.items()
         )
-        if is_other:  # names and ids do not mix, and a topic that was made anew is another one
+        if is_other:  # names and ids do not mix, and a topic that was created again is another one
             self._metadata.restart()
         self._partitions = dict(wanted)
         self._uses_ids = uses_ids

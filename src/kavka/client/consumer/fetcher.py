@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.batches import Chunk, FetchedBatches
+from kavka.client.consumer.batches import Chunk, CorruptRecordError, FetchedBatches
 from kavka.client.consumer.fetch_buffer import drain_buffer
 from kavka.client.consumer.fetch_messages import (
     FetchSettings,
@@ -25,7 +25,6 @@ from kavka.client.consumer.fetch_messages import (
 )
 from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
 from kavka.client.consumer.isolation_filter import filter_by_isolation
-from kavka.client.consumer.record_errors import CorruptRecordError
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION
@@ -91,7 +90,7 @@ class Fetcher:
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
-        """Send what may be sent, in the next turn of the loop."""
+        """Send what may be sent, in the next iteration of the loop."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._send_all)
@@ -116,7 +115,9 @@ class Fetcher:
             peer = self._cluster.connected(broker_id, Channel.FETCH)
             if peer is None or session.session_id == NO_SESSION:
                 continue
-            with suppress(ConnectionError, KafkaError):  # who cannot be told forgets by himself
+            with suppress(
+                ConnectionError, KafkaError
+            ):  # a broker that is not reached lets the session expire
                 peer.post(closing_request(session.session_id)).add_done_callback(_ignore)
 
     # Taking

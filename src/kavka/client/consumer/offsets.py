@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kavka.client.cluster import Cluster
-from kavka.client.consumer.subscription import OffsetAndMetadata
-from kavka.core.group_member.steps import MemberSettings
+from kavka.core.group_member.steps import MemberSettings, OffsetAndMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey

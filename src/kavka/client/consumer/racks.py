@@ -1,17 +1,17 @@
 """Partitions near their readers: when racks count, and how an assignment gains by them (KIP-881). Pure.
 
-A partition is *near* a member when one of its replicas is in the member's rack, and *astray* at a holder that it is
-not near to. Racks never cost balance: `gather` starts with a balanced assignment and only exchanges.
+A partition is *near* a member when one of its replicas is in the member's rack, and *misplaced* at a holder that it is
+not near to. Racks never cost balance: `align_with_racks` starts with a balanced assignment and only exchanges.
 
-    p is astray at X     p goes to Y, which it is near to; Y passes on q, near to Z; ... until somebody
-                         * has another partition that is astray: X takes it, or
+    p is misplaced at X  p goes to Y, which it is near to; Y passes on q, near to Z; ... until a member
+                         * has another partition that is misplaced: X takes it, or
                          * passes on what is near to X, or
                          * may have one more, where all members want the same topics: X's, or that of a member
-                           who has something astray for X.
+                           that has something misplaced for X.
 
-That is the search for an augmenting path of a matching: each one brings at least one partition home. So readers
-never have fewer partitions near than at the beginning, and where no path is left, the same question has the same
-answer the next time: a sticky assignment stays. Kafka's greedy passes promise neither.
+That is the search for an augmenting path of a matching: each one brings at least one partition near its reader. So
+readers never have fewer partitions near than at the beginning, and where no path is left, the same question has the
+same answer the next time: a sticky assignment stays. Kafka's greedy passes promise neither.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NO_RACKS: PartitionRacks = {}
 
 
 def racks_matter(wanted: Collection[str], partition_racks: Collection[frozenset[str]]) -> bool:
-    """Return whether racks count between members in racks `wanted` and partitions in `places`.
+    """Return whether racks count between members in racks `wanted` and partitions in `partition_racks`.
 
-    They do not where no partition is near to anybody, or all are in the same racks; then Kafka assigns without them.
+    They do not where no partition is near to any member, or all are in the same racks; then Kafka assigns without them.
     """
     everywhere: frozenset[str] = frozenset().union(*partition_racks)
     return not everywhere.isdisjoint(wanted) and any(
@@ -58,11 +58,11 @@ def align_with_racks(
 ) -> dict[str, list[TopicPartition]]:
     """Exchange partitions of a balanced assignment until no exchange makes more of them near to their holders.
 
-    What has just been given to somebody goes before what members own already (`kept`), which would have to be taken
+    What has just been given to a member goes before what members own already (`kept`), which would have to be taken
     away first: a cooperative group would go round in circles.
 
-    Where all members want the same topics (`are_alike`), who has one partition more may change; else all keep
-    their numbers. Where all have equally many, the result is the best that there is.
+    Where all members want the same topics (`are_alike`), which of them have one partition more may change; else
+    all keep their numbers. Where all have equally many, the result is the best that there is.
     """
     gathering = _RackAlignment(assigned, readers, racks, kept, are_alike)
     while gathering.run():
@@ -137,7 +137,7 @@ class _RackAlignment:
         return has_moved
 
     def _search(self, misplaced: TopicPartition) -> dict[TopicPartition, str] | None:
-        """Return who takes which partition so that `astray` comes home, or None."""
+        """Return the exchanges that bring `misplaced` near its reader, or None."""
         source = self._holder[misplaced]
         spare = self._replacement(source) if self._are_alike else None
         entering: dict[str, TopicPartition] = {}

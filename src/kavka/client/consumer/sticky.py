@@ -1,14 +1,14 @@
 """The sticky assignment (KIP-54, KIP-341): balanced first, close to the former one second. Pure.
 
-When all members want the same topics, quotas tell everything: with P partitions and M members each gets P/M
+When all members want the same topics, quotas decide everything: with P partitions and M members each gets P/M
 rounded down, and P mod M of them one more. Members keep what they own up to their quota; the rest goes in order
 to those below it. That is the Java client's fast path, with the same results.
 
 When they want different topics, partitions that few can take go first, always to the member with the least; then
 partitions move, one by one, as long as a move makes two members more equal.
 
-Racks come last (KIP-881): `racks.gather` exchanges partitions of that assignment as long as more of them come into the
-racks of their readers, without a change of balance.
+Racks come last (KIP-881): `racks.align_with_racks` exchanges partitions of that assignment as long as more of them
+come into the racks of their readers, without a change of balance.
 """
 
 from __future__ import annotations

@@ -13,18 +13,11 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
+from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.ids import BrokerId, TopicPartition
 from kavka.values import field, mutable
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record to read, and a text of the user's."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
 
 def as_offsets(

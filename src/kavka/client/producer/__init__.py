@@ -1,12 +1,17 @@
-"""The producer: partitioner, accumulator and sequences (pure), sender and `Producer` (shells)."""
+"""The producer, along the way of a record:
+
+`producer` (the public methods) -> `record_serializer` (interceptors, serializers) -> `record_input` (the one way in,
+also of `batch_send` and `table_send`) -> `record_appender` (partition and batch) -> `accumulator` (batches that wait)
+-> `sender` (requests and retries), with `sequences` of the idempotent producer and the `transaction_manager`.
+"""
 
 from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.batch import RecordMetadata, RecordRange
 from kavka.client.producer.partitioner import murmur2
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.producer import Producer
 from kavka.client.producer.records import ProducerRecord
-from kavka.client.producer.transaction_errors import AbortableError, FatalError
+from kavka.core.transactional_producer.errors import AbortableError, FatalError
+from kavka.core.transactional_producer.state import PreparedTxnState
 
 __all__ = [
     "AbortableError",

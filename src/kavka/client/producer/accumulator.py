@@ -19,7 +19,7 @@ _SMALLEST_RATIO = 0.1
 
 
 class BufferFull(Exception):
-    """`buffer.memory` is used up: wait with `await producer.room()`, or call the asynchronous methods."""
+    """`buffer.memory` is used up: wait with `await producer.wait_for_memory()`, or call the asynchronous methods."""
 
 
 @mutable
@@ -59,7 +59,7 @@ class Accumulator:
         return self.used_bytes + size <= self._memory_bytes
 
     def refuse(self, size: int) -> BufferFull:
-        """Remember that there was no room for `size` bytes and return the exception that says so."""
+        """Keep the `size` that did not fit, and return the exception that says so."""
         self.refused_bytes = size
         return BufferFull("buffer.memory is used up by records that wait to be sent")
 
@@ -80,7 +80,7 @@ class Accumulator:
         )
 
     def open_batch(self, topic_partition: TopicPartition, size: int, now_ms: int) -> ProducerBatch:
-        """Close the partition's open batch and start another one with room for a record of `size` bytes.
+        """Close the partition's open batch and start another one with free memory for a record of `size` bytes.
 
         Raise BufferFull. A single record larger than the whole buffer is let through when nothing else waits.
         """
@@ -143,7 +143,9 @@ class Accumulator:
         is_urgent: bool,
         leader_epoch: Callable[[TopicPartition], int] = lambda topic_partition: -1,
     ) -> Ready:
-        """Return who can be sent to: partitions whose first batch is full, old enough or (`is_urgent`) wanted now.
+        """Return the partitions that can be sent, by leader.
+
+        Those are partitions whose first batch is full, old enough or (`is_urgent`) wanted now.
 
         A repeat waits for its back-off, unless the partition has a newer leader than the one that was tried.
         """

@@ -1,7 +1,7 @@
 """A batch that is being collected, sent and answered. Pure.
 
-The life of a batch: *open* (records are added while `room` lasts), *closed* (drained at least once; it may go
-back into the queue for another try), *done* (`complete` or `fail` was called; a later answer means nothing).
+The states of a batch: *open* (records are added while there are `free_bytes`), *closed* (drained at least once;
+it may go back into the queue for another try), *done* (`complete` or `fail` was called; a later answer means nothing).
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def call(callback: Callback, metadata: RecordMetadata | None, error: Exception |
 
 
 class Acknowledged:
-    """Tells interceptors, then the user's callback."""
+    """Calls the interceptors, then the user's callback."""
 
     __slots__ = ("_callback", "_interceptors")
 
     def __init__(self, interceptors: list[Any], callback: Callback | None) -> None:
-        """Keep whom to tell."""
+        """Take them."""
         self._interceptors = interceptors
         self._callback = callback
 
@@ -76,7 +76,7 @@ class Acknowledged:
         return self._callback is not None
 
     def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """Tell them."""
+        """Call them."""
         for interceptor in self._interceptors:
             call(interceptor.on_acknowledgement, metadata, error)
         if self._callback is not None:
@@ -84,7 +84,7 @@ class Acknowledged:
 
 
 class Delivery:
-    """The fate of records that were given in one call: one future for all of them.
+    """The outcome of records that were given in one call: one future for all of them.
 
     Invariant: the future is resolved when `_pending` reaches 0, or with the first failure.
     """
@@ -137,7 +137,7 @@ class ProducerBatch:
     topic_partition: TopicPartition
     created_ms: int
     free_bytes: int
-    """Bytes that may still be added; below 0 once the batch is closed, so that one comparison tells both."""
+    """Bytes that may still be added; below 0 once the batch is closed, so that one comparison is enough for both."""
     reserved: int
     """Bytes of `buffer.memory` that the batch holds."""
     keys: list[bytes | None] = field(default_factory=list)
@@ -184,7 +184,7 @@ class ProducerBatch:
         return (self.base_sequence + self.count - 1) & SEQUENCE_MASK
 
     def close(self) -> None:
-        """Take no more records and give back the room that was not used."""
+        """Take no more records and give back the memory that was not used."""
         if not self.is_closed:
             self.reserved = self.limit - self.free_bytes
             self.is_closed = True
@@ -218,7 +218,7 @@ class ProducerBatch:
         )
 
     def complete(self, base_offset: Offset, log_append_time_ms: int) -> None:
-        """Tell everyone that the records were written from `base_offset` on (-1 when that is not known)."""
+        """Report that the records were written from `base_offset` on (-1 when that is not known)."""
         assert not self.is_done
         self.is_done = True
         topic, partition = self.topic_partition
@@ -238,7 +238,7 @@ class ProducerBatch:
                 call(target, metadata, None)
 
     def fail(self, error: Exception) -> None:
-        """Tell everyone that the records were not written, as far as is known."""
+        """Report that the records were not written, as far as is known."""
         assert not self.is_done
         self.is_done = True
         for _, _, target in self.watchers:

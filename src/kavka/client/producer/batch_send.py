@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kavka.client.producer.accumulator import Accumulator, BufferFull
+from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
     Acknowledged,
@@ -15,8 +15,7 @@ from kavka.client.producer.batch import (
     ProducerBatch,
     RecordRange,
 )
-from kavka.client.producer.buffer_pool import BufferPool
-from kavka.client.producer.record_appender import RecordAppender
+from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import LARGE_VALUE, ProducerRecord
 
@@ -24,23 +23,15 @@ Pair = tuple[Any, Any]
 
 
 class BatchSend:
-    """`send_many`: waits between bunches, for room and for topics, and never within one."""
+    """`send_many`: waits between bunches, for memory and for topics, and never within one."""
 
     def __init__(
-        self,
-        appender: RecordAppender,
-        serializer: RecordSerializer,
-        accumulator: Accumulator,
-        buffer_pool: BufferPool,
-        learn_topic: Callable[[str], Awaitable[Any]],
-        uses_sticky: bool,
+        self, records: RecordInput, serializer: RecordSerializer, *, uses_sticky: bool
     ) -> None:
-        """`learn_topic` waits for a topic; `uses_sticky` tells that records without a key need no partitioner."""
-        self._appender = appender
+        """`uses_sticky` says that records without a key need no partitioner."""
+        self._input = records
+        self._appender = records.appender
         self._serializer = serializer
-        self._accumulator = accumulator
-        self._buffer_pool = buffer_pool
-        self._learn_topic = learn_topic
         self._uses_sticky = uses_sticky
 
     async def send(
@@ -48,7 +39,7 @@ class BatchSend:
     ) -> list[RecordRange]:
         """Add all, and wait until all are written."""
         if topic not in self._appender.topics:
-            await self._learn_topic(topic)
+            await self._input.topic(topic)
         delivery = Delivery(asyncio.get_running_loop().create_future())
         touched: dict[ProducerBatch, int] = {}
         waiting = iter(records)
@@ -61,9 +52,9 @@ class BatchSend:
                 if rest is None:
                     break
                 if isinstance(rest, ProducerRecord) and rest.topic not in self._appender.topics:
-                    await self._learn_topic(rest.topic)
+                    await self._input.topic(rest.topic)
                 else:
-                    await self._buffer_pool.wait_for_memory(self._accumulator.refused_bytes)
+                    await self._input.wait_for_memory()
                 if topic not in self._appender.topics:
                     raise RuntimeError("the producer is not open")  # closed meanwhile
         except BaseException as error:
@@ -85,7 +76,7 @@ class BatchSend:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> Pair | None:
-        """Add pairs until there is no room; return the one that did not fit, None when all did."""
+        """Add pairs until there is no memory; return the one that did not fit, None when all did."""
         appender = self._appender
         state = appender.topics[topic]
         uses_sticky = self._uses_sticky and partition is None
@@ -131,7 +122,7 @@ class BatchSend:
     ) -> ProducerRecord | None:
         """As `_add_pairs`, for interceptors and serializers. Return the record, prepared, that waits.
 
-        It waits for room, or for its topic, if an interceptor chose another one.
+        It waits for memory, or for its topic, if an interceptor chose another one.
         """
         interceptors = self._serializer.interceptors
         target = Acknowledged(interceptors, None) if interceptors else None

@@ -10,12 +10,12 @@ from kavka.client.producer.accumulator import Accumulator
 
 
 class BufferPool:
-    """Those who wait for room. While anybody does, batches are sent before they are full."""
+    """The calls that wait for memory. While one does, batches are sent before they are full."""
 
     def __init__(
         self, accumulator: Accumulator, send_immediately: Callable[[int], None], max_block_ms: int
     ) -> None:
-        """`hurry` counts how many wait; `max_block_ms` is the bound of a wait."""
+        """`send_immediately` counts how many wait; `max_block_ms` is the bound of a wait."""
         self._accumulator = accumulator
         self._send_immediately = send_immediately
         self._max_block_ms = max_block_ms
@@ -29,12 +29,16 @@ class BufferPool:
             return self._accumulator.fits_in_memory(self.awaiting_metadata_bytes + size)
         return self._accumulator.has_free_memory(size)
 
-    async def wait_for_memory(self, size: int) -> None:
-        """Return when there is room for what was refused. Raise TimeoutError after `max.block.ms`."""
+    async def wait_for_refused(self) -> None:
+        """Return when there is memory for what was refused last. Raise TimeoutError after `max.block.ms`."""
+        size = self._accumulator.refused_bytes
         await self._wait_until(lambda: self.has_free_memory(size))
 
     async def wait_in_batches(self, size: int) -> None:
-        """As `wait_for`, for what must not wait for early records: themselves, and whole batches."""
+        """Return when there is memory for what need not wait behind records awaiting metadata.
+
+        That is those records themselves, and whole batches. Raise TimeoutError.
+        """
         await self._wait_until(lambda: self._accumulator.has_free_memory(size))
 
     async def _wait_until(self, is_free: Callable[[], bool]) -> None:
@@ -55,13 +59,13 @@ class BufferPool:
             self._send_immediately(-1)
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Let the calls that wait look again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
 
     def wake_if_spare(self) -> None:
-        """Wake them once much is free: for each batch it would be dear."""
+        """Wake them once much is free: for each batch it would be expensive."""
         if self._waiters and self._accumulator.has_spare_memory:
             self.wake()

@@ -1,7 +1,7 @@
 """Partitioners: the partition of a record. Pure.
 
-With a key: murmur2 of its bytes, exactly as the Java client, so that the same key meets the same partition whoever
-produces. Without: a partition is kept for `batch.size` bytes, then another one is drawn (KIP-480, KIP-794), which
+With a key: murmur2 of its bytes, exactly as the Java client, so that the same key meets the same partition with all
+producers. Without: a partition is kept for `batch.size` bytes, then another one is drawn (KIP-480, KIP-794), which
 makes full batches. A user's callable gets (topic, key, value, count of partitions) and returns a partition.
 """
 

@@ -9,10 +9,10 @@ from kavka.client.producer.accumulator import Accumulator
 
 
 class PendingFlushes:
-    """Those who flush."""
+    """The flushes that wait for batches."""
 
     def __init__(self, accumulator: Accumulator, send_immediately: Callable[[int], None]) -> None:
-        """`hurry` counts how many wait: meanwhile batches are sent before they are full."""
+        """`send_immediately` counts how many wait: meanwhile batches are sent before they are full."""
         self._accumulator = accumulator
         self._send_immediately = send_immediately
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # number of the last batch

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
-from kavka.client.consumer.subscription import OffsetAndMetadata, as_offsets
+from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metadata import TopicMetadata
 from kavka.client.pending_calls import until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
@@ -22,14 +22,14 @@ from kavka.client.producer.batch import (
     ProducerBatch,
     RecordMetadata,
     RecordRange,
+    Target,
 )
 from kavka.client.producer.batch_send import BatchSend
 from kavka.client.producer.buffer_pool import BufferPool
 from kavka.client.producer.pending_flushes import PendingFlushes
-from kavka.client.producer.pending_records import RecordsAwaitingMetadata
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
 from kavka.client.producer.record_appender import RecordAppender
-from kavka.client.producer.record_serializer import RecordSerializer, check_topic
+from kavka.client.producer.record_input import RecordInput
+from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import (
     LARGE_VALUE,
     ProducerRecord,
@@ -37,7 +37,7 @@ from kavka.client.producer.records import (
     call_back,
     checked_timestamp,
 )
-from kavka.client.producer.send_table import TableSender
+from kavka.client.producer.records_awaiting_metadata import RecordsAwaitingMetadata
 from kavka.client.producer.sender import Sender
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import (
@@ -46,9 +46,10 @@ from kavka.client.producer.settings import (
     sender_settings,
     transaction_settings,
 )
+from kavka.client.producer.table_send import TableSend
 from kavka.client.producer.transaction_manager import ProducerCalls, TransactionManager
-from kavka.client.producer.transaction_state import TransactionState
-from kavka.core.group_member.steps import GroupMetadata
+from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
+from kavka.core.transactional_producer.state import PreparedTxnState, TransactionState
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
@@ -73,15 +74,15 @@ class Producer(Client):
     """Sends records. Use as an asynchronous context manager, or `start` and `close`.
 
     Three ways in, from convenient to fast: `send` waits for one record; `append` takes a record without waiting
-    for anything; `send_many` and `send_table` take many and wait once. Failures of records that nobody watches
-    are raised by `flush` and `close`, and logged.
+    for anything; `send_many` and `send_table` take many and wait once. Failures of records without a future or
+    callback are raised by `flush` and `close`, and logged.
 
     With `transactional.id`, records are sent in transactions: `init_transactions` once, then again and again
     `begin_transaction`, sending, and `commit_transaction` or `abort_transaction`; `transaction` does both in a
     `with`. What goes wrong comes in three classes. What may work in a moment is tried again and not seen.
     AbortableError means `abort_transaction`, then the next one. FatalError (above all PRODUCER_FENCED: another
-    producer has the same id) means `close`. A record that fails is no less of a failure because nobody looks at
-    its future: the commit raises it.
+    producer has the same id) means `close`. The commit raises the failure of a record also where its future
+    is not looked at.
     """
 
     _catalogue = PRODUCER
@@ -141,23 +142,18 @@ class Producer(Client):
             self._max_block_ms,
             None if transaction is None else self._fail_transaction,
         )
-        self._batch_send = BatchSend(
-            self._appender,
-            self._serializer,
-            accumulator,
-            self._buffer_pool,
-            self._learn_topic,
-            self._uses_sticky,
-        )
-        self._tables = TableSender(
+        self._input = RecordInput(
             cluster,
-            accumulator,
-            self._sender,
             self._appender,
             self._buffer_pool,
-            self._learn_topic,
-            self._serializer.interceptors,
-            (settings, self._sending),
+            self._awaiting_metadata,
+            require_sending=self._require_sending,
+            calls=self._calls,
+            max_block_ms=self._max_block_ms,
+        )
+        self._batch_send = BatchSend(self._input, self._serializer, uses_sticky=self._uses_sticky)
+        self._table_send = TableSend(
+            self._input, cluster, self._serializer.interceptors, (settings, self._sending)
         )
         if transaction is not None:
             assert sequences is not None
@@ -181,8 +177,7 @@ class Producer(Client):
         """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.
 
         Calls of other tasks that wait for a topic or for memory end with RuntimeError. A transaction that is open is
-        aborted, unless it is prepared. Raise the first failure of a record that nobody
-        watched.
+        aborted, unless it is prepared. Raise the first failure of a record without a future or callback.
         """
         if not self._is_open:
             return
@@ -229,7 +224,7 @@ class Producer(Client):
         """Go on as the producer that another process has initialised, instead of `init_transactions`.
 
         `identity` is that producer's `transaction_identity`, in which nothing may have been written yet, because
-        sequence numbers begin anew. When the id has been taken over since, the first transaction raises FatalError.
+        sequence numbers begin at 0. When the id has been taken over since, the first transaction raises FatalError.
         """
         self._require_transactional().resume(identity)
 
@@ -268,7 +263,7 @@ class Producer(Client):
     async def complete_transaction(self, state: PreparedTxnState | None) -> None:
         """Commit the transaction that is prepared if `state` is its name, else abort it (KIP-939).
 
-        So who has kept the name together with its own work decides by what is found there. Raise as
+        So a caller that keeps the name together with its own work decides by what is found there. Raise as
         `commit_transaction` and `abort_transaction`; RuntimeError when no transaction is prepared.
         """
         await self._require_transactional().complete(state)
@@ -368,10 +363,10 @@ class Producer(Client):
             return self._append_with(topic, value, key, **options)
         size = len(value) + RECORD_OVERHEAD
         batch = state.sticky_batch
-        room = batch.free_bytes - size
-        if room < 0 or size > LARGE_VALUE or batch.keys:
+        left = batch.free_bytes - size
+        if left < 0 or size > LARGE_VALUE or batch.keys:
             return self._append_with(topic, value, key)
-        batch.free_bytes = room
+        batch.free_bytes = left
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return None
@@ -393,12 +388,16 @@ class Producer(Client):
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
-            return self._append_prepared(self._serializer.serialize(given), want_future, callback)
+            record = self._serializer.serialize(given)
+            target = self._serializer.delivery_target(callback)
+            future = _delivery_future(target) if want_future else None
+            self._input.append(record, future or target)
         except BufferFull:
             raise  # the record may be appended again
         except Exception as error:
             self._serializer.report_failure(callback, error)
             raise
+        return future
 
     async def send(
         self,
@@ -410,37 +409,24 @@ class Producer(Client):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> RecordMetadata:
-        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for room."""
+        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
         self._require_sending()
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
-            record = self._serializer.serialize(given)  # once, however often there is no room
+            record = self._serializer.serialize(given)
+            future = _delivery_future(self._serializer.delivery_target(None))
             with self._failing_transaction():
-                future = await self._append_when_possible(record)
+                await self._input.append_when_possible(record, future)
         except Exception as error:
             self._serializer.report_failure(None, error)
             raise
         return await future
 
-    @until_closed
-    async def _append_when_possible(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
-        """Append a record once its topic is known and there is memory for it."""
-        if record.topic not in self._topics:
-            await self._cluster.topic(record.topic, self._max_block_ms)
-        while True:
-            try:
-                future = self._append_prepared(record, True, None)
-            except BufferFull:
-                await self.wait_for_memory()
-            else:
-                assert future is not None
-                return future
-
     async def wait_for_memory(self) -> None:
-        """Return when there is room for what was refused last. Raise TimeoutError after `max.block.ms`."""
-        await self._buffer_pool.wait_for_memory(self._accumulator.refused_bytes)
+        """Return when there is memory for what was refused last. Raise TimeoutError after `max.block.ms`."""
+        await self._input.wait_for_memory()
 
     async def send_many(
         self,
@@ -472,7 +458,7 @@ class Producer(Client):
         """
         self._require_sending()
         with self._failing_transaction():
-            return await self._tables.send(topic, table, partition)
+            return await self._table_send.send(topic, table, partition)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Send everything that was appended so far, and wait until it is acknowledged and its callbacks have returned.
@@ -547,38 +533,13 @@ class Producer(Client):
         self._flushes.complete_finished()
         self._buffer_pool.wake_if_spare()
 
-    def _append_prepared(
-        self, record: ProducerRecord, want_future: bool, callback: Callback | None
-    ) -> asyncio.Future[RecordMetadata] | None:
-        self._require_sending()
-        target = self._serializer.delivery_target(callback)
-        future: asyncio.Future[RecordMetadata] | None = None
-        if want_future:
-            future = asyncio.get_running_loop().create_future()
-            if target is not None:
-                future.add_done_callback(call_back(target))
-            target = future
-        state = (
-            None
-            if record.topic in self._awaiting_metadata
-            else self._appender.topic_batches(record.topic)
-        )
-        if state is None:
-            self._awaiting_metadata.add(record, target)
-        else:
-            self._appender.append(state, record, target)
-        return future
 
-    @until_closed
-    async def _learn_topic(self, topic: str) -> TopicBatches:
-        check_topic(topic)
-        await self._awaiting_metadata.wait_until_appended(
-            topic
-        )  # what was appended before goes first
-        await self._cluster.topic(topic, self._max_block_ms)
-        state = self._appender.topic_batches(topic)
-        assert state is not None
-        return state
+def _delivery_future(target: Target | None) -> asyncio.Future[RecordMetadata]:
+    """Return the future of a record, whose outcome is reported to `target` as well."""
+    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+    if target is not None:
+        future.add_done_callback(call_back(target))
+    return future
 
 
 # What help() shows of `append` in place of its one dictionary.

@@ -12,7 +12,7 @@ from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import ProducerRecord, TopicBatches, as_bytes, size_of, too_large
 from kavka.client.producer.sender import Sender
 from kavka.client.producer.settings import AppenderSettings
-from kavka.client.producer.transaction_state import TransactionState
+from kavka.core.transactional_producer.state import TransactionState
 from kavka.ids import TopicPartition
 
 
@@ -113,7 +113,7 @@ class RecordAppender:
         return state.choose(partitioner, key, value)
 
     def batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
-        """Return a batch with room for `size` bytes, opening one if need be; partition None is the sticky one.
+        """Return a batch with `size` free bytes, opening one if need be; partition None is the sticky one.
 
         Raise BufferFull, RuntimeError once the producer is closed or outside of a transaction.
         """
@@ -138,6 +138,13 @@ class RecordAppender:
             state.sticky_batch = batch
         return batch
 
+    def append_batch(self, batch: ProducerBatch) -> None:
+        """Add a batch that came with all its records. Raise BufferFull, RuntimeError as `batch_for`."""
+        self.require_open()
+        self._accumulator.add_closed(batch)
+        batch.created_ms = self._cluster.clock.tick_ms()
+        self._sender.wake()
+
     def require_open(self) -> None:
         """Raise unless a batch may be opened now."""
         if self.is_closed:
@@ -160,7 +167,7 @@ class RecordAppender:
         return size
 
     def read_clock(self) -> int:
-        """Read the clock once per turn of the loop and per batch: a system call per record would be felt."""
+        """Read the clock once per iteration of the loop and per batch: a system call per record would be felt."""
         if not self.cached_now_ms:
             asyncio.get_running_loop().call_soon(self._reset_clock)
         self.cached_now_ms = self._now_ms()

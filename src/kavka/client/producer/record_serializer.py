@@ -66,5 +66,5 @@ class RecordSerializer:
             call(target, None, error)
 
     def delivery_target(self, callback: Callback | None) -> Target | None:
-        """Return whom to tell of a record: the interceptors, then the user."""
+        """Return the target of a record's outcome: the interceptors, then the user's callback."""
         return Acknowledged(self.interceptors, callback) if self.interceptors else callback

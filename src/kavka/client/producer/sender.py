@@ -18,7 +18,7 @@ from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.transaction_requests import version_of
-from kavka.client.producer.transaction_state import TransactionState, aborted_error
+from kavka.core.transactional_producer.state import TransactionState, aborted_error
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.net.peer import Peer
@@ -106,13 +106,13 @@ class Sender:
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
-        """Look at the queues in the next turn of the loop."""
+        """Look at the queues in the next iteration of the loop."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._run_once)
 
     def send_immediately(self, change: int) -> None:
-        """Count those who wait for what is not sent yet: while there are any, batches need not be full."""
+        """Count the callers that wait for what is not sent yet: while there are any, batches need not be full."""
         self._flush_count += change
         self.wake()
 

@@ -8,11 +8,11 @@ broker takes sequence n+1 only after n, so whatever is lost, batches arrive once
     refused, may repeat   stays in `in_flight`; only the first of `in_flight` may be drained again
     refused for good      the hole would block everything behind it: the epoch is bumped, and what is left of the
                           partition gets sequences from 0 in the new epoch
-    fate unknown          the partition waits until its other batches are answered; then the epoch is bumped
+    outcome unknown       the partition waits until its other batches are answered; then the epoch is bumped
 
 No more than five batches of a partition are sent from the oldest on that has no answer, to old and new leaders
 together, answered or not: leaders remember five. What is sent to a new leader while the old one has not answered could
-otherwise push out what comes again, which is refused for ever.
+otherwise push out what comes again, which is refused then.
 
 The first batch of a partition in an epoch goes alone. A broker that has no state of the producer takes any sequence:
 if the first batch met a broker that was not leader yet, and the second one the same broker a moment later, the second

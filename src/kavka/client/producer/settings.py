@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kavka.client.config import Config
 from kavka.client.producer.sender import SenderSettings
-from kavka.client.producer.transaction_manager import TransactionSettings
+from kavka.client.producer.transaction_requests import TransactionSettings
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.records.compression import Compression
 

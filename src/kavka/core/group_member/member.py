@@ -129,6 +129,18 @@ class GroupMember:
 
     # Polling
 
+    def is_settled(self, now_ms: int) -> bool:
+        """Return, for a poll, whether `poll` would do nothing: a call for each batch should be cheap."""
+        self._last_poll_ms = now_ms
+        return not (
+            self.needs_join
+            or self._is_joining
+            or self._is_lost
+            or self._joined is not None
+            or self._fatal is not None
+            or self._subscription.topics != self._joined_topics
+        )
+
     def poll(self, now_ms: int) -> Generator[PollStep, Any, None]:
         """Do what membership needs until there is nothing to do or `AwaitJoin` gives None.
 

@@ -29,6 +29,14 @@ class GroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: the next record to read, and a text of the user's."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
 class MemberSettings(NamedTuple):
     """Settings of a membership that its decisions depend on."""
 

@@ -122,7 +122,7 @@ class ClusterObserver:
         for node in self._brokers:
             broker = node.broker
             if broker is not None and node.is_serving and node.node.is_running:
-                replication_manager = broker.replica_manager.replication_if_started
+                replication_manager = broker.replication_if_started
                 if (
                     replication_manager is not None
                     and replication_manager.leader_throttle.holds_back

@@ -160,7 +160,7 @@ class InProcessRegistry(SimulatedRegistry):
 
     def session(self, name: str, environment: SimEnvironment) -> Registry | None:
         """Begin a session, which is cut when the process ends, as its connection would be."""
-        session = self._sessions[name] = self._znode_server.open_session(self._timeout_ms)
+        session = self._sessions[name] = LocalSession(self._znode_server, self._timeout_ms)
         session.delay_ms = self._delay_ms
 
         def end() -> None:

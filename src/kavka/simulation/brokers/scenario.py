@@ -8,7 +8,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.simulation.brokers.faults import MODELS, UNCLEAN
-from kavka.simulation.network import Weather
+from kavka.simulation.links import Weather
 from kavka.simulation.random_streams import stream
 from kavka.simulation.scenario import PORT, Scenario
 

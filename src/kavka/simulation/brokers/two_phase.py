@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kavka.client import AbortableError
 from kavka.client.producer import Producer
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.simulation.brokers.scenario import ClusterScenario
 from kavka.simulation.brokers.transactional_clients import TransactionNode, group_of
 from kavka.simulation.checker import Checker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.client.producer.prepared_txn_state import PreparedTxnState
+from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.ids import TopicPartition
 from kavka.simulation.events import (
     CommittedRead,

@@ -1,0 +1,39 @@
+"""What the parts of a broker have in common: settings, I/O, the metadata cache, the registry, the broker's identity.
+
+It knows no part. `Broker` makes one, and gives it to each part, or what the part uses of it, with the parts that this
+one works with.
+"""
+
+from __future__ import annotations
+
+from kavka.broker.config import BrokerConfig
+from kavka.broker.configs import Configs
+from kavka.broker.metadata import MetadataCache
+from kavka.ids import BrokerId
+from kavka.io import Environment
+from kavka.registry.interface import Registry
+
+
+class BrokerContext:
+    """The environment of a broker's parts."""
+
+    registry: Registry
+    """Set by `Broker.start`, before the first part uses it."""
+
+    def __init__(
+        self, config: BrokerConfig, environment: Environment, *, has_own_registry: bool
+    ) -> None:
+        """Know the settings; the identity is found by the start."""
+        self.config = config
+        self.configs = Configs(config)
+        """The settings as they are now: those of topics, and what is changed while the broker runs."""
+        self.environment = environment
+        self.clock = environment.clock
+        self.random = environment.random
+        self.metadata = MetadataCache()
+        self.has_own_registry = has_own_registry
+        """True if the registry is this broker's own, on its first log directory."""
+        self.broker_id = BrokerId(-1)
+        """-1 until the start has established it."""
+        self.broker_epoch = -1
+        """The epoch of this broker's newest registration, -1 before the first."""

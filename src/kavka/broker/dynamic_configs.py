@@ -1,0 +1,132 @@
+"""Settings that change while the broker runs: stored in the registry, and obeyed.
+
+A change is the znode of a topic or broker with a notification that all brokers obey (`control.config_changes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from kavka.broker.configs import stored_overrides
+from kavka.broker.context import BrokerContext
+from kavka.broker.replica_manager import ReplicaManager
+from kavka.core.znodes import Create, Operation, SetData, ZnodeError
+from kavka.ids import TopicId
+from kavka.registry.interface import RegistryRefused
+from kavka.wire.stored import znodes
+
+
+class DynamicConfigs:
+    """Changes the settings of topics and brokers, and obeys those that were changed."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        replica_manager: ReplicaManager,
+        on_unclean_enabled: Callable[[str | None], None],
+    ) -> None:
+        """`on_unclean_enabled` is called when a topic, or with None any, may have unclean leaders from now on."""
+        self._context = context
+        self._configs = context.configs
+        self._replica_manager = replica_manager
+        self._on_unclean_enabled = on_unclean_enabled
+        self._config_lock = asyncio.Lock()
+
+    async def load(self, topics: Mapping[str, TopicId]) -> None:
+        """Learn what brokers and these topics override, before logs are opened under it.
+
+        What is left of a topic that is gone belongs to no topic, also when there is one of its name again.
+        """
+        for default in (True, False):
+            entity = znodes.DEFAULT_ENTITY if default else str(self._context.broker_id)
+            stored = await self._stored(znodes.config_path("brokers", entity))
+            if stored is not None:
+                self._configs.put_broker(stored, default=default)
+        for topic, topic_id in topics.items():
+            stored = await self._stored(znodes.config_path("topics", topic))
+            if stored is not None:
+                self._configs.put_topic(topic, stored, topic_id)
+
+    async def _stored(self, path: str) -> dict[str, str] | None:
+        """Return what a znode of settings overrides, None where there is none: topics are deleted meanwhile, too."""
+        try:
+            data, _stat = await self._context.registry.get(path)
+        except RegistryRefused as refused:
+            if refused.error is not ZnodeError.NO_NODE:
+                raise
+            return None
+        return stored_overrides(data, path)
+
+    async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
+        """Store the overrides that `make` gives a topic, and obey them; `make` sees the newest that are stored."""
+        path = znodes.config_path("topics", name)
+        async with self._config_lock:
+            overrides = await self._store(
+                path,
+                f"topics/{path.rsplit('/', 1)[1]}",
+                lambda stored: self._configs.put_topic(name, stored),
+                make,
+            )
+            self.topic_configured(name, overrides)
+
+    async def configure_broker(
+        self, make: Callable[[], Mapping[str, str]], *, default: bool
+    ) -> None:
+        """Store the dynamic overrides that `make` gives this broker, or all, and obey them; `make` as above."""
+        entity = znodes.DEFAULT_ENTITY if default else str(self._context.broker_id)
+        async with self._config_lock:
+            overrides = await self._store(
+                znodes.config_path("brokers", entity),
+                f"brokers/{entity}",
+                lambda stored: self._configs.put_broker(stored, default=default),
+                make,
+            )
+            self.broker_configured(overrides, default=default)
+
+    def topic_configured(
+        self, name: str, overrides: Mapping[str, str], topic_id: TopicId | None = None
+    ) -> None:
+        """Obey what a topic overrides; the id is given when it may be another topic than the one that was known."""
+        was_known = self._configs.knows(name)
+        self._configs.put_topic(name, overrides, topic_id)
+        if was_known:  # nothing is hosted of a topic before its settings are known
+            self._replica_manager.reconfigure(name)
+        if self._configs.topic(name)["unclean.leader.election.enable"] is True:
+            self._on_unclean_enabled(name)
+
+    def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
+        """Obey what this broker overrides, or all."""
+        self._configs.put_broker(overrides, default=default)
+        self._replica_manager.reconfigure()
+        if self._configs.broker_values()["unclean.leader.election.enable"] is True:
+            self._on_unclean_enabled(None)
+
+    async def _store(
+        self,
+        path: str,
+        entity: str,
+        read: Callable[[dict[str, str]], object],
+        make: Callable[[], Mapping[str, str]],
+    ) -> Mapping[str, str]:
+        """Replace what is stored, unless another broker does so meanwhile: then with what is stored then."""
+        registry = self._context.registry
+        while True:
+            write: list[Operation]
+            if await registry.stat(path) is None:
+                overrides = make()
+                write = [Create(path, znodes.encode_config(overrides))]
+            else:
+                data, stat = await registry.get(path)
+                read(stored_overrides(data, path))
+                overrides = make()
+                write = [SetData(path, znodes.encode_config(overrides), stat.version)]
+            change = znodes.encode_config_change(entity)
+            write.append(Create(znodes.CONFIG_CHANGE, change, sequence=True))
+            try:
+                await registry.multi(write)
+            except RegistryRefused as refused:
+                if refused.error in (ZnodeError.BAD_VERSION, ZnodeError.NODE_EXISTS):
+                    continue
+                raise
+            return overrides

@@ -1,0 +1,168 @@
+"""Parts that not every broker needs: they are imported and made when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kavka.broker.context import BrokerContext
+from kavka.broker.control.controller import Controller
+from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.broker.partition_events import PartitionEvents
+from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.topics import Topics
+from kavka.ids import ProducerId
+from kavka.net.request_budget import RequestBudget
+
+if TYPE_CHECKING:
+    from kavka.broker.batch_checks import BatchChecks
+    from kavka.broker.cleaner import Cleaner
+    from kavka.broker.control_request_check import ControlRequestCheck
+    from kavka.broker.coordination.coordinators import Coordinators
+    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.verification import Verifier
+    from kavka.broker.encoded_topics import EncodedTopics
+    from kavka.broker.producer_ids import ProducerIdManager
+    from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+    from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.wire.messages.write_txn_markers import (
+        WriteTxnMarkersRequest,
+        WriteTxnMarkersResponse,
+    )
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """A part that is imported and made when it is first needed."""
+
+    __slots__ = ("_make", "made")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """`make` imports and makes the part; it is called at most once."""
+        self._make = make
+        self.made: T | None = None
+        """The part, or None while nothing has needed it."""
+
+    def get(self) -> T:
+        """Return the part."""
+        if self.made is None:
+            self.made = self._make()
+        return self.made
+
+
+class LazyParts:
+    """The lazily made parts of one broker."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        partition_events: PartitionEvents,
+        replica_manager: ReplicaManager,
+        controller: Controller,
+        topics: Topics,
+        request_budget: RequestBudget,
+        coordinators: dict[str, Coordinators[Any]],
+        write_markers: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+    ) -> None:
+        """Make nothing yet; `coordinators` of an internal topic are entered, by the topic, when they are made.
+
+        `write_markers` writes markers of transactions to the partitions that this broker leads.
+        """
+        self._context = context
+        self._partition_events = partition_events
+        self._replica_manager = replica_manager
+        self._controller = controller
+        self._topics = topics
+        self._request_budget = request_budget
+        self._coordinators = coordinators
+        self._write_markers = write_markers
+        self.encoded_topics = Lazy(self._make_encoded_topics)
+        self.batch_checks = Lazy(self._make_batch_checks)
+        self.control_request_check = Lazy(self._make_control_request_check)
+        self.producer_ids = Lazy(self._make_producer_ids)
+        self.groups = Lazy(self._make_groups)
+        self.transactions = Lazy(self._make_transactions)
+        self.verifier = Lazy(self._make_verifier)
+        self.replication_manager = Lazy(self._make_replication_manager)
+        self.alter_log_dirs = Lazy(self._make_alter_log_dirs)
+        self.cleaner = Lazy(self._make_cleaner)
+
+    def coordinators_of(self, topic: str) -> Coordinators[Any] | None:
+        """Return the coordinators over an internal topic; None for any other topic."""
+        if topic == OFFSETS_TOPIC:
+            return self.groups.get()
+        return self.transactions.get() if topic == TRANSACTIONS_TOPIC else None
+
+    def _make_encoded_topics(self) -> EncodedTopics:
+        from kavka.broker.encoded_topics import EncodedTopics
+
+        return EncodedTopics(self._context.metadata)
+
+    def _make_batch_checks(self) -> BatchChecks:
+        from kavka.broker.batch_checks import BatchChecks
+
+        return BatchChecks(self._context.environment.disk)
+
+    def _make_control_request_check(self) -> ControlRequestCheck:
+        from kavka.broker.control_request_check import ControlRequestCheck
+
+        return ControlRequestCheck(self._context)
+
+    def _make_producer_ids(self) -> ProducerIdManager:
+        from kavka.broker.producer_ids import ProducerIdManager
+
+        return ProducerIdManager(self._context, self._controller)
+
+    def _make_groups(self) -> GroupCoordinators:
+        from kavka.broker.coordination.groups import GroupCoordinators
+
+        groups = self._coordinators[OFFSETS_TOPIC] = GroupCoordinators(
+            self._context.config,
+            self._context.metadata,
+            self._context.clock,
+            self._context.environment.disk,
+            self._topics.auto_create,
+            is_single_broker=self._context.has_own_registry,
+        )
+        return groups
+
+    def _make_transactions(self) -> TransactionCoordinators:
+        from kavka.broker.coordination.transactions import TransactionCoordinators
+
+        transactions = self._coordinators[TRANSACTIONS_TOPIC] = TransactionCoordinators(
+            self._context,
+            create_topic=self._topics.auto_create,
+            next_producer_id=self._next_producer_id,
+            write_here=self._write_markers,
+        )
+        return transactions
+
+    def _make_verifier(self) -> Verifier:
+        from kavka.broker.coordination.verification import Verifier
+
+        return Verifier(self._context, self._replica_manager, self.transactions.get())
+
+    def _make_replication_manager(self) -> ReplicationManager:
+        from kavka.broker.replication.replication_manager import ReplicationManager
+
+        return ReplicationManager(
+            self._context,
+            self._replica_manager,
+            self._controller,
+            self._request_budget,
+        )
+
+    def _make_alter_log_dirs(self) -> AlterLogDirsManager:
+        from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+
+        return AlterLogDirsManager(self._context, self._replica_manager, self._partition_events)
+
+    def _make_cleaner(self) -> Cleaner:
+        from kavka.broker.cleaner import Cleaner
+
+        return Cleaner(self._context.configs, self._replica_manager, self._context.clock)
+
+    async def _next_producer_id(self) -> ProducerId:
+        return await self.producer_ids.get().next()

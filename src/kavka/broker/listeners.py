@@ -1,0 +1,59 @@
+"""The listeners of a broker: sockets on which it accepts connections of clients and brokers."""
+
+from __future__ import annotations
+
+from kavka.broker.config import Endpoint
+from kavka.broker.context import BrokerContext
+from kavka.io import Listener
+from kavka.net.connection import Connection, FrameHandler, Limits
+from kavka.net.request_budget import RequestBudget
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+class Listeners:
+    """The listeners that the settings name."""
+
+    def __init__(
+        self, context: BrokerContext, frame_handler: FrameHandler, request_budget: RequestBudget
+    ) -> None:
+        """Listen on nothing yet; requests are given to `frame_handler`."""
+        self._config = context.config
+        self._network = context.environment.network
+        self._frame_handler = frame_handler
+        self._request_budget = request_budget
+        self._listeners: list[Listener] = []
+
+    async def bind(self) -> list[Endpoint]:
+        """Open the listeners; return what is advertised, with the ports that were taken for 0. Raise OSError."""
+        config = self._config
+        limits = Limits(
+            config.integer("socket.request.max.bytes"),
+            config.integer("kavka.connection.max.in.flight"),
+            config.integer("kavka.connection.max.in.flight.bytes"),
+        )
+        bound: dict[str, int] = {}
+        chunk = bytearray(_RECEIVE_BYTES)
+        for endpoint in config.listeners:
+
+            def make(name: str = endpoint.name) -> Connection:
+                return Connection(self._frame_handler, name, limits, chunk, self._request_budget)
+
+            listener = await self._network.listen(endpoint.host, endpoint.port, make)
+            self._listeners.append(listener)
+            bound[endpoint.name] = listener.port
+        return [
+            Endpoint(
+                shown.name,
+                shown.host or config.host_name(),
+                shown.port or bound[shown.name],
+                shown.protocol,
+            )
+            for shown in config.advertised
+        ]
+
+    def close(self) -> None:
+        """Accept no more connections; those that there are stay."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()

@@ -1,0 +1,44 @@
+"""The parts whose counters and states the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kavka.values import frozen
+
+if TYPE_CHECKING:
+    from kavka.broker.cleaner import Cleaner
+    from kavka.broker.context import BrokerContext
+    from kavka.broker.control.controller import Controller
+    from kavka.broker.coordination.coordinators import Coordinators
+    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.lazy_parts import Lazy
+    from kavka.broker.purgatory import Purgatory
+    from kavka.broker.replica_manager import ReplicaManager
+    from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.broker.requests.dispatcher import Dispatcher
+    from kavka.core.fetch_session import FetchSessionCache
+    from kavka.net.event_loop import LoopTurns
+    from kavka.net.request_budget import RequestBudget
+
+
+@frozen
+class MetricsSources:
+    """Parts of a broker. Those that it may lack, or makes later, are given as such."""
+
+    context: BrokerContext
+    state: Callable[[], int]
+    is_registered: Callable[[], bool]
+    turns: LoopTurns
+    dispatcher: Dispatcher
+    request_budget: RequestBudget
+    produce_purgatory: Purgatory
+    fetch_purgatory: Purgatory
+    fetch_sessions: FetchSessionCache
+    controller: Controller
+    groups: Lazy[GroupCoordinators]
+    coordinators: Mapping[str, Coordinators[Any]]
+    replica_manager: ReplicaManager
+    replication_manager: Lazy[ReplicationManager]
+    cleaner: Lazy[Cleaner]

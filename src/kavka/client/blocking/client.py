@@ -1,0 +1,125 @@
+"""The common base of the blocking clients, and the admin client, which is forwarded as it is."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from kavka.client.admin import Admin as AsyncAdmin
+from kavka.client.blocking.loop_thread import LoopThread
+
+T = TypeVar("T")
+
+LIFECYCLE_METHODS = frozenset({"start", "close"})
+
+
+class BlockingClient:
+    """Base of the three: an asynchronous client in a thread. Methods are forwarded by name."""
+
+    _client_class: ClassVar[type[Any]]
+
+    def __init__(self, config: Mapping[str, Any], **io: Any) -> None:
+        """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
+        self._async = self._client_class(config, **io)
+        self._async.logs_lost_records = False
+        self._thread: LoopThread | None = LoopThread(self._client_class.__name__.lower())
+        self._closing = threading.Lock()
+        self._closer = 0  # ident of the thread that closes
+        self._closed = threading.Event()
+        try:
+            self._thread.run(self._async.start())
+        except ConnectionError as error:
+            self._thread.stop()
+            raise error.with_traceback(None) from None
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return itself; it is connected already."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self, **options: Any) -> None:
+        """Close as the asynchronous client, and end the thread; calling it twice is allowed.
+
+        Calls of other threads that wait end with RuntimeError. In a forked child it forgets the client and leaves the
+        parent's alone. While another thread closes the client, wait for that, for the option `timeout_ms` at most;
+        except in a delivery callback, for which that thread waits.
+        """
+        thread = self._thread
+        if thread is None:
+            return
+        if thread.is_forked:
+            self._thread = None
+            return
+        if not self._closing.acquire(blocking=False):
+            if threading.get_ident() != self._closer and not thread.callbacks.is_current():
+                timeout_ms = options.get("timeout_ms")
+                self._closed.wait(None if timeout_ms is None else timeout_ms / 1000)
+            return
+        self._closer = threading.get_ident()
+        try:
+            self._close(thread, options)
+        finally:
+            self._thread = None
+            thread.stop()
+            self._refuse_queued()
+            self._closed.set()
+
+    def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
+        thread.run(self._async.close(**options))
+
+    def _refuse_queued(self) -> None:
+        """Refuse what was handed over while the loop's thread ended."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Stand for the methods that `_forward` adds."""
+
+    def _require_thread(self) -> LoopThread:
+        thread = self._thread
+        if thread is None:
+            raise RuntimeError(f"the {self._client_class.__name__.lower()} is closed")
+        thread.check()
+        return thread
+
+
+def forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
+    """Give a class all public methods of `client_class` that it does not define itself."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        for name, method in inspect.getmembers(client_class, inspect.isfunction):
+            if not name.startswith("_") and name not in without and name not in cls.__dict__:
+                setattr(cls, name, _blocking_method(name, method))
+        return cls
+
+    return decorate
+
+
+def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    is_coroutine = inspect.iscoroutinefunction(method)
+
+    @wraps(method)
+    def blocking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        thread = self._require_thread()
+        bound = getattr(self._async, name)
+        if is_coroutine:
+            return thread.run(bound(*args, **kwargs))
+        return thread.call(bound, *args, **kwargs)
+
+    return blocking
+
+
+@forward(AsyncAdmin, LIFECYCLE_METHODS)
+class Admin(BlockingClient):
+    """`kavka.client.Admin` for threads."""
+
+    _client_class = AsyncAdmin

@@ -1,0 +1,46 @@
+"""The end of a controller does not touch partitions whose replicas live."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kavka.core.partition import Partition
+from kavka.ids import TopicPartition
+from kavka.testing.local_cluster import LocalCluster
+
+T0 = TopicPartition("t", 0)
+
+
+def state(cluster: LocalCluster, number: int) -> tuple[int, int, int]:
+    """Return leader epoch, partition epoch and the size of the in-sync set, as the leader has them."""
+    member = cluster._members[number]
+
+    def look() -> tuple[int, int, int]:
+        partition: Partition = member.broker.replica_manager.find(T0).partition
+        return partition.leader_epoch, partition.partition_epoch, len(partition.in_sync_replicas)
+
+    return member.process.ask(look)
+
+
+@pytest.mark.kavka_cluster(brokers=4)
+def test_partitions_elsewhere_hear_nothing_of_it(kavka_cluster: LocalCluster) -> None:
+    cluster = kavka_cluster
+    ruler = cluster.controller()
+    leader, *followers = (number for number in cluster.running if number != ruler)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    topic = NewTopic("t", 1, replica_assignment=[[leader, *followers]])
+    admin.create_topics([topic])["t"].result(30)
+    cluster.until(lambda: len(cluster.in_sync("t")) == 3)
+    before = state(cluster, leader)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    cluster.kill(ruler)
+    for number in range(100):
+        producer.produce("t", b"%d" % number)
+    assert producer.flush(30) == 0
+    cluster.until(lambda: cluster.controller() not in (ruler, -1))
+    producer.produce("t", b"under another controller")
+    assert producer.flush(30) == 0
+    cluster.until(lambda: cluster.ends("t")[leader] == (101, 101))
+    assert state(cluster, leader) == before
