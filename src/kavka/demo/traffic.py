@@ -54,7 +54,7 @@ class Traffic:
     def _run(self) -> None:
         try:
             asyncio.run(self._play())
-        except Exception as error:  # noqa: BLE001 - it is raised to whoever asks for the tally
+        except Exception as error:  # noqa: BLE001 - it is raised when the tally is requested
             self._error = error
 
     async def _play(self) -> None:

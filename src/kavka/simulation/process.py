@@ -24,7 +24,7 @@ class ProcessCrashed(BaseException):
 
 
 class Process:
-    """One run of a program, from its start until it ends or is killed."""
+    """A run of a program, from its start until it ends or is killed."""
 
     def __init__(self, name: str, loop: SchedulingLoop) -> None:
         """Make a running process called `name`; `enter` gives it something to do."""

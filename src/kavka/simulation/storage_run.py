@@ -1,4 +1,4 @@
-"""One log on a bad disk: append, flush, roll, delete, truncate, move; crash; recover; compare; again.
+"""A log on a bad disk: append, flush, roll, delete, truncate, move; crash; recover; compare; again.
 
 A life is a process: it opens the log directories as a broker does, compares what it finds with the model, and works
 until it is killed, its host loses power, its disk fails, or it stops cleanly. A seed picks settings, faults and work.

@@ -49,7 +49,7 @@ TOPIC_SETTINGS = {
 
 
 class Driver:
-    """One call's connections. Use as an asynchronous context manager."""
+    """The connections of one call. Use as an asynchronous context manager."""
 
     def __init__(self, client: Mapping[str, str], names: SinkNames) -> None:
         """`client` are settings of a producer; nothing is opened yet."""

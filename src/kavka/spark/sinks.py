@@ -48,9 +48,7 @@ class SinkState:
 
     @property
     def is_inconsistent(self) -> bool:
-        """Return whether a part of the last batch was aborted after it was decided: the query has to write it
-        again.
-        """
+        """Return whether a part of the last batch was aborted after its decision: the query has to write it again."""
         decision = self.decision
         return decision is not None and any(
             part.outcome is Outcome.ABORTED for part in decision.parts
@@ -195,6 +193,6 @@ class Sinks:
 
 
 def _sink_of(topic: str) -> str | None:
-    """Return the id of the sink whose decision topic this could be."""
+    """Return the id of the sink of a decision topic."""
     sink = topic.removesuffix(_SUFFIX)
     return sink if sink != topic and is_sink_id(sink) else None

@@ -245,9 +245,7 @@ class LocalCluster:
     # -- what a test looks at
 
     def leader(self, topic: str, partition: int = 0, *, seen_by: int | None = None) -> int:
-        """Return the leader of a partition in the metadata of broker `seen_by`, or of the first that can be asked; -1
-        for none.
-        """
+        """Return the leader of a partition, -1 for none, in the metadata of `seen_by` or of the first live broker."""
         key = TopicPartition(topic, partition)
         for number, member in sorted(self._members.items()):
             if seen_by in (None, number) and not member.is_paused:

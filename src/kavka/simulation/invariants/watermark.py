@@ -18,8 +18,8 @@ class HighWatermarkOnlyGrows(Invariant):
 
     A leader that has just been elected may know a lower one than the leader before, until its followers have fetched
     once: it gives no records above it, and refuses to name the end of its log (KIP-207). A follower that has started
-    again may know a lower one than before; an unclean election takes what leaders before it have told back to the end
-    of the log that it elects.
+    again may know a lower one than before; an unclean election moves the ends of earlier leaders back to the end
+    of the elected log.
     """
 
     says = "the high watermark never goes back for a reader"
@@ -58,7 +58,7 @@ class HighWatermarkOnlyGrows(Invariant):
                 for (reader, seen_partition), seen in self._most.items():
                     if seen_partition == partition and high_watermark < seen:
                         raise Violation(
-                            f"{partition} ends at {high_watermark}, but {reader} was told {seen}"
+                            f"{partition} ends at {high_watermark}, but {reader} had got {seen}"
                         )
             case _:
                 pass

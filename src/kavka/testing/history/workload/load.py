@@ -148,7 +148,7 @@ class Load:
         def work() -> None:
             try:
                 worker.run(stop)
-            except BaseException as error:  # noqa: BLE001  whatever it is, the run has failed by it
+            except BaseException as error:  # noqa: BLE001  any error fails the run
                 self._failures.append(error)
 
         return Thread(target=work, name=name, daemon=True)
@@ -166,7 +166,7 @@ def run(
     """Run a workload for its seconds, `disturb` the brokers meanwhile, read everything, and judge.
 
     When `disturb` takes longer than the workload's seconds, the load goes on until it returns. Raise ClientFailed
-    when the cluster is not well in the end, and whatever ended a thread.
+    when the cluster is not healthy in the end, and any error that ended a thread.
     """
     with Load(settings, sink) as load:
         end = time.monotonic() + settings.seconds
