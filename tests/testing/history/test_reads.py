@@ -34,7 +34,7 @@ def test_an_acknowledged_record_below_the_highest_read_offset_is_lost() -> None:
     (lost,) = judge(text).findings["lost-write"].examples
     assert lost.explain() == (
         "no consumer read 'a' to t-0 offset 0 by p's send (operation 0, 0.000 to 0.001 s, ok), "
-        "but somebody read 'b' at t-0 offset 1 by c's poll (operation 2, 0.002 to 0.003 s, ok)"
+        "but one read 'b' at t-0 offset 1 by c's poll (operation 2, 0.002 to 0.003 s, ok)"
     )
 
 
