@@ -25,7 +25,7 @@ _ENDPOINT = re.compile(
 
 @frozen
 class Endpoint:
-    """One entry of `listeners`: a name, where it is, and the security protocol behind the name."""
+    """An entry of `listeners`: a name, its address, and the security protocol of the name."""
 
     name: str
     host: str
@@ -169,7 +169,7 @@ class BrokerConfig:
         authorizer = self.optional("authorizer.class.name")
         if authorizer:
             reason = (
-                "this release has no access control, so everybody could do everything; "
+                "this release has no access control, so every client could do everything; "
                 "remove the setting if that is meant"
             )
             raise InvalidSetting("authorizer.class.name", authorizer, reason)

@@ -1,4 +1,4 @@
-"""The finalised features of the cluster, as `/feature` says them: every broker follows it and tells clients."""
+"""The finalised features of the cluster, from `/feature`: every broker watches it and returns them to clients."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Features:
         try:
             data, stat = await registry.get(znodes.FEATURE)
         except RegistryRefused:
-            return  # removed meanwhile; the watch tells
+            return  # removed meanwhile; the watch fires
         if stat.version <= self.epoch:
             return
         levels = decode_or_none(data, znodes.decode_features, znodes.FEATURE)

@@ -76,10 +76,10 @@ class MetadataCache:
         self._expected: set[str] = set()
         self._expected_until_ms = 0
 
-    # -- what is still to be told
+    # -- topics to be published
 
     def expect_topics(self, topics: Iterable[str], now_ms: int) -> None:
-        """Learn which topics the registry had when this broker started: a controller will tell about them."""
+        """Note the topics of the registry at the start of this broker: a controller will send them."""
         self._expected = set(topics)
         self._expected_until_ms = now_ms + _EXPECTED_MS
 
@@ -93,12 +93,12 @@ class MetadataCache:
             self._expected.clear()
         return self._expected
 
-    # -- doubts
+    # -- suspect brokers
 
     def suspect(self, broker: BrokerId, now_ms: int) -> None:
-        """Learn that a connection to a broker broke: whom it leads may soon be led by another.
+        """Note that a connection to a broker broke: another may soon lead its partitions.
 
-        A client that lost it, too, asks at the same moment who leads, and would not ask again for a second or more.
+        A client that lost it, too, asks for the leader at the same time, and would not ask again for a second or more.
         """
         if broker in self.brokers:
             self._suspected_until[broker] = now_ms
@@ -126,7 +126,7 @@ class MetadataCache:
         return bool(self._suspected_until)
 
     def changed(self) -> None:
-        """Wake those who wait for news."""
+        """Wake waiters for updates."""
         waiting, self._changes = self._changes, []
         for future in waiting:
             if not future.done():

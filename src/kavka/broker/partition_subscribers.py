@@ -1,6 +1,6 @@
 """The parts that are notified when a partition changes, and their order.
 
-    1  metadata cache      a leader whose log failed is not shown: clients, answered below, ask who leads
+    1  metadata cache      a leader with a failed log is not shown: clients, answered below, ask for the leader
     2  replica fetchers    nothing is fetched in the old role any more
     3  the replica         epoch and last stable offset are the new role's; what watches it (followers' sessions) looks
     4  moves               a move to another directory that was interrupted goes on
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PartitionSubscribers:
-    """What each part does when a partition changes."""
+    """The order in which the parts are notified of a partition's change."""
 
     def __init__(
         self,

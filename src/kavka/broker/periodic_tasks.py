@@ -25,7 +25,7 @@ _MAX_SLEEP_MS = 24 * 3600 * 1000
 
 
 class DutyRound(NamedTuple):
-    """One round of a duty, up to where it first waits."""
+    """A run of a periodic task, up to its first wait."""
 
     name: str
     began_ms: int

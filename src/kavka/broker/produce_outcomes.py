@@ -1,4 +1,4 @@
-"""What became of a Produce's batches, and the response that says so."""
+"""The outcomes of a Produce's batches, and its response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NONE = ErrorCode.NONE
 
 
 class PartitionOutcome(NamedTuple):
-    """What became of the batch of one partition."""
+    """The outcome of the batch of one partition."""
 
     partition: int
     replica: Replica | None
@@ -34,7 +34,7 @@ class PartitionOutcome(NamedTuple):
 
 
 class TopicOutcomes(NamedTuple):
-    """What became of the batches of one topic."""
+    """The outcomes of the batches of one topic."""
 
     name: str
     partitions: list[PartitionOutcome]

@@ -43,7 +43,7 @@ class NoProducerId(Exception):
 
 
 class ProducerIdManager:
-    """This broker's supply."""
+    """The producer ids of this broker, allocated in blocks."""
 
     def __init__(self, context: BrokerContext, controller: Controller) -> None:
         """Take no block before the first id is asked for."""

@@ -1,7 +1,7 @@
-"""This broker's registration: the ephemeral `/brokers/ids/<id>`, whose czxid is the broker epoch.
+"""Registration of the broker: the ephemeral `/brokers/ids/<id>`; its czxid is the broker epoch.
 
-register() -> epoch          this broker's last life has the node: it is removed; another process has it: refused
-session lost -> new session -> register() again -> a new epoch: whoever acts on the old one is fenced
+register() -> epoch          the node is of an earlier process of this broker: it is removed; of another one: refused
+session lost -> new session -> register() again -> a new epoch: requests with the old one are fenced
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Registration:
         session_timeout_ms: int,
         same_cluster: Callable[[], Awaitable[None]],
     ) -> None:
-        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live.
+        """`node` is the znode's content; `patience_ms` bounds the wait for an older node of an owner that may be alive.
 
         `same_cluster` raises IdentityError when the registry, of which a session was lost, is of another cluster now.
         """
@@ -167,7 +167,7 @@ class Registration:
         return [fence, Delete(znodes.CONTROLLER, stat.version)]
 
     async def _is_reachable(self, node: BrokerNode) -> bool | None:
-        """Return whether somebody listens where a broker was: yes, no (refused), or unknown (silence)."""
+        """Return whether a process listens at a broker's address: yes, no (refused), or None (no answer)."""
         verdict: bool | None = False
         for endpoint in node.endpoints:
             host, _colon, port = endpoint.partition("://")[2].rpartition(":")
@@ -183,7 +183,7 @@ class Registration:
         return verdict
 
     async def _wait_until_gone(self) -> bool:
-        """Wait until the node is gone, for as long as a session lasts; tell whether it is."""
+        """Wait until the node is gone, for at most a session timeout; return whether it is."""
         gone = asyncio.Event()
         try:
             async with asyncio.timeout(self._session_timeout_s):
@@ -201,8 +201,8 @@ class Registration:
     ) -> None:
         """Register again whenever the session is lost, then await `renewed(epoch)`.
 
-        `failed` is told why when that cannot be, or when another process took the id while this one lived: two that
-        lead under one number would be worse than one that stops.
+        `failed` is called with the reason when that is impossible, or when another process has taken the id meanwhile:
+        two leaders under one id would be worse than one that stops.
         """
 
         def lost() -> None:
@@ -229,9 +229,9 @@ class Registration:
             try:
                 stat = await self._registry.stat(self._path, self._on_node_changed)
             except (ConnectionError, RegistryRefused):
-                self._is_node_changed = True  # the watch that told is used up
+                self._is_node_changed = True  # the watch that fired is used up
                 if self._is_lost:
-                    return  # who registers anew looks then
+                    return  # a new registration checks it
                 await asyncio.sleep(_RETRY_S)
                 continue
             is_ours = self._registry.session_id == session_id and self.epoch >= 0
@@ -244,7 +244,7 @@ class Registration:
     async def _register_until_done(
         self, renewed: Callable[[int], Awaitable[None]], failed: Callable[[str], None]
     ) -> None:
-        while self._is_lost:  # again, if it was lost anew before all was done
+        while self._is_lost:  # again, if it was lost again before all was done
             self._is_lost = False
             self.epoch = -1
             try:
@@ -252,8 +252,9 @@ class Registration:
             except IdentityError as error:
                 failed(str(error))
                 return
-            except Exception as error:  # a broker that tries no more would be nobody for ever
-                # That session is over, too, or nobody answers; anything else is a fault, and said with its place.
+            except Exception as error:  # without another try the broker would stay unregistered
+                # That session expired, too, or no server answers; any other error is a bug, and logged with its
+                # traceback.
                 is_fault = not isinstance(error, ConnectionError)
                 log.log(
                     logging.ERROR if is_fault else logging.WARNING,
@@ -291,7 +292,7 @@ class _Probe(asyncio.BufferedProtocol):
         return bytearray(1024)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Nothing is read: the other side was there, that is all."""
+        """Ignore the bytes: only the connection matters."""
 
     def close(self) -> None:
         self._transport.close()

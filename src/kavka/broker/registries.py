@@ -20,7 +20,7 @@ async def open_registry(
 ) -> Registry:
     """Begin a session.
 
-    The broker's own registry lives in `directory`; `failed` is told when its journal cannot be written. Raise
+    The broker's own registry lives in `directory`; `failed` is called when its journal cannot be written. Raise
     ConnectionError when no ZooKeeper answers, ValueError when `zookeeper.connect` cannot be read, CorruptRegistry.
     """
     connect = config.optional("zookeeper.connect")

@@ -1,4 +1,4 @@
-"""What names that stand in a request again and again add to its answer.
+"""Repeated names of a request, and their part of its response.
 
 Apache Kafka answers each. Here each name is looked up once, and its row is in the answer as often as it was asked for,
 up to a bound: two bytes that ask for thirty thousand are an attack.

@@ -162,7 +162,7 @@ class ReplicaManager:
     ) -> ErrorCode:
         """Lead or follow a partition as the controller says, making its log when there is none.
 
-        Who has every directory makes any log; with one offline only a new partition's, since the log may be in there.
+        With all directories online any log is created; else only a new partition's, since the log may be in there.
         """
         replica = self._hosted.get(topic_partition)
         if replica is None:
@@ -178,7 +178,7 @@ class ReplicaManager:
             ):  # since a swap that held the turn
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if replica.log.written_offset < replica.log.log_end_offset:
-                # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
+                # Nothing more is appended, else a slow disk and busy producers would delay the change without limit.
                 replica.is_frozen = True
                 try:
                     await replica.log.directory.writes.reached()
@@ -268,7 +268,7 @@ class ReplicaManager:
     ) -> None:
         """Learn that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
 
-        A leader does not wait for a replica whose broker is dead, or whose directory is offline.
+        A leader does not wait for a replica with a dead broker, or with an offline directory.
         """
         self._is_replicated |= len(self._context.metadata.brokers) > 1
         if not self._is_replicated:
@@ -374,12 +374,12 @@ class ReplicaManager:
                 await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose `flush.ms` is over. That comes every second, so topics are asked before logs."""
+        """Flush the logs after their `flush.ms`. It runs every second, so it checks topics before logs."""
         if any(config.flush_ms != NEVER for _, config in self._log_configs.values()):
             await self.store.flush_due()
 
     async def remove_due_files(self) -> None:
-        """Unlink files whose delay is over."""
+        """Unlink files after their delay."""
         await self.store.remove_due()
 
     async def expire_producers(self) -> None:

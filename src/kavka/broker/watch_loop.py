@@ -59,7 +59,7 @@ class WatchLoop:
             except self._expected_errors as error:
                 log.log(self._expected_error_level, "%s reason=%s", self._failure_message, error)
             except Exception:
-                # A node that cannot be read, or a fault of ours: whoever looks no more never learns of a change again.
+                # A node that cannot be read, or a bug: without another read later changes would be missed.
                 log.exception(self._failure_message)
             else:
                 continue

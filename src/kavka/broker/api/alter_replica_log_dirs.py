@@ -16,7 +16,7 @@ from kavka.wire.messages.alter_replica_log_dirs import (
 )
 
 _MOST_PREFERRED = 10_000
-"""Partitions to come whose directory is remembered: any number of them may be named. The oldest are forgotten."""
+"""Maximum of stored directories for partitions that do not exist yet. The oldest are dropped."""
 
 
 async def handle(

@@ -19,7 +19,7 @@ from kavka.wire.messages.delete_topics import (
 
 _AT_ONCE = 64
 _FIRST_DISABLED = 3
-"""The first version whose clients know TOPIC_DELETION_DISABLED."""
+"""The first version with TOPIC_DELETION_DISABLED."""
 
 
 async def handle(

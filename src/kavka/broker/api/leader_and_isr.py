@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller says who leads and who follows."""
+"""LeaderAndIsr: the controller's request to lead or follow partitions."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _NOT_ASKED = -(2**31)
 """For operations, as in the message."""
 _COMPLETE = object()
 _MOST_CREATED = 1000
-"""Topics that one large request creates on the way; who asks for more asks again."""
+"""Maximum of topics that one request creates; a client repeats the request for more."""
 
 
 Answer = MetadataResponse | EncodedResponse
@@ -246,7 +246,7 @@ def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
 
 
 def _key(topic: MetadataRequestTopic) -> str | bytes | None:
-    """Return what a topic is asked for by: its id when it has one, whatever name stands beside it."""
+    """Return the key of a requested topic: its id when it has one, with any name beside it."""
     return topic.name if topic.topic_id == NO_TOPIC_ID else topic.topic_id
 
 
@@ -330,7 +330,7 @@ def _describe_requested(
         return _known(services, topic, request)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name is not None and services.metadata.is_expected(name, services.clock.tick_ms()):
-        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is told of soon
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is published soon
     if bad_name(name or "") is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(

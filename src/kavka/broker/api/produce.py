@@ -50,13 +50,13 @@ _WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 _FIRST_BYTES: Final = 5 << 19
-"""What of a request is checked in the turn in which it is read: decompressed bytes, or the batch's own."""
+"""Bytes of a request that are checked in the iteration in which it is read: decompressed, or the batch's own."""
 _SLICE_BYTES: Final = 1 << 19
 """The same, of each later turn."""
 _BATCH_COST: Final = 16 << 10
-"""What a batch costs besides its bytes, in bytes; the partition included."""
+"""Cost of a batch besides its bytes, in bytes; the partition included."""
 _ROW_COST: Final = 2 << 10
-"""What a partition costs of which nothing is appended."""
+"""Cost of a partition without an append."""
 _SMALL_BATCH: Final = 64 << 10
 _DECOMPRESSED_BYTES: Final = 256 << 20
 _DECOMPRESSED_RATIO: Final = 16
@@ -136,7 +136,7 @@ async def _finish_steps(
     wanted: BatchCheck | None,
     allowance: Allowance,
 ) -> _T:
-    """Go on with a request whose connection is blocked, and unblock it when all is appended.
+    """Continue a request with a blocked connection, and unblock it when all is appended.
 
     It is finished without its connection, too: a client may send with acks=0 and close.
     """
@@ -307,7 +307,7 @@ def _append_in_transaction(
 
 
 def _is_checked_first(header: BatchHeader | None) -> bool:
-    """Tell whether a batch may take more than a moment: then it is checked before its coordinator is asked."""
+    """Return whether a batch may take long: then it is checked before its coordinator is asked."""
     return header is not None and (
         header.attributes & COMPRESSION_MASK != 0 or header.size > _SMALL_BATCH
     )

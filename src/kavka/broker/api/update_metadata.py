@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller says who is alive and who leads what."""
+"""UpdateMetadata: the controller's update of live brokers and leaders."""
 
 from __future__ import annotations
 

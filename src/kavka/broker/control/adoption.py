@@ -1,4 +1,4 @@
-"""Adoption of logs that no registry knows: a directory that Apache Kafka wrote, or one whose registry was lost.
+"""Adoption of logs that are in no registry: a directory that Apache Kafka wrote, or one that lost its registry.
 
 A new registry must contradict nothing that the logs remember:
 
@@ -52,7 +52,7 @@ ADOPTED_SETTINGS: Final[Mapping[str, str]] = {
     "retention.bytes": "-1",
     "retention.ms": "-1",
 }
-"""Explicit, whatever the broker's defaults are: every record stays."""
+"""Explicit settings, with any defaults of the broker: every record stays."""
 
 
 class FoundLog(NamedTuple):
@@ -60,7 +60,7 @@ class FoundLog(NamedTuple):
 
     topic_id: TopicId | None
     latest_epoch: int
-    """Its newest leader epoch, -1 for none."""
+    """The log's newest leader epoch, -1 for none."""
     was_compacted: bool = False
     """True if `cleaner-offset-checkpoint` names it."""
 
@@ -177,7 +177,7 @@ def first_producer_id(known: Iterable[int], at_least: int) -> int:
     """Return the lowest id from `at_least` on that is followed by 2^40 ids of which none is `known`.
 
     A client writes any id that it likes into a batch: one above all these was given out by no registry, or by one
-    whose ids are too far away to be met.
+    with ids that are too far away to be reached.
     """
     first = at_least
     for one in sorted(known):

@@ -70,7 +70,7 @@ class LocalLink:
         return await self._control_requests.update_metadata(request)
 
     async def stop(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no connection."""
 
 
 class BrokerChannel:
@@ -140,7 +140,7 @@ class BrokerChannel:
                 failed += [part, *todo]
                 break
             except Exception:
-                # A fault of ours must not end the task: the broker would never be told anything again.
+                # A bug must not end the task: the broker would never be sent a request again.
                 halves = part.split()
                 todo += reversed(halves)
                 if not halves:

@@ -1,4 +1,4 @@
-"""Changes of settings that other brokers tell of: each broker reads what was changed, and obeys.
+"""Notifications of changed settings: each broker reads the changed ones, and applies them.
 
 `/config/changes/config_change_NNNNNNNNNN` names an entity; its settings are in its own znode. Notifications are removed
 after a quarter of an hour. Source: Kafka's `ZkConfigManager`.

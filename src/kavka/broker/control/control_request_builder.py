@@ -49,7 +49,7 @@ class ControlRequestBuilder:
         self._broker_epoch = broker_epoch
 
     def _signed(self, request: T) -> T:
-        """Say who orders, and in which life of the broker."""
+        """Return the header: controller id and epoch, and broker epoch."""
         request.controller_id = self._controller_id
         request.controller_epoch = self._controller_epoch
         request.broker_epoch = self._broker_epoch
@@ -71,7 +71,7 @@ class ControlRequestBuilder:
     # -- LeaderAndIsr
 
     def leader_and_isr(self, wanted: dict[TopicPartition, bool]) -> LeaderAndIsrRequest:
-        """Make the request that says who leads; partitions that are gone are left out."""
+        """Build LeaderAndIsr; partitions that are gone are left out."""
         topics: dict[str, LeaderAndIsrRequestTopic] = {}
         leaders: dict[int, None] = {}
         for topic_partition in sorted(wanted):

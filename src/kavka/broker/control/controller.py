@@ -91,8 +91,9 @@ class Controller:
     async def start(self, *, bounced: bool) -> None:
         """Take part in the election; if elected, the controller is active when this returns.
 
-        `bounced` says that this broker stopped uncleanly: what its logs lost may be written anew, so their readers
-        must see other leader epochs. Raise ConnectionError when the broker's own registry, or its registration, failed.
+        `bounced` says that this broker stopped uncleanly: offsets that its logs lost may be written again, so their
+        readers must see other leader epochs. Raise ConnectionError when the broker's own registry, or its registration,
+        failed.
         """
         self._election = Election(
             self._context.registry, self._context.broker_id, self._context.clock, self._adopted
@@ -229,7 +230,7 @@ class Controller:
         """
         async with asyncio.timeout(timeout_ms / 1000):
             while self._term is None and self._link is None:
-                self._known.clear()  # who rules may be known, and not be registered any more
+                self._known.clear()  # the controller may be known, and not be registered any more
                 await self._known.wait()
             if self._link is None:
                 return await self._answer(request)
@@ -237,8 +238,8 @@ class Controller:
 
     async def _elect(self, bounced: Collection[int]) -> None:
         if not self._is_registered():
-            # The office went with the session. To contend for it in the next is for who is known to be in this cluster,
-            # and for a session that is not given up because it cannot be registered in.
+            # The controller znode ended with the session. The next one takes part in elections only after the cluster
+            # id was checked, and after the broker could register in it.
             await self._on_controller_resignation()
             raise ConnectionError("this broker is not registered")
         before = self._elected
@@ -282,7 +283,7 @@ class Controller:
             await term.stop()
             raise
         self._term = term
-        # A setting may have changed since the first elections, and was told nobody.
+        # A setting may have changed since the first elections, without notification.
         term.submit(UncleanEnabled(None))
         await term.wait_until_published(None)
 
@@ -305,7 +306,7 @@ class Controller:
         try:
             data, _stat = await registry.get(path)
         except RegistryRefused:
-            return  # its session is over, so its office will be free; or it is about to register anew
+            return  # its session expired, so /controller will be free; or it is about to register again
         decoded = decode_or_none(data, decode_broker, path)
         config = self._context.config
         for endpoint in () if decoded is None else decoded[0]:
@@ -346,7 +347,7 @@ def controller_settings(context: BrokerContext) -> ControllerSettings:
         allows_unclean=allows_unclean,
         new_topic_id=lambda: TopicId(context.random.random_bytes(16)),
         allows_deletion=config.flag("delete.topic.enable"),
-        # Nobody else can have a replica, and this broker sets logs of topics that are gone aside.
+        # No other broker can have a replica, and this one renames logs of topics that are gone.
         ignores_offline_replicas_on_delete=context.has_own_registry,
         rebalances=config.flag("auto.leader.rebalance.enable"),
         rebalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,

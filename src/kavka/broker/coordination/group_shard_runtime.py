@@ -1,4 +1,4 @@
-"""One shard of the group coordinator: drives the machine over its partition of `__consumer_offsets`."""
+"""A shard of the group coordinator: drives the machine over its partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         return to_bytes(record)
 
     def _overdue(self, decision: GroupDecision) -> None:
-        """Refuse as the log would have: the waiting request is answered at once, whatever waits before it."""
+        """Refuse as the log would have: the waiting request is answered at once, before all others."""
         refused = self.machine.overdue(decision, ErrorCode.REQUEST_TIMED_OUT, self._now_ms())
         tokens = {effect.token for effect in decision.effects}
         others = []

@@ -95,7 +95,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
     # -- asking
 
     async def submit(self, group_id: str, make_event: Callable[[Token], Event]) -> Any:
-        """Tell the shard of a group an event; return its reply, or the error to answer."""
+        """Submit an event to the shard of a group; return its reply, or the error to answer."""
         shard = self.shard_of(group_id)
         if isinstance(shard, ErrorCode):
             return shard

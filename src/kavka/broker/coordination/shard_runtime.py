@@ -1,4 +1,4 @@
-"""One shard of a coordinator: drives a machine over its partition of an internal topic.
+"""A shard of a coordinator: drives a machine over its partition of an internal topic.
 
     event -> machine.handle -> records appended -> committed -> machine.apply -> effects leave
                            '-> must_confirm: a tombstone appended -> committed -'
@@ -50,12 +50,12 @@ class Shard(Machine[E_contra, R, F], Protocol[E_contra, R, F]):
         ...
 
     def resign(self, now_ms: int) -> Decision[R, F]:
-        """Answer all who wait; the machine is of no use afterwards."""
+        """Answer all waiting requests; the machine is of no use afterwards."""
         ...
 
 
 class Undecided(Generic[R, F]):
-    """A decision whose records, or whose confirmation, are in the log and not committed yet."""
+    """A decision with records, or a confirmation, that are in the log and not committed yet."""
 
     __slots__ = ("deadline_ms", "decision", "end_offset")
 
@@ -75,7 +75,7 @@ class ShardRuntime(Generic[E, R, F]):
     """
 
     _confirmation: ClassVar[bytes]
-    """A key that no record has: its tombstone says nothing, but that it is committed says who leads."""
+    """An unused key: its tombstone is empty, but its commit proves the leadership."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ShardRuntime(Generic[E, R, F]):
 
     @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
-        """Answer who waits for what was not committed in time; records are applied when they are."""
+        """Answer requests with records that were not committed in time; these are applied once committed."""
 
     def _perform(self, effect: F) -> None:
         """Do what a committed decision says besides answering."""
@@ -144,7 +144,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _decode_or_skip(self, stored: Record) -> R | None:
         """Return a stored record; None for one that says nothing, or nothing that can be understood.
 
-        A record that somebody else has written must not hold up, or hide, those of the coordinator behind it.
+        A record of another writer must not block, or hide, those of the coordinator behind it.
         """
         if stored.key is None:
             return None
@@ -172,7 +172,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _now_ms(self) -> int:
         """Return the wall clock's time of this leadership's begin, carried on by the clock that never jumps.
 
-        Sessions must not end because somebody set the clock.
+        Sessions must not end because the clock was set.
         """
         return self._began_ms + self._clock.tick_ms()
 
@@ -184,7 +184,7 @@ class ShardRuntime(Generic[E, R, F]):
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def stop(self) -> None:
-        """Answer NOT_COORDINATOR to all who wait, and forget everything."""
+        """Answer NOT_COORDINATOR to all waiting requests, and drop all state."""
         self._stopped = True
         if self._loading is not None:
             self._loading.cancel()
@@ -294,7 +294,7 @@ class ShardRuntime(Generic[E, R, F]):
     # -- events
 
     def submit(self, make_event: Callable[[Token], E]) -> asyncio.Future[Any]:
-        """Tell the machine the event that `make` builds around a new token; the future gets the reply.
+        """Submit the event that `make_event` builds around a new token; the future gets the reply.
 
         The reply is an ErrorCode when the shard itself cannot answer, as after `stop`.
         """
@@ -309,7 +309,7 @@ class ShardRuntime(Generic[E, R, F]):
         return future
 
     def post(self, event: E) -> None:
-        """Tell the machine an event; a shard that was stopped does not hear it."""
+        """Pass an event to the machine; a stopped shard ignores it."""
         if self._stopped:
             return
         self._run(self._shard.handle(event, self._now_ms()))
@@ -352,7 +352,7 @@ class ShardRuntime(Generic[E, R, F]):
         waiting.append(Undecided(decision, end_offset, self._now_ms() + timeout_ms))
 
     def commit_ready(self) -> None:
-        """Apply and answer, in order, the decisions whose records the high watermark has passed."""
+        """Apply and answer, in order, the decisions with records below the high watermark."""
         high_watermark = self._replica.partition.high_watermark
         for waiting in (self._late, self._undecided, self._confirming):
             while waiting and waiting[0].end_offset <= high_watermark:
@@ -413,7 +413,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._set_timer()
 
     def _time_out(self, now_ms: int) -> None:
-        """Answer those whose records should be committed by now; answers behind them wait no longer either."""
+        """Answer requests with overdue records; answers behind them wait no longer either."""
         while self._undecided and self._undecided[0].deadline_ms <= now_ms:
             overdue = self._undecided.popleft()
             topic_partition, end_offset = self._replica.topic_partition, overdue.end_offset

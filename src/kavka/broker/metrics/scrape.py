@@ -1,4 +1,4 @@
-"""One connection to the page: requests are read one after the other, each is answered before the next is looked at."""
+"""A connection to the page: requests are read one after the other, each is answered before the next one."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Scrape:
         self._closed(self)
 
     def pause_writing(self) -> None:
-        """Nothing more is written before the next request."""
+        """Do nothing: no more is written before the next request."""
 
     def resume_writing(self) -> None:
         """See `pause_writing`."""

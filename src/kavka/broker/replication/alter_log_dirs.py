@@ -4,11 +4,11 @@
     swapping    both end at the same offset: nothing is appended until the copy is the log
 
 The log goes on meanwhile: it is appended to, cut (then the copy is aligned), and loses its beginning. A move that was
-interrupted goes on at the next start. During the swap, some milliseconds, producers are told NOT_LEADER_OR_FOLLOWER
+interrupted continues at the next start. During the swap, some milliseconds, producers get NOT_LEADER_OR_FOLLOWER
 and come again.
 
 A move that is called off ends between two steps, and a swap is one step: halfway through it neither the log nor the
-copy is whole, so whoever ends a move waits for the swap, and looks where the log is only then.
+copy is whole, so an operation that ends a move waits for the swap, and finds the log only then.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class AlterLogDirsManager:
         except (OSError, CorruptFile, CorruptBatch, KafkaError) as error:
             log.error("move of a replica failed partition=%s reason=%s", topic_partition, error)
         except Exception:
-            # A fault of ours: whoever waits for the move must find its end in the log.
+            # A bug: an operator who waits for the move must find its end in the log.
             log.exception("move of a replica failed partition=%s", topic_partition)
         finally:
             del self._moves[topic_partition]
@@ -164,7 +164,7 @@ class AlterLogDirsManager:
             if data is None or move.truncation_count != replica.truncation_count:
                 await self._align_future(replica, move)
                 return False
-            # Where the log begins, which may be inside of the first batch, the copy is told when it becomes the log.
+            # The log start, which may be inside of the first batch, is set when the copy becomes the log.
             appended = await future.append_or_restart(data) if data else None
         if data:
             self._throttle.record(len(data))

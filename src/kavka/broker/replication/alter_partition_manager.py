@@ -93,7 +93,7 @@ class AlterPartitionManager:
             for replica in self._replica_manager:
                 try:
                     self._check_replica(replica, now_ms, is_shrink_due=is_shrink_due)
-                # One partition must not keep the others' sets as they are for ever.
+                # One partition must not block the others' sets without limit.
                 except Exception:
                     log.exception("in-sync set not checked partition=%s", replica.topic_partition)
 
@@ -204,7 +204,7 @@ class AlterPartitionManager:
     def _apply_response(
         self, replica: Replica, change: IsrChange, answer: AlterPartitionResponsePartition
     ) -> bool:
-        """Take the answer for one partition; tell whether the change is to be sent again."""
+        """Handle the response for one partition; return whether the change is to be sent again."""
         partition = replica.partition
         now_ms = self._context.clock.tick_ms()
         error = ErrorCode.of(answer.error_code)

@@ -50,7 +50,7 @@ _AT_ONCE: Final = 256
 
 
 class FollowerRead(PartitionRead):
-    """What a follower's fetch found of one partition of its session."""
+    """The outcome of a follower's fetch for a partition of its session."""
 
     __slots__ = ("cut_at", "partition")
 
@@ -202,7 +202,7 @@ class FollowerFetchHandler:
     def _count(self, session: FollowerSession) -> None:
         """Count the partitions of a session that is kept; one that grows beyond the bound of all ends with its answer.
 
-        Who fetches need not be the broker that it names, so the partitions that it names may be anything.
+        The client need not be the broker that it names, so its partitions may be any.
         """
         if session.session_id == NO_SESSION:
             return
@@ -221,9 +221,9 @@ class FollowerFetchHandler:
                 return number
 
     def _add_session(self, session: FollowerSession) -> None:
-        """Keep a session; those whose connection is gone will not be continued.
+        """Keep a session; sessions of closed connections will not be continued.
 
-        Neither a follower nor a connection may have more than some: who fetches need not be the broker that it names.
+        Sessions per follower and per connection are bounded: the client need not be the broker that it names.
         """
         same = []
         for other in list(self._sessions.values()):

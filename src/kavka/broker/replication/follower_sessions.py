@@ -24,7 +24,7 @@ _HIGH_WATERMARK_WAIT_S: Final = 0.005
 
 
 class SessionPartition:
-    """One partition of a session: the last fetch parameters, and the offsets last sent."""
+    """A partition of a session: the last fetch parameters, and the offsets last sent."""
 
     __slots__ = ("_session", "is_named", "key", "replica", "requested", "sent", "topic_partition")
 
@@ -75,10 +75,10 @@ class FollowerSession:
         self.has_only_high_watermarks = False
 
     def mark_dirty(self, partition: SessionPartition) -> bool:
-        """Have a partition looked at for the next answer; tell whether it is served still.
+        """Mark a partition dirty for the next response; return whether it is still in the session.
 
-        One that was forgotten while its records were read, or held back by a throttle, would be answered for ever, by
-        what was asked of it last: a follower that is told of an old leader epoch gives up.
+        A partition that was removed while its records were read, or delayed by a throttle, would be answered without
+        limit, by its last request: a follower that gets an old leader epoch stops following.
         """
         if self.partitions.get(partition.key) is not partition:
             return False
@@ -96,7 +96,7 @@ class FollowerSession:
     def add(self, key: PartitionKey, asked: FetchPartition) -> None:
         """Take what a request says of a partition; those named last are served last.
 
-        Who asks again for the same offset may have dropped the last answer, and is told everything again.
+        A follower that asks again for the same offset may have dropped the last response, and gets all again.
         """
         partition = self.partitions.get(key)
         if partition is None:

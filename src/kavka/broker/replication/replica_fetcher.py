@@ -3,7 +3,7 @@
     follow(replica) -> question per partition -> one Fetch for all -> appended in this loop turn -> the next Fetch
 
 The decisions are `core.follower`'s. While a fetch waits at the leader, a partition that joins is asked for at once by a
-second fetch in the same session. A connection that breaks is tried again with a back-off; who leads is the
+second fetch in the same session. A connection that breaks is tried again with a back-off; the leader is the
 controller's word, so a fetcher never looks for another leader by itself.
 """
 
@@ -81,7 +81,7 @@ class ReplicaFetcher:
         self._leader = leader
         self._name = f"broker-{context.broker_id}-fetcher-{number}"
         self._partitions: dict[TopicPartition, PartitionFetchState] = {}
-        # Those whose question may have changed since it was last asked.
+        # Partitions with a fetch request that may have changed since it was sent.
         self._due: dict[TopicPartition, None] = {}
         self._by_id: dict[tuple[bytes, int], TopicPartition] = {}
         self._session = FollowerSession()
@@ -91,7 +91,7 @@ class ReplicaFetcher:
         self._peer: Peer | None = None
         self._by_topic_id = True
         self._backoff_ms = _FIRST_BACKOFF_MS
-        # Whether the task waits for whatever comes first; then answers are obeyed where they come in.
+        # True if the task waits for the first event; then responses are handled where they arrive.
         self._is_backing_off = False
         self._left: asyncio.Future[Any] | None = None
         self._failure: Exception | None = None
@@ -179,7 +179,7 @@ class ReplicaFetcher:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Wait for the back-off, or until somebody says that things have changed."""
+        """Wait for the back-off, or until `wake` is called."""
         self._wake.clear()
         try:
             async with asyncio.timeout(self._backoff_ms / 1000):
@@ -250,7 +250,7 @@ class ReplicaFetcher:
             await left
 
     async def _wait(self) -> None:
-        """Wait for an answer, a new partition, or the end of somebody's back-off."""
+        """Wait for a response, a new partition, or the end of a partition's back-off."""
         now_ms = self._context.clock.tick_ms()
         until = [
             followed.machine.delayed_until_ms

@@ -1,4 +1,4 @@
-"""Both sides of replication of one broker: what it fetches, whom it serves, and whom it counts as in sync.
+"""Both roles of a broker in replication: its fetchers, its followers, and its in-sync sets.
 
 A broker that is alone has replicas of its own only; nothing here is made, or imported, before another is heard of.
 """

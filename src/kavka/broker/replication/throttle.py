@@ -39,7 +39,7 @@ class Throttle:
 
     @property
     def holds_back(self) -> bool:
-        """Whether somebody waits for the rate not to be exceeded any more."""
+        """Return whether requests wait for the rate to fall below the throttle."""
         return bool(self._waiting)
 
     def record(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""How many connections there may be, and what their requests may take."""
+"""Bounds of connections, and of the memory of their requests."""
 
 from __future__ import annotations
 

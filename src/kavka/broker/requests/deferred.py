@@ -7,7 +7,7 @@ A handler returns one of these, and so does what comes later:
     SecondStage        a coroutine that goes on with the request and returns one of these; an `async` handler is one
     DeferredResponse   a response that is built when it is woken
 
-The whole way of a Produce with acks=all, whose batch is appended and lacks replicas:
+The path of a Produce with acks=all after its batch was appended, while it waits for replicas:
 
     api.produce       returns a `DelayedProduce`, a DeferredResponse, which it registered in the produce purgatory
                       under its partitions, with its timeout

@@ -230,7 +230,7 @@ class Dispatcher:
         return {api.key: api.traffic for api in self._apis.values()}
 
     def in_second_stage(self) -> list[RequestContext]:
-        """Return the requests whose handlers are coroutines that have not returned."""
+        """Return the requests with coroutine handlers that have not returned."""
         return list(self._responses.waiting.tasks.values())
 
     def requests_received(self) -> int:

@@ -30,7 +30,7 @@ _STEPS_A_SLICE: Final = 8
 """Of a pace, for one step of the codec: about 0.2 ms."""
 
 Encoding = Generator[int, None, list[Sendable]]
-"""What `wire.frame.encode_response_in_slices` gives."""
+"""The generator of `wire.frame.encode_response_in_slices`."""
 
 
 class LargeRequest:
@@ -95,7 +95,7 @@ class LargeRequest:
         self._total.give(size)
 
     def decode_slice(self) -> bool:
-        """Decode until the time is over; tell whether all is there. Raise CorruptFrame or RequestTooLarge."""
+        """Decode until the time is over; return whether all is decoded. Raise CorruptFrame or RequestTooLarge."""
         decoding = self._decoding
         assert decoding is not None
         while not decoding.step():

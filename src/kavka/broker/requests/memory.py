@@ -1,4 +1,4 @@
-"""What requests may take of memory besides their frames: each by itself, and large ones together.
+"""Memory bounds of requests besides their frames: of each, and of large ones together.
 
 A frame of a mebibyte can say half a million empty names, and each becomes an object. What decoded objects weigh is
 estimated while they are made (`wire.compile_decode`), so that a request which takes too much is given up early.
@@ -37,11 +37,11 @@ class RequestTooLarge(Exception):
 
 
 class DecodedBound(NamedTuple):
-    """How much memory the objects of a request may take."""
+    """The memory bound of the objects of a request."""
 
     most: int
     remedy: str
-    """What changes the bound, or keeps a request below it: for the log."""
+    """Advice for the log: the setting that changes the bound, or a smaller request."""
 
 
 def api_bound(api: ApiKey, setting: int) -> DecodedBound:
@@ -86,7 +86,7 @@ class RequestMemory:
             raise
 
     def give(self, size: int) -> None:
-        """Give memory back, and let in those who wait for it."""
+        """Free memory, and admit waiting requests."""
         self.in_use -= size
         assert self.in_use >= 0, "given back twice"
         while self._waiting and (self._waiting[0][1].done() or self._has_room(self._waiting[0][0])):

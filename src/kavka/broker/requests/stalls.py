@@ -1,4 +1,4 @@
-"""What the log says of turns of the event loop that took too long."""
+"""Log lines of turns of the event loop that took too long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StallWarnings:
     """Logs the first stall of every ten seconds, and how many there were in between."""
 
     def __init__(self, in_second_stage: Callable[[], list[RequestContext]], clock: Clock) -> None:
-        """`in_second_stage` returns the requests whose handlers have begun and not returned."""
+        """`in_second_stage` returns the requests with handlers that have begun and not returned."""
         self._in_second_stage = in_second_stage
         self._clock = clock
         self._logged_ms: int | None = None
