@@ -1,7 +1,7 @@
 """A broker: its parts, its start and its stop.
 
     start   directories locked -> registry opened -> logs loaded -> listeners bound -> registered -> controller known
-            -> requests served -> duties
+            -> requests served -> periodic tasks
     stop    leaderships handed over -> listeners closed -> coordinators stopped -> connections closed -> registry closed
             -> logs flushed and closed -> marker
 

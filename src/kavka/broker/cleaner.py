@@ -155,7 +155,7 @@ class Cleaner:
         return found
 
     def _is_cleanable(self, replica: Replica) -> bool:
-        """A log that moves waits for its new place: its copy must not miss a tombstone whose value it has already."""
+        """Return whether a log may be cleaned now; not one that moves: its copy must not miss a tombstone."""
         return (
             replica.log.config.is_compacted
             and replica.log.directory.failure is None
@@ -165,7 +165,7 @@ class Cleaner:
         )
 
     def _forget_replaced(self) -> None:
-        """A log that was deleted, or moved, says nothing of the one that is there now."""
+        """Drop failures of logs that were deleted or moved: they do not concern the present log."""
         for topic_partition, unclean in list(self._unclean_logs.items()):
             if self._replica_manager.store.get(topic_partition) is not unclean:
                 del self._unclean_logs[topic_partition], self.uncleanable[topic_partition]

@@ -44,9 +44,7 @@ def _host_names() -> list[str]:
 
 
 class BrokerConfig:
-    """The settings of `server.properties` and `--override`, and defaults for the rest. Never changes while the broker
-    runs.
-    """
+    """The settings of `server.properties` and `--override`, and defaults; constant while the broker runs."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""

@@ -1,4 +1,4 @@
-"""Settings that change while the broker runs: stored in the registry, and obeyed.
+"""Settings that change while the broker runs: stored in the registry, and applied.
 
 A change is the znode of a topic or broker with a notification that all brokers obey (`control.config_changes`).
 """

@@ -22,7 +22,7 @@ from kavka.wire.metadata_answer import (
 
 PIECE: Final = 512
 """Partitions that are encoded in one go: less than a millisecond."""
-_MOST_FORMS: Final = 4
+_MAX_FORMS: Final = 4
 _HEAD_COST: Final = 2
 """Memory of a topic besides its partitions, in partitions."""
 
@@ -110,7 +110,7 @@ class EncodedTopics:
         self._forms[form] = (
             known  # the last one now: the first is the one that was not asked for longest
         )
-        if len(self._forms) > _MOST_FORMS:
+        if len(self._forms) > _MAX_FORMS:
             del self._forms[next(iter(self._forms))]
         found = []
         for topic in topics:

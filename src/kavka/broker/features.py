@@ -16,9 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Features:
-    """Follows the znode; `failed` is called when the cluster has finalised a level that this release does not
-    support.
-    """
+    """Follows the znode; `failed` is called for a finalised level that this release does not support."""
 
     def __init__(self, context: BrokerContext, failed: Callable[[str], None]) -> None:
         """Know nothing before `start`: nothing is finalised."""

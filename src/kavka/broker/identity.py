@@ -124,7 +124,7 @@ async def _broker_id(
 
 
 async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None:
-    """An embedded registry has one broker: under another id it would lead none of its topics."""
+    """Refuse another id with an embedded registry: the broker would lead none of its topics."""
     for name in await registry.children(znodes.TOPICS):
         path = znodes.topic_path(name)
         data, _stat = await registry.get(path)

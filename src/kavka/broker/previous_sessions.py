@@ -30,6 +30,7 @@ class PreviousSessions:
         self._known: list[int] = []
 
     def __contains__(self, session_id: int) -> bool:
+        """Return whether a session is one of them."""
         return session_id in self._known
 
     async def load(self) -> None:

@@ -56,7 +56,7 @@ class Registration:
         session_timeout_ms: int,
         same_cluster: Callable[[], Awaitable[None]],
     ) -> None:
-        """`node` is the znode's content; `patience_ms` bounds the wait for an older node of an owner that may be alive.
+        """Register `node`; the wait for an older znode of an owner that may be alive lasts a session timeout.
 
         `same_cluster` raises IdentityError when the registry, of which a session was lost, is of another cluster now.
         """
@@ -103,7 +103,7 @@ class Registration:
     async def register_again(self, timeout_s: float | None = None) -> int:
         """Register in a new session, if the registry still belongs to the same cluster. Raise as `register`.
 
-        `patience_s` bounds the wait for a registry that answers.
+        `timeout_s` bounds the wait for a registry that answers.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -138,9 +138,7 @@ class Registration:
             log.warning("stale registration removed broker=%d", self._broker_id)
 
     async def _may_be_alive(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> bool:
-        """Return whether an older node's process may live; its session is given time to end if nothing else says
-        so.
-        """
+        """Return whether an older node's process may be alive; in doubt its session is given time to expire."""
         is_own = stat.ephemeral_owner in self._previous_sessions
         is_here = set(theirs.endpoints) <= set(ours.endpoints)  # it would hear itself
         is_reachable = None if is_here else await self._is_reachable(theirs)
@@ -153,9 +151,7 @@ class Registration:
         return not await self._wait_until_gone()
 
     async def _controller_node_of(self, session_id: int) -> list[Operation]:
-        """Return the operations that remove the controller znode of a dead session: else there is no controller until
-        it expires.
-        """
+        """Return operations that remove a dead session's controller znode, which would delay an election."""
         stat = await self._registry.stat(znodes.CONTROLLER)
         if stat is None or stat.ephemeral_owner != session_id:
             return []

@@ -1,6 +1,4 @@
-"""Choice of the registry: ZooKeeper (or a server of its protocol) when zookeeper.connect is set, else the broker's
-own.
-"""
+"""Choice of the registry: ZooKeeper or a server of its protocol with zookeeper.connect, else the embedded one."""
 
 from __future__ import annotations
 

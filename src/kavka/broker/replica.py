@@ -353,9 +353,7 @@ class Replica:
             watcher.notify(can_wait=can_wait)
 
     def advance_high_watermark(self, now_ms: int) -> None:
-        """Advance the high watermark over all offsets that no replica holds back, also when no append or fetch
-        follows.
-        """
+        """Advance the high watermark as far as all replicas allow, also when no append or fetch follows."""
         if self.partition.advance_high_watermark(now_ms):
             self.high_watermark_moved()
 

@@ -139,7 +139,7 @@ class ReplicaManager:
             self._on_all_failed(f"log directory {directory.path} failed: {directory.failure}")
 
     def registry_failed(self, error: OSError) -> None:
-        """The registry's journal cannot be written: nothing that changes could be remembered."""
+        """Stop the broker: without the registry's journal no change could be stored."""
         self._on_all_failed(f"the registry's journal failed: {error}")
 
     # -- hosting
@@ -360,7 +360,7 @@ class ReplicaManager:
         """Go over the hosted replicas as they are now."""
         return iter(list(self._hosted.values()))
 
-    # -- duties
+    # -- periodic tasks
 
     async def delete_old_segments(self) -> None:
         """Apply retention everywhere."""

@@ -22,9 +22,7 @@ class WatchLoop:
         expected_errors: tuple[type[Exception], ...] = (ConnectionError,),
         expected_error_level: int = logging.WARNING,
     ) -> None:
-        """Read nothing before `start`; `failed` is the log message for a failure, without a traceback for `passing`
-        errors.
-        """
+        """Read nothing before `start`; a failure is logged with its message, expected errors without traceback."""
         self._read = read
         self._log = log
         self._failure_message = failure_message

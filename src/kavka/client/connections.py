@@ -68,7 +68,7 @@ class Connections:
     def __init__(
         self, config: Config, metadata: MetadataCache, network: Network, random: Random
     ) -> None:
-        """Nothing is opened before it is asked for."""
+        """Open no connection before it is requested."""
         self._metadata = metadata
         self._network = network
         self._random = random

@@ -474,7 +474,7 @@ class Partition:
     # What the controller says
 
     def apply_state(self, state: PartitionState, now_ms: int) -> ErrorCode:
-        """Obey the controller: lead or follow. Only a newer leader epoch is obeyed (STALE_CONTROLLER_EPOCH else)."""
+        """Lead or follow, as requested by the controller in a newer leader epoch (else STALE_CONTROLLER_EPOCH)."""
         if state.leader_epoch <= self.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if are_other_topics(self.topic_id, state.topic_id):

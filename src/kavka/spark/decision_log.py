@@ -36,7 +36,7 @@ _FIRST_WINDOW = 16
 _GROWTH = 16
 _MAX_ATTEMPTS = 6
 _ATTEMPT_MS = 2_000
-"""The least, unless the patience is less."""
+"""Minimum, unless the whole timeout is less."""
 _WRITING = {"acks": "all", "enable.idempotence": "false"}
 _READING = {
     "isolation.level": "read_committed",

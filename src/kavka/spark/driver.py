@@ -99,12 +99,12 @@ class Driver:
 
     async def commit(self, plan: Plan, decision: Decision) -> None:
         """Decide, and commit every part. Raise ConnectorError when another driver has planned, or a part is gone."""
-        strangers = await self._check(decision)
+        undecided = await self._check(decision)
         async with self._driver() as producer:
             producer.resume_transactions(plan.driver)
             await self._decide(producer, decision)
             settled = await self._settled(decision)
-            await self._finish(producer, settled, strangers)
+            await self._finish(producer, settled, undecided)
         if not settled.is_whole:
             raise ConnectorError(
                 f"A part of {decision.batch} was aborted by its time-out after it was decided; it is written again "
@@ -147,10 +147,10 @@ class Driver:
             ) from error
 
     async def _finish(
-        self, producer: Producer, settled: Decision, strangers: Mapping[str, PreparedTxnState]
+        self, producer: Producer, settled: Decision, undecided: Mapping[str, PreparedTxnState]
     ) -> None:
         """Abort what is no part of the batch, and note the outcomes of its parts."""
-        await self._abort(strangers)
+        await self._abort(undecided)
         await self._note(producer, settled)
 
     @asynccontextmanager

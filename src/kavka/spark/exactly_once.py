@@ -45,6 +45,7 @@ class ExactlyOnceSink:
     """The common part of both writers. Tasks get a copy, with the plan."""
 
     def __init__(self, options: SinkOptions) -> None:
+        """Plan nothing yet."""
         assert options.exactly_once is not None
         self.options = options
         self._plan: Plan | CommitRefused | None = None

@@ -100,7 +100,7 @@ class ModelBroker:
     ) -> ErrorCode:
         if topic_partition in self.broken:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        assignment = machine.state.obeyed_assignment(topic_partition)
+        assignment = machine.state.effective_assignment(topic_partition)
         leadership = machine.state.leadership(topic_partition)
         if assignment is None or leadership is None:
             return ErrorCode.NONE

@@ -38,7 +38,7 @@ _MAX_UPDATE_WAIT_MS = 2000
 _NOT_ASKED = -(2**31)
 """For operations, as in the message."""
 _COMPLETE = object()
-_MOST_CREATED = 1000
+_MAX_CREATED = 1000
 """Maximum of topics that one request creates; a client repeats the request for more."""
 
 
@@ -227,7 +227,7 @@ async def _answer_large(
                 refused[name] = await _create(services, context, name)
             if pace.is_over():
                 await pace.rest()
-            if len(refused) == _MOST_CREATED:
+            if len(refused) == _MAX_CREATED:
                 break
     topics = []
     for topic in distinct.values():

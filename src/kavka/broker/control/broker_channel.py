@@ -46,7 +46,7 @@ class Link(Protocol):
     """Transport of requests to a broker."""
 
     async def send(self, request: Any) -> Any:
-        """Return the response. Raise OSError or CorruptFrame when it is unknown whether the broker obeyed."""
+        """Return the response. Raise OSError or CorruptFrame when it is unknown whether the broker applied."""
         ...
 
     async def stop(self) -> None:
@@ -62,7 +62,7 @@ class LocalLink:
         self._control_requests = control_requests
 
     async def send(self, request: Any) -> Any:
-        """Have it obeyed."""
+        """Apply the request."""
         if isinstance(request, LeaderAndIsrRequest):
             return await self._control_requests.leader_and_isr(request)
         if isinstance(request, StopReplicaRequest):
@@ -157,7 +157,7 @@ class BrokerChannel:
             await asyncio.sleep(_RETRY_S)
 
     async def _send(self, order: PendingUpdates) -> None:
-        obeyed: dict[TopicPartition, ErrorCode] = {}
+        applied: dict[TopicPartition, ErrorCode] = {}
         deleted: dict[TopicPartition, ErrorCode] = {}
         for request in self._builder.requests(order):
             response = await self._link.send(request)
@@ -170,14 +170,14 @@ class BrokerChannel:
             if code is not ErrorCode.NONE:
                 raise KafkaError(code)
             if isinstance(request, LeaderAndIsrRequest):
-                obeyed = leader_and_isr_errors(response, topic_names_in(request))
+                applied = leader_and_isr_errors(response, topic_names_in(request))
             elif isinstance(request, StopReplicaRequest):
                 for row in response.partition_errors:
                     topic_partition = TopicPartition(row.topic_name, row.partition_index)
                     if topic_partition in order.stops and order.stops[topic_partition].deletes:
                         deleted[topic_partition] = ErrorCode.of(row.error_code)
-        if obeyed or deleted:
-            event = ControlResponseReceived(self.broker, self.broker_epoch, obeyed, deleted)
+        if applied or deleted:
+            event = ControlResponseReceived(self.broker, self.broker_epoch, applied, deleted)
             self._answered(event)
 
     def _notify_flushed(self) -> None:

@@ -54,14 +54,14 @@ class ConfigChanges:
             try:
                 data, stat = await registry.get(path)
                 if name > self._seen:
-                    await self._obey(data, path)
+                    await self._apply(data, path)
                     self._seen = name
                 if self._context.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
                     await registry.delete(path)
             except RegistryRefused:
                 continue  # another broker has removed it
 
-    async def _obey(self, data: bytes, path: str) -> None:
+    async def _apply(self, data: bytes, path: str) -> None:
         entity = decode_or_none(data, znodes.decode_config_change, path)
         if entity is None:
             return

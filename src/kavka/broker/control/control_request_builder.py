@@ -41,7 +41,7 @@ class ControlRequestBuilder:
     def __init__(
         self, machine: ControllerMachine, controller_id: int, listener: str, broker_epoch: int
     ) -> None:
-        """`listener` is where followers reach leaders."""
+        """Build requests of a controller; `listener` is the one by which followers reach leaders."""
         self._state: ClusterState = machine.state
         self._listener = listener
         self._controller_id = controller_id
@@ -118,7 +118,7 @@ class ControlRequestBuilder:
         self, topic_partition: TopicPartition
     ) -> tuple[Assignment, Leadership] | None:
         """Return replicas and leader of a partition; None when it is deleted, or has never had a leader."""
-        assignment = self._state.obeyed_assignment(topic_partition)
+        assignment = self._state.effective_assignment(topic_partition)
         leadership = self._state.leadership(topic_partition)
         return None if assignment is None or leadership is None else (assignment, leadership)
 

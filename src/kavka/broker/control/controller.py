@@ -1,7 +1,8 @@
-"""A broker's controller part: it takes part in the election, runs the controller while it is elected, and otherwise
-knows the active one.
+"""A broker's part in the control of the cluster.
 
-Contending --elected--> Ruling --deposed, session over--> Contending
+It takes part in the election, runs the controller while it is elected, and otherwise knows the active one.
+
+Electing --elected--> Controller --deposed, session expired--> Electing
      +--another holds it--> Following (one connection to it) --refused: depose it; gone--> Contending
 """
 
@@ -113,10 +114,9 @@ class Controller:
         self._watch_loop.start()
 
     async def resign(self) -> None:
-        """Leave the election and resign: a broker that finds its connection refused would take the controller for
-        dead.
+        """Leave the election and resign: a refused connection would count as the controller's death.
 
-        Orders are given until `stop`, or until another is elected.
+        Control requests are sent until `stop`, or until another is elected.
         """
         await self._stop_electing()
         elected = self._elected
@@ -197,9 +197,7 @@ class Controller:
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> dict[str, str | None]:
-        """Finalise levels of features; return by feature why not. Raise NotControllerError, and as
-        `control.features`.
-        """
+        """Finalise levels of features; return refusals. Raise NotControllerError, and as `control.features`."""
         return await self._active_term().update_features(updates, validate_only=validate_only)
 
     def submit(self, event: Event) -> None:
@@ -225,9 +223,7 @@ class Controller:
     # -- the other controller
 
     async def send(self, request: Any, timeout_ms: int) -> Any:
-        """Send a request to the active controller. Raise OSError when none is reached; it may answer
-        NOT_CONTROLLER.
-        """
+        """Send a request to the active controller; NOT_CONTROLLER is possible. Raise OSError when none is reached."""
         async with asyncio.timeout(timeout_ms / 1000):
             while self._term is None and self._link is None:
                 self._known.clear()  # the controller may be known, and not be registered any more

@@ -51,8 +51,9 @@ class Election:
         self._adopted = adopted
 
     async def read_or_elect(self, watch: Watch) -> ElectedController:
-        """Return the elected controller, electing this broker if there is none; `watch` is called when that changes.
-        Raise ConnectionError.
+        """Return the elected controller, electing this broker if there is none. Raise ConnectionError.
+
+        `watch` is called when that changes.
         """
         while True:
             stat = await self._registry.stat(znodes.CONTROLLER, watch)

@@ -30,7 +30,7 @@ class VersionConflict(Exception):
     """Another writer changed the znode of a record; records before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
-        """`applied` counts the records that are written."""
+        """Note the refusal, and the number of written records in `applied`."""
         super().__init__(str(refused))
         self.applied = applied
 
@@ -39,7 +39,7 @@ class WriteRefused(Exception):
     """The registry refuses a record for good: it is too large. Records before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
-        """`applied` counts the records that are written."""
+        """Note the refusal, and the number of written records in `applied`."""
         super().__init__(str(refused))
         self.applied = applied
 

@@ -1,5 +1,7 @@
-"""Common part of the group and the transaction coordinators: an internal topic, one shard for each of its partitions
-that this broker leads, and ids that belong to a partition by their hash.
+"""Common part of the group and the transaction coordinators.
+
+An internal topic, a shard for each of its partitions that this broker leads, and ids that belong to a partition by
+hash.
 """
 
 from __future__ import annotations
@@ -37,9 +39,7 @@ class Coordinators(Generic[S]):
     def __init__(
         self, metadata: MetadataCache, create_topic: Callable[[NewTopic], Awaitable[object]]
     ) -> None:
-        """Start without shards; `become_leader` is called for each partition. `create_topic` may return a
-        TopicRefusal.
-        """
+        """Start without shards; `become_leader` adds them. `create_topic` may return a TopicRefusal."""
         self._metadata = metadata
         self._create_topic = create_topic
         self._shards: dict[int, S] = {}

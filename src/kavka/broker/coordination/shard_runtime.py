@@ -60,6 +60,7 @@ class Undecided(Generic[R, F]):
     __slots__ = ("deadline_ms", "decision", "end_offset")
 
     def __init__(self, decision: Decision[R, F], end_offset: int, deadline_ms: int) -> None:
+        """Note where the records end, and when clients get an error."""
         self.decision = decision
         self.end_offset = end_offset
         self.deadline_ms = deadline_ms

@@ -113,8 +113,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return to_bytes(record)
 
     def _overdue(self, decision: TransactionDecision) -> None:
-        """Let clients retry: the decision stands until the append fails or succeeds, so they get
-        COORDINATOR_LOAD_IN_PROGRESS or its like.
+        """Let clients retry (COORDINATOR_LOAD_IN_PROGRESS): the decision stands until the append fails or succeeds.
 
         Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
         """

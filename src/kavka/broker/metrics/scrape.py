@@ -35,7 +35,7 @@ class Scrape:
         opened: Callable[[Scrape], bool],
         closed: Callable[[Scrape], None],
     ) -> None:
-        """`opened` may refuse the connection."""
+        """Serve `page`; `opened` may refuse the connection."""
         self._page = page
         self._opened = opened
         self._closed = closed

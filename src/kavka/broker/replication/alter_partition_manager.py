@@ -238,7 +238,5 @@ class AlterPartitionManager:
 
 
 def _is_online(replica: Replica) -> bool:
-    """Return whether a leader's log is online. It cannot be followed otherwise, and the leader would propose a set of
-    itself alone.
-    """
+    """Return whether a leader's log is online: else no replica follows it, and all would be removed from the set."""
     return replica.log.directory.failure is None

@@ -48,9 +48,7 @@ class PartitionFetchState:
         self.machine = FollowedPartition(self.log, epoch, max_backoff_ms=max_backoff_ms)
 
     def note_refusal(self, error: ErrorCode, now_ms: int) -> bool:
-        """Return whether a refusal is to be logged: one that should pass when it lasts, each at most once a
-        minute.
-        """
+        """Return whether a refusal is to be logged: a temporary one after some time, each at most once a minute."""
         if self.refused_since_ms is None:
             self.refused_since_ms = now_ms
         if error in _TRANSIENT_ERRORS and now_ms - self.refused_since_ms < _TRANSIENT_MS:

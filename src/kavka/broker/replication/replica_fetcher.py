@@ -199,7 +199,7 @@ class ReplicaFetcher:
         self._due.update(dict.fromkeys(self._partitions))
 
     def _check_connection(self) -> None:
-        """Called at once when the connection is lost, and when it is writable again."""
+        """Handle the loss of the connection, and that it is writable again."""
         peer = self._peer
         if peer is None:
             return  # closed from here

@@ -89,8 +89,8 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
-    def obey(self, policies: Policies) -> None:
-        """Let these decide about connections that are opened and requests that come from now on."""
+    def use_policies(self, policies: Policies) -> None:
+        """Apply policies to connections and requests from now on."""
         self._policies = policies
         self._responses.quota = policies.quota
 

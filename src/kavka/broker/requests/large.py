@@ -76,7 +76,7 @@ class LargeRequest:
     @property
     def most_weight(self) -> int:
         """Bytes of memory that its objects may take."""
-        return self._bound.most
+        return self._bound.max_bytes
 
     @property
     def weight(self) -> int:
@@ -99,10 +99,10 @@ class LargeRequest:
         decoding = self._decoding
         assert decoding is not None
         while not decoding.step():
-            if decoding.weight > self._bound.most:
+            if decoding.weight > self._bound.max_bytes:
                 raise RequestTooLarge(
                     f"a {self._api} of {self._frame_bytes} bytes takes more than "
-                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}",
+                    f"{self._bound.max_bytes} bytes of memory when it is decoded: {self._bound.remedy}",
                     RefusalReason.DECODED_SIZE,
                 )
             if self.pace.is_over(_STEPS_A_SLICE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from kavka.broker.periodic_tasks import DutyRound
+from kavka.broker.periodic_tasks import TaskRun
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work
@@ -14,7 +14,7 @@ from kavka.wire.apis import ApiKey
 log = logging.getLogger(__name__)
 
 _BETWEEN_WARNINGS_MS = 10_000
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 class StallWarnings:
@@ -43,15 +43,15 @@ class StallWarnings:
         self._logged_ms, self._not_logged = now_ms, 0
 
     def _cause(self, work: Work | None) -> str:
-        """Return the request or the duty that took longest, else the requests that tasks work on."""
+        """Return the request or the periodic task that took longest, else the requests that tasks work on."""
         match work:
-            case DutyRound(name=name):
-                return f"duty={name}"
+            case TaskRun(name=name):
+                return f"task={name}"
             case Answering(context=context):
                 return _request(context)
             case RequestContext():
                 return _request(work)
-        working = self._in_second_stage()[:_MOST_NAMED]
+        working = self._in_second_stage()[:_MAX_NAMED]
         return " or ".join(map(_request, working)) or "api=none"
 
 

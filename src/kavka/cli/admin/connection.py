@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from kavka.cli.arguments.options import Given, missing
 from kavka.client.admin.admin import Admin
 from kavka.client.config import ADMIN
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
@@ -71,7 +71,7 @@ def client_settings(
         raise Unreachable(missing(server_option))
     path = given.one(config_option)
     settings = {} if path is None else _properties(path)
-    return {**obeyed(ADMIN, settings), "bootstrap.servers": servers}
+    return {**effective_settings(ADMIN, settings), "bootstrap.servers": servers}
 
 
 def _properties(path: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, Optio
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.standard_streams import drop_output
 from kavka.client.config import CONSUMER
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
@@ -197,7 +197,7 @@ def _offset(given: Given) -> int | str:
 def _settings(given: Given) -> dict[str, str]:
     file = read_properties(given.one("command-config") or given.one("consumer.config"))
     pairs = key_values(given.all("consumer-property") + given.all("command-property"))
-    settings = obeyed(CONSUMER, file | pairs)
+    settings = effective_settings(CONSUMER, file | pairs)
     for name in ("key.deserializer", "value.deserializer"):
         settings.pop(name, None)
     reset = settings.get("auto.offset.reset")

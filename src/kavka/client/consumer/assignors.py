@@ -140,7 +140,7 @@ def _ranges(group: _CoPartitionedTopics, racks: PartitionRacks) -> list[list[int
         for taker, share in zip(group.members, shares, strict=True):
             room = max(each + (more > 0) - len(share), 0)
             taken = list(islice((n for n in free if _is_rack_match(taker, places[n])), room))
-            share += taken
+            share.extend(taken)
             more -= bool(taken) and len(share) > each
             for number in taken:
                 del free[number]

@@ -180,7 +180,7 @@ class Consumer(Client):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics, by name or all whose whole name matches `pattern`, sharing them with the group.
+        """Read topics, by name or all that match `pattern` as a whole, sharing them with the group.
 
         It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`, ValueError for an
         empty name.

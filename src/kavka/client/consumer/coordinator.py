@@ -42,7 +42,7 @@ class RebalanceListener:
 
 
 class ConsumerCoordinator:
-    """This consumer as a member of its group. All methods belong to the loop's thread."""
+    """The consumer as a member of its group. All methods belong to the loop's thread."""
 
     def __init__(
         self,

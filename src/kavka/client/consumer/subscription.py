@@ -53,7 +53,7 @@ class Mode(Enum):
 
 @mutable
 class PartitionState:
-    """One assigned partition."""
+    """An assigned partition."""
 
     topic_partition: TopicPartition
     position: int | None = None
@@ -83,7 +83,7 @@ class PartitionState:
     """The replica to read from instead of the leader (KIP-392), until loop time `preferred_until`."""
     preferred_until: float = 0.0
     aborted: dict[int, None] = field(factory=dict)
-    """Producers whose transaction is being skipped (read_committed)."""
+    """Producers with a transaction that is being skipped (read_committed)."""
 
     @property
     def is_fetchable(self) -> bool:
@@ -162,7 +162,7 @@ class Subscription:
         self.topics = wanted
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
-        """Want all topics whose whole name matches. Raise RuntimeError after `assign`, ValueError for a bad pattern."""
+        """Subscribe to topics with a whole match. Raise RuntimeError after `assign`, ValueError for a bad pattern."""
         self._set_mode(Mode.PATTERN)
         try:
             self.pattern = re.compile(pattern)

@@ -499,9 +499,7 @@ class Producer(Client):
         self._topics.clear()  # so that every later append is checked, and refused
 
     def raise_failure(self) -> None:
-        """Raise, once, the first failure of a record without a target; in a transaction, the reason why it must be
-        aborted.
-        """
+        """Raise, once, the first failure of a record without a target; in a transaction, the reason for its abort."""
         if self._transaction is not None and self._is_open:
             self._transaction.raise_error()
         self._flushes.raise_failure()

@@ -1,7 +1,7 @@
 """Sequence numbers of the idempotent producer (KIP-98, KIP-360). Pure.
 
 A partition's batches get consecutive sequences when they are drained first, and keep them through retries. The
-broker takes sequence n+1 only after n, so whatever is lost, batches arrive once and in order:
+broker takes sequence n+1 only after n, so after any loss batches arrive once and in order:
 
     first try             assign: base_sequence = next; next += count
     answered              on_acked: last_acked = last sequence of the batch
@@ -55,7 +55,7 @@ class _Partition:
         self.restart(producer_id, epoch)
 
     def restart(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
-        """Number from 0 in another epoch; what is in flight is numbered again."""
+        """Restart sequences at 0 in another epoch; batches in flight get new ones."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.next = 0
@@ -100,7 +100,7 @@ class SequenceNumbers:
         self.epoch = epoch
 
     def restart_all(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
-        """Number all partitions from 0, with nothing on the wire: between transactions."""
+        """Restart the sequences of all partitions at 0, with no batch in flight: between transactions."""
         self._partitions.clear()
         self._broken.clear()
         self.set_producer(producer_id, epoch)
@@ -128,7 +128,7 @@ class SequenceNumbers:
         return self._is_current(state) and state.last_acked != NO_SEQUENCE
 
     def assign(self, batch: ProducerBatch) -> None:
-        """Number a batch that is drained; one that is repeated keeps its numbers."""
+        """Assign sequences to a drained batch; a repeated one keeps them."""
         if batch.base_sequence != NO_SEQUENCE:
             return
         state = self._partitions.get(batch.topic_partition)
@@ -230,7 +230,7 @@ class SequenceNumbers:
         self._restart_marked()
 
     def restart_with_producer(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
-        """Take a producer id that replaces one whose epochs ran out."""
+        """Take a producer id that replaces one with exhausted epochs."""
         self.set_producer(producer_id, epoch)
         self._restart_marked()
 

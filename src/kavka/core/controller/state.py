@@ -231,7 +231,7 @@ class ClusterState:
         topic = self.topics.get(topic_partition.topic)
         return None if topic is None else topic.assignments.get(topic_partition.partition)
 
-    def obeyed_assignment(self, topic_partition: TopicPartition) -> Assignment | None:
+    def effective_assignment(self, topic_partition: TopicPartition) -> Assignment | None:
         """Return the assignment that replicas are sent, without those that a finishing reassignment deletes.
 
         Unwritten decisions do not count: control requests of the state before may still be on their way.

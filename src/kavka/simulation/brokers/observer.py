@@ -94,7 +94,7 @@ class ClusterObserver:
     def observe(self) -> None:
         """Report the replicas of all partitions that changed since the last check."""
         if self.expects_throttle:
-            self._look_at_throttles()
+            self._check_throttles()
         facts = self._observe_all()
         states = self.states
         if facts == self._facts and states is self._observed_states:
@@ -117,7 +117,7 @@ class ClusterObserver:
         seen = tuple(ReplicaSeen(*fact) for fact in facts if fact[2] in news)
         self._checker.observe(ClusterObserved(seen, states))
 
-    def _look_at_throttles(self) -> None:
+    def _check_throttles(self) -> None:
         """Report, once, that a leader delays a follower because of a throttle."""
         for node in self._brokers:
             broker = node.broker

@@ -38,7 +38,7 @@ class HighWatermarkOnlyGrows(Invariant):
                 key = (reader, partition)
                 self._last[key] = high_watermark
                 if follower < 0:
-                    self._told_by_leader(key, high_watermark, leader_epoch)
+                    self._returned_by_leader(key, high_watermark, leader_epoch)
                 for election in self._elections.get(partition, ()):
                     if leader_epoch < election.leader_epoch:
                         high_watermark = min(high_watermark, election.end_offset)
@@ -63,7 +63,7 @@ class HighWatermarkOnlyGrows(Invariant):
             case _:
                 pass
 
-    def _told_by_leader(
+    def _returned_by_leader(
         self, key: tuple[str, TopicPartition], high_watermark: int, leader_epoch: int
     ) -> None:
         epoch, before = self._seen.get(key, (leader_epoch, 0))

@@ -24,7 +24,7 @@ from kavka.wire.records.header import HEADER_SIZE, LENGTH_END
 
 SLOT_BYTES = 24
 _MIN_SLOTS = 16
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Uncleanable(Exception):
@@ -97,7 +97,7 @@ class CleaningPass:
             raise
         except OSError as error:
             self._check_unchanged()  # the files of a deleted log may be gone
-            if error.errno in _NO_ROOM:
+            if error.errno in _DISK_FULL:
                 raise PassEnded(f"there is no room for a cleaned segment: {error}") from error
             raise log.directory.fail(error) from error
         finally:

@@ -93,7 +93,7 @@ class KavkaProducer:
     """Our producer."""
 
     def __init__(self, producer: Producer, timeout_seconds: float) -> None:
-        """Use a connected one; a commit or an abort is waited for as long as `patience_seconds`."""
+        """Use a connected one; a commit or an abort is waited for as long as `timeout_seconds`."""
         self._producer = producer
         self._timeout_seconds = timeout_seconds
 
@@ -176,7 +176,7 @@ class KavkaConsumer:
         self._consumer = consumer
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
-        """New ones start at the beginning by their reset policy; none has a committed offset."""
+        """Assign partitions; new ones start at the beginning by their reset policy, without a committed offset."""
         self._consumer.assign(partitions)
 
     def subscribe(self, topic: str, rebalanced: Rebalanced) -> None:

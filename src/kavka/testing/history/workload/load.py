@@ -27,7 +27,7 @@ CLIENTS: dict[str, Callable[[str, float], WorkloadClient]] = {
     "confluent": Confluent,
     "kafka-python": KafkaPython,
 }
-"""Libraries by name: made of the bootstrap servers and the patience in seconds."""
+"""Libraries by name: made of the bootstrap servers and a timeout in seconds."""
 
 
 class _Worker(Protocol):
