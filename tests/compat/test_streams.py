@@ -157,7 +157,7 @@ def test_an_instance_that_was_paused_is_fenced_by_the_one_that_took_over(
                 stage.go_on()
                 paused.process.signal(signal.SIGSTOP)
                 try:
-                    stage.go_on()  # the other has all partitions after the session's time-out
+                    stage.go_on()  # the other has all partitions after the session's timeout
                 finally:
                     paused.process.signal(signal.SIGCONT)
             stage.go_on()

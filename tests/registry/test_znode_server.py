@@ -1,4 +1,4 @@
-"""One keeper, several sessions: watches, order, time-outs, cuts."""
+"""One keeper, several sessions: watches, order, timeouts, cuts."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one()
 
 
 def test_a_session_that_is_given_up_for_another_ends() -> None:
-    """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
+    """Who is refused a registration begins anew; the office of the session before must not wait for its timeout."""
 
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:

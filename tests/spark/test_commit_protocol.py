@@ -247,7 +247,7 @@ def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> N
     ("name", "producer_id", "epoch", "is_proof"),
     [
         ("CompleteAbort", 100, 5, True),  # by EndTxn
-        ("CompleteAbort", 100, 6, True),  # by a time-out
+        ("CompleteAbort", 100, 6, True),  # by a timeout
         ("PrepareAbort", 100, 6, True),
         ("Empty", 100, 7, True),  # an operator has forced it
         ("Ongoing", 100, 5, False),

@@ -229,7 +229,7 @@ def test_a_part_is_not_taken_for_aborted_by_a_coordinator_that_is_behind(
 
 
 def torn(broker: Broker, topic: str) -> tuple[Query, list[list[str]]]:
-    """Decide a batch of two tasks, lose one of them to its time-out, and return how the rows were split."""
+    """Decide a batch of two tasks, lose one of them to its timeout, and return how the rows were split."""
     make_topic(broker, topic, PARTITIONS)
     query = Query(broker.bootstrap, topic, random.Random(0))
     query.more = {"kafka.transaction.timeout.ms": "5000"}

@@ -120,7 +120,7 @@ class Broker:
         self.clock, self.random = self.context.clock, self.context.random
         self.configs, self.metadata = self.context.configs, self.context.metadata
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when the broker cannot go on and must be stopped."""
+        """Done, with the reason, when the broker cannot continue and must be stopped."""
         self.state = BrokerState.STARTING
         self.registration: Registration | None = None
         self.exposition: Exposition | None = None
@@ -443,7 +443,7 @@ class Broker:
         return epoch
 
     async def _registered_again(self, epoch: int) -> None:
-        """Go on in another session: nothing of the one before is left in the registry."""
+        """Continue in another session: nothing of the one before is left in the registry."""
         self.context.broker_epoch = epoch
         self.controller.session_renewed()
         self.config_changes.session_renewed()

@@ -6,8 +6,8 @@
         as confirmed by the registry before   -> carried out
         anything else                         -> the registry is read; what it does not confirm is stale
 
-A new controller may order before this broker has heard of its election, so a newer epoch is no reason to refuse: it is
-a reason to ask. One read serves all claims that wait, and the orders of the confirmed controller do not wait for it.
+A new controller may order before this broker has learned of its election, so a newer epoch is no reason to refuse: it
+is a reason to ask. One read serves all claims that wait, and the orders of the confirmed controller do not wait for it.
 Orders with one claim are admitted in the sequence in which they came.
 """
 

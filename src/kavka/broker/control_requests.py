@@ -111,7 +111,7 @@ class ControlRequests:
         self._on_brokers_known = on_brokers_known
         self._lock = asyncio.Lock()
         self.controller_epoch = -1
-        """The newest that was heard of."""
+        """The newest that was learned of."""
 
     # -- checks of the sender
 
@@ -196,7 +196,7 @@ class ControlRequests:
         return code
 
     async def _load_topic_configs(self, topics: Iterable[tuple[str, TopicId]]) -> None:
-        """Read what topics override that this broker has not heard of, be it that one of the name was there before."""
+        """Read the overrides of topics that are new on this broker, also if an earlier one had the name."""
         registry = self._context.registry
         unknown = [each for each in dict.fromkeys(topics) if not self._has_topic_configs(*each)]
         for topic, topic_id in unknown:

@@ -42,7 +42,7 @@ class Features:
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
-        """Learn that the watch is gone, and perhaps a change was missed."""
+        """Note that the watch is gone, and perhaps a change was missed."""
         self._watch_loop.notify()
 
     async def read(self) -> None:

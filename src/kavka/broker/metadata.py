@@ -104,12 +104,12 @@ class MetadataCache:
             self._suspected_until[broker] = now_ms
 
     def clear_suspicion(self, broker: BrokerId) -> None:
-        """Learn that a broker is reached again."""
+        """Note that a broker is reached again."""
         if self._suspected_until.pop(broker, None) is not None:
             self.changed()
 
     def is_suspected(self, broker: BrokerId, now_ms: int) -> bool:
-        """Return whether a broker was lost a moment ago, and nothing was heard of it since."""
+        """Return whether a broker was lost a moment ago, and nothing was learned of it since."""
         if not self._suspected_until:
             return False
         since_ms = self._suspected_until.get(broker)

@@ -1,6 +1,6 @@
 """Changes of the partitions that this broker hosts, and the parts that are notified of them.
 
-`ReplicaManager` publishes; the subscribers are called one after the other before it goes on, in the order in which
+`ReplicaManager` publishes; the subscribers are called one after the other before it continues, in the order in which
 `partition_subscribers` lists them. That order is part of correctness.
 """
 

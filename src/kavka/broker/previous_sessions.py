@@ -34,7 +34,7 @@ class PreviousSessions:
         return session_id in self._known
 
     async def load(self) -> None:
-        """Read what is remembered. What cannot be read is not known: the registry's time-out decides."""
+        """Read what is remembered. What cannot be read is not known: the registry's timeout decides."""
         for directory in self._directories:
             if directory.failure is not None:
                 continue

@@ -40,6 +40,6 @@ async def open_registry(
 
 
 def connection_timeout_ms(config: BrokerConfig) -> int:
-    """Return for how long a start waits until the registry answers: a session's time-out, unless that is set."""
+    """Return for how long a start waits until the registry answers: a session's timeout, unless that is set."""
     chosen = config.values["zookeeper.connection.timeout.ms"]
     return chosen if isinstance(chosen, int) else config.integer("zookeeper.session.timeout.ms")

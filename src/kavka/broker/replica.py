@@ -59,7 +59,7 @@ class Watcher(Protocol):
     """An observer of a replica: a follower that fetches it, or a move to another directory."""
 
     def notify(self, *, can_wait: bool = False) -> None:
-        """Learn that the end, the high watermark, the log start offset or the leadership moved. Must not raise.
+        """Note that the end, the high watermark, the log start offset or the leadership moved. Must not raise.
 
         `can_wait`: only the high watermark did, which is not urgent.
         """
@@ -366,7 +366,7 @@ class Replica:
     # -- following
 
     def role_changed(self) -> None:
-        """Learn that the partition has begun to lead, or to follow, in a new leader epoch."""
+        """Note that the partition has begun to lead, or to follow, in a new leader epoch."""
         self.note_transactions()
         self.leader_high_watermark = -1
         if self.partition.is_leader:
@@ -407,14 +407,14 @@ class Replica:
         return self.leader_high_watermark <= self.log.log_end_offset
 
     def truncated(self) -> None:
-        """Learn that the log was cut by the leader's epochs."""
+        """Note that the log was cut by the leader's epochs."""
         self.truncation_count += 1
         self.partition.truncated(self.log.log_end_offset)
         self.note_transactions()
         self.notify_watchers()
 
     def restarted(self) -> None:
-        """Learn that the log was emptied and begins where the leader's does."""
+        """Note that the log was emptied and begins where the leader's does."""
         self.truncation_count += 1
         self.partition.restarted_at(self.log.log_end_offset)
         self.note_transactions()

@@ -232,7 +232,7 @@ class ReplicaManager:
         return any(directory.failure is not None for directory in self.store.directories)
 
     def _apply_state(self, replica: Replica, state: PartitionState) -> ErrorCode:
-        """Change the role; waiting requests of the old one are failed. A leader that stays one goes on."""
+        """Change the role; waiting requests of the old one are failed. A leader that stays one continues."""
         partition = replica.partition
         replica.note_written()
         is_filled_in = partition.topic_id == NO_TOPIC_ID != state.topic_id
@@ -266,7 +266,7 @@ class ReplicaManager:
     def metadata_changed(
         self, shown: Iterable[TopicPartition], *, are_brokers_others: bool
     ) -> None:
-        """Learn that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
+        """Note that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
 
         A leader does not wait for a replica with a dead broker, or with an offline directory.
         """

@@ -8,7 +8,7 @@
 
 The leader takes appends, hears from followers how far they are by their fetches, and moves the high watermark to
 the smallest log end offset of those that are in sync or about to be. Membership of the in-sync set changes through the
-controller: the leader proposes (`IsrChange`), counts with the *maximal* set while the proposal is under way (nothing
+controller: the leader proposes (`IsrChange`), counts with the *maximal* set while the proposal is in progress (nothing
 can be acknowledged that a replica about to join lacks), and adopts what the controller answers.
 
 Epochs fence: the leader epoch grows with each election, the partition epoch with each change of leader or in-sync set.
@@ -519,7 +519,7 @@ class Partition:
         self.followers = {}
 
     def resign(self) -> None:
-        """Be no replica any more: what is still under way with this object is for another broker."""
+        """Be no replica any more: what is still in progress with this object is for another broker."""
         self.role = Role.NONE
         self._pending = None
         self.followers = {}

@@ -35,7 +35,7 @@ class Traffic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after what is under way; calling it twice or before `start` is allowed."""
+        """Stop after what is in progress; calling it twice or before `start` is allowed."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

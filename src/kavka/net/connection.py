@@ -376,7 +376,7 @@ class Connection:
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
         inflow = self._flow_control
-        # Nearly always nothing waits, and the connection is read and goes on to be.
+        # Nearly always nothing waits, and the connection is read and continues to be.
         if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
             inflow.update(
                 self._transport,

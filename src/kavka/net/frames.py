@@ -26,7 +26,7 @@ _DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
 _GROWTH = 32
 READ_BYTES = 1024 * 1024
-"""The most that is received at once: the budget of all connections is looked at between two reads."""
+"""The most that is received at once: the budget of all connections is checked between two reads."""
 _HTTP = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN")
 _TLS_RECORDS = (0x15, 0x16)
 """An alert, and the handshake with which a connection begins."""
@@ -73,7 +73,9 @@ class FrameReader:
         self._chunk = memoryview(bytearray(_CHUNK_BYTES) if chunk is None else chunk)
         assert len(self._chunk) >= _CHUNK_BYTES
         self._rest = b""  # the beginning of a small frame. Invariant: shorter than the chunk
-        self._frame: memoryview | None = None  # a large frame under way, filled up to partial_bytes
+        self._frame: memoryview | None = (
+            None  # a large frame in progress, filled up to partial_bytes
+        )
         self._frame_size = 0  # how long it will be. Invariant: not below the length of _frame
         self.partial_bytes = 0
         """Received bytes of an incomplete frame."""
@@ -101,7 +103,7 @@ class FrameReader:
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that were put into the last buffer and hand out the frames that they complete.
 
-        Raise InvalidFrameSize; frames before the bad size have been handed out.
+        Raise InvalidFrameSize; frames before the bad size have been returned.
         """
         frame = self._frame
         if frame is None:

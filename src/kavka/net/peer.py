@@ -255,7 +255,7 @@ class Peer(asyncio.BufferedProtocol):
             raise InvalidFrameSize(f"frame with the unknown correlation id {correlation_id}")
         waiting.timer.cancel()
         if waiting.future.done():
-            return  # the caller has given up; the stream goes on
+            return  # the caller has given up; the stream continues
         try:
             answer: tuple[int, Any] = decode_response(
                 waiting.response_class, waiting.version, frame

@@ -3,7 +3,7 @@
     opened --4 letters--> answered, closed
     opened --ConnectRequest--> admitted --requests--> ... closed by either side, by expiry, or by senseless bytes
 
-The session outlives the connection; the client goes on with it on another one.
+The session outlives the connection; the client continues with it on another one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ClientConnection:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection; its session goes on."""
+        """Forget the connection; its session continues."""
         self._transport = None
         self._flow_control.drop()
         if self._admission is not None:

@@ -165,7 +165,7 @@ def _envi(_served: ServerStatus) -> str:
 
 
 def _dump(server: ServerStatus) -> str:
-    """Return the sessions by the end of their time-outs, and what dies with each."""
+    """Return the sessions by the end of their timeouts, and what dies with each."""
     znode_server = server.znode_server
     now_ms = znode_server.clock.tick_ms()
     rows = ["SessionTracker dump:", f"Session Sets ({len(znode_server.sessions())}):"]

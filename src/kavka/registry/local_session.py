@@ -4,7 +4,7 @@ Requests go up a lane to the server, answers and watch events come down another;
 cut or slowed, which is how tests and the simulation break the network between a broker and its registry.
 
     clear --cut()--> cut --heal() in time--> clear          nothing was lost, it only waited
-                      +----time-out, heal()--> over --reconnect()--> clear, under another session id
+                      +----timeout, heal()--> over --reconnect()--> clear, under another session id
     clear --ZnodeServer.expire()--> over
 """
 
@@ -245,7 +245,7 @@ class LocalSession:
         self._down.put(partial(self._adopt_session, session_state))
 
     def _adopt_session(self, session_state: SessionState) -> None:
-        """Learn that a session is over, unless it is not ours any more."""
+        """Note that a session is over, unless it is not ours any more."""
         if session_state is self._session_state and not self._is_closed:
             self._forget()
             if self.session_lost is not None:

@@ -55,7 +55,7 @@ class RegistryServer:
         )
 
     async def stop(self) -> None:
-        """Close the port and every connection; sessions go on in the journal."""
+        """Close the port and every connection; sessions continue in the journal."""
         if self._listener is not None:
             self._listener.close()
         for connection in list(self.connections):

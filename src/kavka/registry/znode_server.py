@@ -67,7 +67,7 @@ class SessionState:
         self.password = password
         self.timeout_ms = timeout_ms
         self.deadline_ms: int | None = None
-        """Time of expiry by `tick_ms` unless the client is heard of; None while it cannot expire."""
+        """Time of expiry by `tick_ms` unless the client is learned of; None while it cannot expire."""
         self.is_closed = False
         self.on_expired: Callable[[], None] | None = None
         """Called when the session has expired, after every event that it was due."""
@@ -143,7 +143,7 @@ class ZnodeServer:
         return list(self._sessions.values())
 
     def notify(self, session: SessionState) -> None:
-        """Hear of a session: it has its whole time-out before it again."""
+        """Hear of a session: it has its whole timeout before it again."""
         if session.timeout_ms is None:
             return
         session.deadline_ms = self.clock.tick_ms() + session.timeout_ms

@@ -188,7 +188,7 @@ class ZooKeeperRegistry:
             raise self._lost()
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its time-out."""
+        """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its timeout."""
         self._is_closed = True
         connection = self._connection
         if connection is not None:

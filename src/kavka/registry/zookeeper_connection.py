@@ -88,7 +88,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
     ) -> tuple[ZooKeeperConnection, ConnectResponse]:
         """Connect and greet; the caller bounds the time. Raise OSError.
 
-        A response with a time-out of 0 or less says that the session is over.
+        A response with a timeout of 0 or less says that the session is over.
         """
         connection: Any = await network.connect(host, port, lambda: cls(on_event, on_lost))
         try:
@@ -201,7 +201,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             answered.set_result(reader)
 
     def _keep_alive(self, timeout_s: float) -> None:
-        """Ping when a third of the time-out passed in silence; give the member up after two thirds."""
+        """Ping when a third of the timeout passed in silence; give the member up after two thirds."""
         self._read_timeout_s = timeout_s * 2 / 3
         now = self._loop.time()
         if now - self._last_received_s > self._read_timeout_s:

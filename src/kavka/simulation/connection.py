@@ -46,7 +46,7 @@ class Endpoint:
         self._sent_of_head = 0
         self._queued_bytes = 0
         self._in_flight = 0
-        # What the other side took, and when this one learns of it: looked at when there is something to send.
+        # What the other side took, and when this one learns of it: checked when there is something to send.
         self._credits: list[tuple[float, int]] = []
         self._received: deque[bytes] = deque()
         self._eof_arrived = False
@@ -233,7 +233,7 @@ class Endpoint:
             self._credits = [credit for credit in self._credits if credit[0] > now_s]
 
     def _await_credits(self) -> None:
-        """Go on sending when they come: the window is full."""
+        """Continue sending when they come: the window is full."""
         credits, self._credits = self._credits, []
         for at_s, count in credits:
             self._back.remove_held(at_s, self._credited, count)

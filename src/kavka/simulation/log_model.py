@@ -81,7 +81,7 @@ class LogModel:
             self._sequences[header.producer_id] = header.base_sequence + header.record_count
 
     def cut(self, end: int) -> None:
-        """Forget what the log lost; producers go on where it ends."""
+        """Forget what the log lost; producers continue where it ends."""
         self.batches = [batch for batch in self.batches if batch.next_offset <= end]
         self.base = min(self.base, end)
         self.synced_end = min(self.synced_end, end)

@@ -110,7 +110,7 @@ class SimLoop(SchedulingLoop):
                         step.context.run(step.callback, *step.args)
                     except (SystemExit, KeyboardInterrupt):
                         raise
-                    except BaseException as error:  # noqa: BLE001 - asyncio reports it and goes on, so do we
+                    except BaseException as error:  # noqa: BLE001 - asyncio reports it and continues, so do we
                         self._report(step, error)
                 elif process.held is not None:
                     process.held.append(step)

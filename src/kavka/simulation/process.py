@@ -33,7 +33,7 @@ class Process:
         self.alive = True
         self.killed = False
         self.may_leave_tasks = False
-        """True if it ends because it cannot go on, so that unfinished work is no finding."""
+        """True if it ends because it cannot continue, so that unfinished work is no finding."""
         # Invariant: None unless paused; then what would have run meanwhile, in order.
         self.held: list[ScheduledCall] | None = None
         self._pauses = 0

@@ -142,7 +142,7 @@ class SchedulingLoop(asyncio.BaseEventLoop):
         self._ready.extend(held)
 
     def timer_cancelled(self) -> None:
-        """Learn that a timer will not run; when half of them will not, they are let go."""
+        """Note that a timer will not run; when half of them will not, they are let go."""
         self._cancelled_timers += 1
         if self._cancelled_timers > 200 and self._cancelled_timers > len(self._scheduled) // 2:
             self._scheduled[:] = [timer for timer in self._scheduled if not timer[2].is_cancelled]

@@ -15,7 +15,7 @@ class SimulationRun:
     """The hands of a run."""
 
     def __init__(self, world: World, checker: Checker) -> None:
-        """Have nothing under way."""
+        """Have nothing in progress."""
         self.world = world
         self.checker = checker
         self.tasks: dict[str, asyncio.Task[None]] = {}

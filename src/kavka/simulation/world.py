@@ -81,7 +81,7 @@ class Node(Host):
             self.process.pause()
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Let a paused process continue."""
         if self.process is not None and self.process.alive:
             self.world.trace.add(self.name, "goes on")
             self.process.resume()

@@ -130,7 +130,7 @@ def plan_task(plan: Plan, batch: Batch, task: int) -> TaskPlan:
 
 def _not_whole(decided: Decision, batch: Batch) -> ConnectorError:
     return ConnectorError(
-        f"A part of {decided.batch} was aborted by its time-out after it was decided, and now comes {batch}: run that "
+        f"A part of {decided.batch} was aborted by its timeout after it was decided, and now comes {batch}: run that "
         "one again, or use another sinkId."
     )
 
@@ -145,7 +145,7 @@ def check_repair(plan: Plan, repair: Repair, rows: int, digest: str) -> None:
 
 def _differs(decided: Decision) -> ConnectorError:
     return ConnectorError(
-        f"A part of {decided.batch} was aborted by its time-out after it was decided, and the batch is not the same "
+        f"A part of {decided.batch} was aborted by its timeout after it was decided, and the batch is not the same "
         "when it is run again, so it cannot be completed: nothing was written. Brokers with two-phase commit do not "
         "abort; to go on, give the query another sinkId, which writes the batch again as a whole."
     )
@@ -189,10 +189,10 @@ def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
         ):
             return None
         case ErrorCode.INVALID_PRODUCER_ID_MAPPING | ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            if not part.digest:  # without a time-out there is one way to end
+            if not part.digest:  # without a timeout there is one way to end
                 return Outcome.COMMITTED
             raise ConnectorError(
-                f"It is no longer known whether {part.transactional_id} was committed or aborted by its time-out: the "
+                f"It is no longer known whether {part.transactional_id} was committed or aborted by its timeout: the "
                 "query was down for longer than transactional.id.expiration.ms, in the middle of a commit."
             )
         case _:

@@ -53,7 +53,7 @@ class Part:
     state: PreparedTxnState
     rows: int
     digest: str
-    """Of the rows in their order, to recognise them when the task is run again; empty for one without a time-out."""
+    """Of the rows in their order, to recognise them when the task is run again; empty for one without a timeout."""
     outcome: Outcome = Outcome.OPEN
 
 

@@ -107,7 +107,7 @@ class Driver:
             await self._finish(producer, settled, undecided)
         if not settled.is_whole:
             raise ConnectorError(
-                f"A part of {decision.batch} was aborted by its time-out after it was decided; it is written again "
+                f"A part of {decision.batch} was aborted by its timeout after it was decided; it is written again "
                 "when the query is started again."
             )
 
@@ -187,7 +187,7 @@ class Driver:
             if time.monotonic() >= deadline:
                 raise ConnectorError(f"The topic {topic} was created, and is not there.")
             if isinstance(made, Exception):
-                await asyncio.sleep(_BEHIND_S)  # until the broker that is asked has heard of it
+                await asyncio.sleep(_BEHIND_S)  # until the broker that is asked has learned of it
 
     async def _listed(self) -> dict[str, int]:
         """Return the open transactions of this sink's tasks, with their producer ids.

@@ -59,11 +59,11 @@ class LocalProcess:
         standing.wait(_TIMEOUT_S)
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue."""
         self._may_run.set()
 
     def kill(self) -> None:
-        """End with this turn of the loop: sockets close, tasks never go on."""
+        """End with this turn of the loop: sockets close, tasks never continue."""
         self.network.is_dead = True
         # Tasks in progress end without a report.
         self.loop.set_exception_handler(lambda _loop, _context: None)

@@ -151,7 +151,7 @@ def encode(message: object, version: int) -> list[Sendable]:
 
 
 def encode_into(message: Any, version: int, out: bytearray, parts: list[Sendable]) -> bytearray:
-    """Append a message to `out`, or to `parts` where it carries records; return the buffer to go on with.
+    """Append a message to `out`, or to `parts` where it carries records; return the buffer to continue with.
 
     Raise KafkaError(UNSUPPORTED_VERSION) when the version cannot say a value that the message has, and ValueError
     for values outside of their type.

@@ -15,7 +15,7 @@ from kavka.io import Buffer
 
 
 class Crc32c(Protocol):
-    """`crc32c(data)` is the checksum of `data`; `crc32c(more, crc)` goes on from one."""
+    """`crc32c(data)` is the checksum of `data`; `crc32c(more, crc)` continues from one."""
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int:
         """Return the checksum, 0 to 2^32 - 1."""

@@ -95,7 +95,7 @@ def length_of(value: Buffer | FileRange) -> int:
 
 
 def put_records(parts: list[Sendable], out: bytearray, value: Buffer | FileRange) -> bytearray:
-    """Append record batches after what is in `out`; return the buffer to go on with."""
+    """Append record batches after what is in `out`; return the buffer to continue with."""
     if isinstance(value, bytes | bytearray | memoryview) and len(value) < COPIED_BYTES:
         out += value
         return out

@@ -9,7 +9,7 @@ Versions are written as in Kafka: `3`, `0-4`, `3+`, `none`. Every field is optio
 is the declared default, else Kafka's: zero, `""`, an empty list, False, the zero UUID, an empty structure.
 
 Classes are cheap to declare, because a broker declares hundreds in its first tenth of a second: slots, one shared
-`__eq__` and `__repr__`, types looked at and constructors compiled on first use. (`dataclasses` takes 0.6 ms per class.)
+`__eq__` and `__repr__`, types checked and constructors compiled on first use. (`dataclasses` takes 0.6 ms per class.)
 """
 
 from __future__ import annotations

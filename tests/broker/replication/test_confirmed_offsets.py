@@ -138,7 +138,7 @@ def test_who_does_not_ask_for_stable_offsets_gets_what_is_known(play: Play) -> N
 
 
 def test_many_groups_wait_side_by_side(play: Play) -> None:
-    """One request asks for five groups; nobody follows: it takes one time-out, not five."""
+    """One request asks for five groups; nobody follows: it takes one timeout, not five."""
 
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])

@@ -22,7 +22,7 @@ _MAX_PREFERRED = 10_000
 async def handle(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin each move; it goes on when this is answered. Of what is named repeatedly the last counts."""
+    """Begin each move; it continues when this is answered. Of what is named repeatedly the last counts."""
     pace = context.pace
     paths: dict[TopicPartition, str] = {}
     for asked in request.dirs:

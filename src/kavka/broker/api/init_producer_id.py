@@ -40,7 +40,7 @@ async def handle(
         log.error("no producer id reason=%s", error)
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     except Exception:
-        # A fault of ours: its producer learns that it has no id, and may ask again.
+        # A bug: its producer learns that it has no id, and may ask again.
         log.exception("no producer id")
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

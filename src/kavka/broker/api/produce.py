@@ -6,8 +6,8 @@ acks=all  answered when the high watermark has passed them, or after the request
           are in the page cache (a slow disk is waited for)
 
 Nearly every request is appended in the turn of the loop in which it is read. One that is not appended within its
-allowance goes on in later turns, and checks of batches that are larger than that are finished in the pool. Until all of
-it is appended, its connection handles no further request: batches of a producer are appended in the order of its
+allowance continues in later turns, and checks of batches that are larger than that are finished in the pool. Until all
+of it is appended, its connection handles no further request: batches of a producer are appended in the order of its
 requests. What it may decompress to in all is bounded (decision 030).
 """
 
@@ -82,7 +82,7 @@ class _TopicAppends(NamedTuple):
 
 _T = TypeVar("_T")
 _Steps = Generator[BatchCheck | None, None, _T]
-"""Appends a request. It yields a check that is to be finished before it goes on, or None to give others their turn."""
+"""Appends a request. It yields a check to finish before it continues, or None to let other requests run."""
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> _Result:

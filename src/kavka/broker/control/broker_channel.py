@@ -1,4 +1,4 @@
-"""The way to one broker: one request under way, what is dirty meanwhile is sent next, failures are tried again.
+"""The way to one broker: one request in progress, what is dirty meanwhile is sent next, failures are tried again.
 
 To the controller's own broker the way is a call, to another a connection (`remote_link`).
 """

@@ -44,7 +44,7 @@ class ConfigChanges:
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
-        """Learn that the watch is gone, and perhaps changes were missed."""
+        """Note that the watch is gone, and perhaps changes were missed."""
         self._watch_loop.notify()
 
     async def _read(self) -> None:

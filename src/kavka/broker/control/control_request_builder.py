@@ -181,7 +181,7 @@ class ControlRequestBuilder:
         )
 
     def _brokers(self) -> Iterator[UpdateMetadataRequestBroker]:
-        # Suspects stay in the list while they are registered: a client drops all that it has under way with a broker
+        # Suspects stay in the list while they are registered: a client drops all that it has in progress with a broker
         # that vanishes (librdkafka loses a second by it), and a suspect leads nothing any more.
         for broker, live in sorted(self._state.brokers.items()):
             yield UpdateMetadataRequestBroker(

@@ -102,7 +102,7 @@ class ControllerTerm:
     # -- life
 
     async def start(self, bounced: Collection[int] = ()) -> None:
-        """Load the registry, elect, and go on in the background. Raise ConnectionError, or Deposed."""
+        """Load the registry, elect, and continue in the background. Raise ConnectionError, or Deposed."""
         await initialize_features(self._context, self._writer)
         snapshot = await self._snapshot()
         self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
@@ -270,7 +270,7 @@ class ControllerTerm:
         except (ConnectionError, ControllerMovedError):
             raise
         except Exception:
-            # A fault of ours in one event must not take the controller, and then the next one, away from all others.
+            # A bug in one event must not take the controller, and then the next one, away from all others.
             log.exception("controller failed in an event=%s", item)
             self._give_up(item, "the controller failed")
             await asyncio.sleep(_RETRY_S)

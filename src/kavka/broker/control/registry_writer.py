@@ -36,7 +36,7 @@ class VersionConflict(Exception):
 
 
 class WriteRefused(Exception):
-    """The registry refuses a record for good: it is too large. Records before it are written."""
+    """The registry refuses a record permanently: it is too large. Records before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
         """Note the refusal, and the number of written records in `applied`."""
@@ -102,7 +102,7 @@ class RegistryWriter:
         below = await self._below(znodes.topic_path(record.topic))
         below += [config] if await self._registry.stat(config) is not None else []
         operations = operations_of(record, below)
-        # The mark goes last: it is what goes on after a crash.
+        # The mark goes last: it is what continues after a crash.
         while len(operations) > _MAX_OPERATIONS:
             await self._multi(operations[:_MAX_OPERATIONS])
             operations = operations[_MAX_OPERATIONS:]

@@ -94,7 +94,7 @@ class Coordinators(Generic[S]):
         shard.start()
 
     def continue_leading(self, replica: Replica) -> None:
-        """Learn that a partition that was led here is led here in a newer leader epoch."""
+        """Note that a partition that was led here is led here in a newer leader epoch."""
 
     def resign(self, partition: int) -> None:
         """Stop coordinating the ids of a partition; pending requests get NOT_COORDINATOR."""
@@ -103,16 +103,16 @@ class Coordinators(Generic[S]):
             shard.stop()
 
     def committed(self, topic_partition: TopicPartition) -> None:
-        """Learn that the high watermark of a partition of the topic moved: decisions may be committed."""
+        """Note that the high watermark of a partition of the topic moved: decisions may be committed."""
         shard = self._shards.get(topic_partition.partition)
         if shard is not None:
             shard.commit_ready()
 
     def topics_deleted(self, topics: tuple[str, ...]) -> None:
-        """Learn that topics are gone."""
+        """Note that topics are gone."""
 
     def metadata_changed(self) -> None:
-        """Learn that leaders, or brokers, are others than before."""
+        """Note that leaders, or brokers, are others than before."""
 
     async def stop(self) -> None:
         """Stop all shards; all pending requests are answered when this returns."""

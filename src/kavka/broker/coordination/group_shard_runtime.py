@@ -52,7 +52,7 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         self._is_lost = False  # could not be loaded, and never will be
 
     def marker_appended(self, producer_id: int, *, committed: bool, end_offset: int) -> None:
-        """Learn that the partition has the marker of a transaction: it decides about offsets when it is committed."""
+        """Note that the partition has the marker of a transaction: it decides about offsets when it is committed."""
         end = TransactionEnd(producer_id, committed)
         if self._is_lost:
             return  # another leader will find the marker in the log

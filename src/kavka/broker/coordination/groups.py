@@ -127,7 +127,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
     def marker_appended(
         self, topic_partition: TopicPartition, producer_id: int, *, committed: bool, end_offset: int
     ) -> None:
-        """Learn that a partition has the marker of a transaction; of the offsets topic, its shard heeds it."""
+        """Note that a partition has the marker of a transaction; of the offsets topic, its shard heeds it."""
         shard = (
             self._shards.get(topic_partition.partition)
             if topic_partition.topic == OFFSETS_TOPIC

@@ -71,7 +71,7 @@ class Sender(Protocol):
         ...
 
     def post(self, event: MarkersWritten) -> None:
-        """Learn that markers are written."""
+        """Note that markers are written."""
         ...
 
 
@@ -409,7 +409,7 @@ class TransactionMarkerManager:
         _report_written(written)
 
     def _answered(self, waiting: _PartitionMarkers, codes: list[ErrorCode]) -> None:
-        """Go on with a partition after an answer, or after it was clear that there will be none."""
+        """Continue with a partition after an answer, or after it was clear that there will be none."""
         if any(code not in (*_WRITTEN, _NOT_ANSWERED) for code in codes):
             waiting.is_suspect = True
         elif not codes:
@@ -437,7 +437,7 @@ def _report_written(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
         try:
             sender.post(event)
         except Exception:
-            # A fault of ours in one coordinator must not keep others from what is theirs.
+            # A bug in one coordinator must not keep others from what is theirs.
             log.exception("written markers not reported id=%s", effect.transactional_id)
 
 

@@ -67,11 +67,11 @@ class Undecided(Generic[R, F]):
 
 
 class ShardRuntime(Generic[E, R, F]):
-    """The shell of one machine, as long as its leader stays the leader: another leadership is another shard."""
+    """The runtime of one machine, while this broker leads its partition: a later leadership is another shard."""
 
     _serves_damaged: ClassVar[bool] = True
     """True if what was read before damage to the partition is served, as Kafka does. It may be older than what
-    clients were told; a kind of shards to which that does harm serves nothing, and its clients wait for another
+    clients got; a kind of shards to which that does harm serves nothing, and its clients wait for another
     leader.
     """
 
@@ -223,7 +223,7 @@ class ShardRuntime(Generic[E, R, F]):
                 error,
             )
         except Exception:
-            # A fault of ours: what is there must not be taken for missing, so all wait for another leader.
+            # A bug: what is there must not be taken for missing, so all wait for another leader.
             log.exception("shard not loaded partition=%s", self._replica.topic_partition)
             return
         if not self._stopped:
@@ -232,7 +232,7 @@ class ShardRuntime(Generic[E, R, F]):
     async def _replay_log(self) -> None:
         """Replay the partition up to its end, in slices of the loop's time.
 
-        A log that moves to another directory meanwhile goes on there, at the same offset.
+        A log that moves to another directory meanwhile continues there, at the same offset.
         """
         started_ms = self._clock.tick_ms()
         offset = self._replica.log.log_start_offset
@@ -283,12 +283,12 @@ class ShardRuntime(Generic[E, R, F]):
         return reached
 
     def _loaded(self) -> None:
-        """Begin to serve. A shard that cannot goes on to answer that it is loading."""
+        """Begin to serve. A shard that cannot be served answers COORDINATOR_LOAD_IN_PROGRESS as before."""
         try:
             self._run(self._shard.loaded(self._now_ms()))
             self._set_timer()
         except Exception:
-            # A fault of ours: half of a shard must not serve, so all wait for another leader.
+            # A bug: half of a shard must not serve, so all wait for another leader.
             log.exception("shard not loaded partition=%s", self._replica.topic_partition)
             self._release_decided(self._shard.resign(self._now_ms()))
 

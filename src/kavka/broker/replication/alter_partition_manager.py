@@ -128,7 +128,7 @@ class AlterPartitionManager:
                 try:
                     again = await self._send(batch)
                 except Exception:
-                    # A fault of ours must not end the sending: no in-sync set would change any more.
+                    # A bug must not end the sending: no in-sync set would change any more.
                     log.exception("in-sync sets not changed")
                     again = batch
                 if again:

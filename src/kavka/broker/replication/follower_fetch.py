@@ -1,6 +1,6 @@
 """The leader's side of followers' fetches.
 
-Of a session only what is dirty is looked at (`follower_sessions`). What a follower has is learnt from the offsets that
+Of a session only what is dirty is checked (`follower_sessions`). What a follower has is learnt from the offsets that
 it asks for; that moves the high watermark and lets it join the in-sync set.
 """
 
@@ -132,7 +132,7 @@ class FollowerFetchHandler:
             answer = self._answer(session, reads)
             return answer if isinstance(answer, FetchResponse) else await answer
         except BaseException:
-            for partition in look_at:  # some were not looked at
+            for partition in look_at:  # some were not checked
                 session.mark_dirty(partition)
             self._release(session, reads)
             raise
@@ -145,7 +145,7 @@ class FollowerFetchHandler:
         reads: list[FollowerRead],
         pace: Pace,
     ) -> None:
-        """Look at partitions in slices of the loop's time, adding to `reads` what the follower must hear of."""
+        """Look at partitions in slices of the loop's time, adding to `reads` what the follower must learn of."""
         left = request.max_bytes
         later: dict[SessionPartition, None] = {}
         try:
@@ -253,7 +253,7 @@ class FollowerFetchHandler:
         return self._response(session, reads)
 
     def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
-        """Give up an answer that is not sent; a session that goes on is sent it with the next."""
+        """Give up an answer that is not sent; a session that continues is sent it with the next."""
         for read in reads:
             read.release()
             read.partition.sent = (-1, -1)
@@ -299,7 +299,7 @@ class FollowerFetchHandler:
         left: int | None = None,
         minimum_one: bool = True,
     ) -> list[FollowerRead]:
-        """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
+        """Look at what is dirty; return what the follower must learn of. High watermarks may wait, if so."""
         session.has_only_high_watermarks = False
         marks: list[SessionPartition] | None = [] if may_wait else None
         now_ms = self._context.clock.tick_ms()

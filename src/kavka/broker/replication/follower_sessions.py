@@ -1,7 +1,7 @@
 """The leader's state of its followers' fetch sessions (KIP-227).
 
 A session is kept as a list of what is *dirty*: partitions that the follower named, and those that were touched since
-it last heard of them. Only these are looked at, so that a fetch of a thousand quiet partitions costs as much as one of
+it last learned of them. Only these are checked, so that a fetch of a thousand quiet partitions costs as much as one of
 none, and an append wakes the fetch that waits for it within the same turn of the loop.
 """
 
@@ -86,7 +86,7 @@ class FollowerSession:
         return True
 
     def partition_changed(self, partition: SessionPartition, *, can_wait: bool) -> None:
-        """Have a partition looked at, and the fetch that waits answered: at once, or soon where that can wait."""
+        """Have a partition checked, and the fetch that waits answered: at once, or soon where that can wait."""
         if self.mark_dirty(partition) and self.waiting is not None:
             if can_wait:
                 self.waiting.wake_soon()

@@ -511,7 +511,7 @@ class ReplicaFetcher:
             self._context.throttle.record_fetched(followed.replica, len(records))
         try:
             rest = followed.log.append(step, records)
-        except Exception as error:  # noqa: BLE001 - the other partitions go on
+        except Exception as error:  # noqa: BLE001 - the other partitions continue
             self._failed(followed, error)
             return None
         return None if rest is None else partial(self._run_guarded, followed, rest)
@@ -527,13 +527,13 @@ class ReplicaFetcher:
     async def _run_guarded(self, followed: PartitionFetchState, work: Work) -> None:
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - the other partitions go on
+        except Exception as error:  # noqa: BLE001 - the other partitions continue
             self._failed(followed, error)
 
     def _failed(self, followed: PartitionFetchState, error: Exception) -> None:
         """Damaged records are fetched again; with a failed disk there is nothing to do but wait for the controller.
 
-        So it is after a fault of ours, which must not keep the leader's other partitions from being fetched.
+        So it is after a bug, which must not keep the leader's other partitions from being fetched.
         """
         topic_partition = followed.replica.topic_partition
         if isinstance(error, CorruptBatch):

@@ -164,7 +164,7 @@ class Dispatcher:
         self._responses.deliver(context, result)
 
     def _decode_large(self, context: RequestContext, frame: memoryview) -> Any:
-        """Return the request when one slice of time was enough; else None, and go on in later iterations."""
+        """Return the request when one slice of time was enough; else None, and continue in later iterations."""
         api = context.api
         context.large = large = LargeRequest(
             api.key.name,

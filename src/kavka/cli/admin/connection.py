@@ -32,7 +32,7 @@ def with_admin(
 ) -> int:
     """Run `act` with a connected client and return its exit code, or that of `failed` when it ends with a failure.
 
-    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and goes on.
+    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and continues.
     """
     try:
         return asyncio.run(_run(given, act, server_option, config_option))

@@ -1,7 +1,7 @@
 """Finds transactions that partitions hold open and no coordinator will end: `kavka transactions find-hanging`.
 
 A transaction hangs in a partition when its producer has no transactional id that a coordinator knows, or that id's
-transaction does not include the partition. Only what has been open for longer than any transaction may be is looked at.
+transaction does not include the partition. Only what has been open for longer than any transaction may be is checked.
 """
 
 from __future__ import annotations

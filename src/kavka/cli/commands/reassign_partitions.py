@@ -274,7 +274,7 @@ async def _list(admin: Admin, given: Given) -> None:
 
 
 def move_line(topic_partition: TopicPartition, move: Reassignment) -> str:
-    """Return the line about a move under way."""
+    """Return the line about a move in progress."""
     adding = f" adding: {_listed(move.adding)}." if move.adding else ""
     removing = f" removing: {_listed(move.removing)}." if move.removing else ""
     return f"{topic_partition}: replicas: {_listed(move.replicas)}.{adding}{removing}"

@@ -1,4 +1,4 @@
-"""`kavka zookeeper-shell`: look at the registry and change it, as `zookeeper-shell.sh` does.
+"""`kavka zookeeper-shell`: check the registry and change it, as `zookeeper-shell.sh` does.
 
 Commands come from the words of the call, or line by line from standard input. Lines are read by a thread of its own,
 so that the session stays alive and watches print while there is no input.

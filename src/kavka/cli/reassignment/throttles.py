@@ -33,7 +33,7 @@ Moves = Mapping[TopicPartition, Move]
 def moves_of(
     under_way: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """Return all moves that there are once a plan is begun beside those under way."""
+    """Return all moves that there are once a plan is begun beside those in progress."""
     moves = {
         topic_partition: Move(frozenset(move.replicas) - {*move.adding}, frozenset(move.adding))
         for topic_partition, move in under_way.items()

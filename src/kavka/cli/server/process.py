@@ -122,7 +122,7 @@ async def start_unless_stopped(
 
 
 async def wait_for_stop(stop_event: asyncio.Event, failed: asyncio.Future[str]) -> str | None:
-    """Return None on a signal, the reason when the broker cannot go on."""
+    """Return None on a signal, the reason when the broker cannot continue."""
     failed.add_done_callback(lambda _failed: stop_event.set())
     await stop_event.wait()
     return failed.result() if failed.done() else None

@@ -89,7 +89,7 @@ class FetchedBatches:
     offsets, timestamps, keys and values; `to_arrow` wraps these as an Arrow record batch, of which nothing is
     copied. All may be called any number of times.
 
-    Where a record cannot be handed out, the batches end before it (`next_offset` says so), and the consumer's
+    Where a record cannot be returned, the batches end before it (`next_offset` says so), and the consumer's
     position goes back to it, so that the next poll begins there. Raise CorruptRecordError, and `records` also
     RecordDeserializationError, when it is the first, or when the consumer has read on meanwhile.
     """

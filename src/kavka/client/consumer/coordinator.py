@@ -37,7 +37,7 @@ class RebalanceListener:
         """Begin with partitions that are new."""
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> Any:
-        """Learn that partitions already belong to another member: nothing can be committed for them."""
+        """Note that partitions already belong to another member: nothing can be committed for them."""
         return self.on_revoked(partitions)
 
 
@@ -93,7 +93,7 @@ class ConsumerCoordinator:
     async def ensure_active(self, deadline: float) -> None:
         """Do what membership needs, until loop time `deadline`.
 
-        Raise KafkaError when the group refuses this member for good.
+        Raise KafkaError when the group refuses this member permanently.
         """
         self._poll_deadline = deadline
         if self._heartbeats is None:

@@ -96,7 +96,7 @@ class PartitionState:
         )
 
     def seek(self, offset: int, leader_epoch: int = -1) -> None:
-        """Go to an offset; what is buffered or under way is dropped.
+        """Go to an offset; what is buffered or in progress is dropped.
 
         With the leader epoch of the record before it, the leader is asked first whether it has that one.
         """
@@ -122,7 +122,7 @@ class PartitionState:
             self.validated_epoch = leader_epoch
 
     def on_validated(self, leader_epoch: int) -> None:
-        """Learn that the leader of this epoch has all before the position."""
+        """Note that the leader of this epoch has all before the position."""
         self.needs_validation = False
         self.validated_epoch = leader_epoch
 

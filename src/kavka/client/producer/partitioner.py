@@ -67,7 +67,7 @@ class StickyChoice:
         return self.partition
 
     def count(self, size: int) -> None:
-        """Learn that `size` bytes went to the partition."""
+        """Note that `size` bytes went to the partition."""
         self._bytes += size
 
 

@@ -6,7 +6,7 @@ broker takes sequence n+1 only after n, so after any loss batches arrive once an
     first try             assign: base_sequence = next; next += count
     answered              on_acked: last_acked = last sequence of the batch
     refused, may repeat   stays in `in_flight`; only the first of `in_flight` may be drained again
-    refused for good      the hole would block everything behind it: the epoch is bumped, and what is left of the
+    refused permanently      the hole would block everything behind it: the epoch is bumped, and what is left of the
                           partition gets sequences from 0 in the new epoch
     outcome unknown       the partition waits until its other batches are answered; then the epoch is bumped
 
@@ -142,7 +142,7 @@ class SequenceNumbers:
         state.in_flight.append(batch)
 
     def on_acked(self, batch: ProducerBatch, base_offset: Offset) -> None:
-        """Learn that the broker has the batch."""
+        """Note that the broker has the batch."""
         state = self._partitions[batch.topic_partition]
         state.in_flight.remove(batch)
         if batch.producer_epoch == state.epoch:
@@ -159,7 +159,7 @@ class SequenceNumbers:
         self._resolve(batch.topic_partition, state)
 
     def on_failed(self, batch: ProducerBatch, is_certain: bool) -> None:
-        """Learn that the batch is given up. `is_certain` says that the broker has refused it."""
+        """Note that the batch is given up. `is_certain` says that the broker has refused it."""
         state = self._partitions[batch.topic_partition]
         state.in_flight.remove(batch)
         if self._is_transactional:

@@ -329,7 +329,7 @@ class ClusterState:
             del self.deleted_topics[next(iter(self.deleted_topics))]
 
     def forget_topic(self, name: str) -> None:
-        """Know nothing of a topic any more, which brokers go on to serve."""
+        """Know nothing of a topic any more, which brokers continue to serve."""
         topic = self.topics.get(name)
         if topic is None:
             return

@@ -11,7 +11,7 @@ from kavka.errors import ErrorCode
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_NAME = 249
 MAX_PARTITIONS = 10_000
-"""That one request may create."""
+"""Maximum of partitions that one request may create."""
 USE_DEFAULT = -1
 
 

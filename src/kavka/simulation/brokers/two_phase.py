@@ -115,7 +115,7 @@ class TwoPhaseNode(TransactionNode):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Transactions have no time-out."""
+        """Transactions have no timeout."""
         shared = {k: v for k, v in super().settings.items() if k != "transaction.timeout.ms"}
         return shared | {"transaction.two.phase.commit.enable": "true"}
 

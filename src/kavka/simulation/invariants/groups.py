@@ -29,7 +29,7 @@ class OneOwnerPerPartition(Invariant):
     def observe(self, event: Event) -> None:
         """Note assignments."""
         if isinstance(event, PowerLost):
-            self._owners.clear()  # generations that were not synced are given out again
+            self._owners.clear()  # generations that were not synced are allocated again
         if isinstance(event, Assigned):
             for partition in event.partitions:
                 key = (event.group, event.generation, partition)

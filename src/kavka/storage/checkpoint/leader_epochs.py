@@ -64,7 +64,7 @@ class LeaderEpochs:
         )
 
     def note_stored(self) -> None:
-        """Learn that the checkpoint says what `encode` would return now."""
+        """Note that the checkpoint says what `encode` would return now."""
         self._stored = list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:

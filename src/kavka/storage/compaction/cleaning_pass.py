@@ -1,6 +1,7 @@
 """A cleaning pass over a log: its dirty part into a map, then all segments against the map, group by group.
 
-Reads, kernel calls and writes happen in the pool, a block at a time; after each the pass asks whether it is to go on.
+Reads, kernel calls and writes happen in the pool, a block at a time; after each the pass asks whether it is to
+continue.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class CleanerLimits:
     load_factor: float
     block_bytes: int
     spend: Callable[[int], Awaitable[bool]]
-    """Called with the bytes read or written; waits for the throttle, and returns whether to go on."""
+    """Called with the bytes read or written; waits for the throttle, and returns whether to continue."""
 
 
 @mutable
@@ -267,7 +268,7 @@ class _BlockReader:
         return self._block
 
     def advance(self, used: int) -> None:
-        """Go on behind the first `used` bytes of the block; after 0 the next one holds its first batch whole.
+        """Continue behind the first `used` bytes of the block; after 0 the next one holds its first batch whole.
 
         Raise CorruptBatch when the file ends before that batch does.
         """

@@ -200,7 +200,7 @@ class LogDirectory:
     async def sync_names(self) -> None:
         """Return when the names of all partitions' directories are durable. Raise OSError.
 
-        All that ask while one sync is under way share the next one.
+        All that ask while one sync is in progress share the next one.
         """
         if self._waiting_sync is None:
             self._waiting_sync = asyncio.get_running_loop().create_task(self._sync_in_turn())
@@ -259,7 +259,7 @@ class LogDirectory:
             self._written.add(name)
 
     def keep_offsets(self, topic_partition: TopicPartition) -> None:
-        """Let all checkpoints go on saying what they say of a log that could not be opened."""
+        """Let all checkpoints continue saying what they say of a log that could not be opened."""
         self._kept_offsets.add(topic_partition)
 
     async def lower_offsets(self, topic_partition: TopicPartition, offset: int) -> None:

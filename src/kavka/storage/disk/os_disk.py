@@ -47,7 +47,7 @@ class OsFile:
             self._write_rest(memoryview(data), written, position)
 
     def _write_rest(self, data: memoryview, written: int, position: int) -> None:
-        """Go on after a short write: the next one writes more or says what is wrong (a full disk)."""
+        """Continue after a short write: the next one writes more or says what is wrong (a full disk)."""
         while written < len(data):
             count = os.pwrite(self._fd, data[written:], position + written)
             if count == 0:

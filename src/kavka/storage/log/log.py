@@ -412,7 +412,7 @@ class Log:
     async def abandon(self, name: str) -> None:
         """Close without finishing anything and rename the directory to `name`: the partition goes, or has moved.
 
-        Readers that hold a range of a file go on; all others are refused.
+        Readers that hold a range of a file continue; all others are refused.
         """
         self._context.close()
         await self.directory.writes.reached()

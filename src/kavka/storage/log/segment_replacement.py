@@ -5,8 +5,8 @@
     3  .log.swap -> .log, then its indexes
     4  .deleted removed
 
-The directory is synced after each of 1 to 3. `crash_leftovers` goes on from wherever a stop was. Readers that have a
-range of an old file pinned go on with it; all others find the new segment.
+The directory is synced after each of 1 to 3. `crash_leftovers` continues from wherever a stop was. Readers that have a
+range of an old file pinned continue with it; all others find the new segment.
 """
 
 from __future__ import annotations

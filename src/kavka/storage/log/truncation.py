@@ -84,7 +84,7 @@ class LogTruncation:
             self._end_with(active, active.next_offset)
             await self._removal.retire(going)
             await disk.run(self._context.files.sync)
-        # What the cut looks at is in memory then, and the loop does not wait for it.
+        # What the cut checks is in memory then, and the loop does not wait for it.
         await read_cached(disk, partial(_locate, active, offset))
         active.truncate(offset, self._context.directory.clock.now_ms())
         self._end_with(active, active.next_offset)

@@ -70,7 +70,7 @@ class IndexFile:
             self.data.file()
 
     async def write_in_pool(self, disk: Disk) -> None:
-        """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads go on.
+        """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads continue.
 
         Nothing is written when the segment was deleted while this waited for its turn.
         """

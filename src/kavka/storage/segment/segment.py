@@ -371,7 +371,7 @@ class Segment:
     def mark_deleted(self) -> list[str]:
         """Give the files the suffix with which they wait for removal, and return their names.
 
-        Readers that have them pinned go on.
+        Readers that have them pinned continue.
         """
         names = []
         for data in self.files:

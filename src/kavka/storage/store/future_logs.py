@@ -5,7 +5,7 @@
                             ^            1                  2                3
 
 The copy is appended to as a follower does. A swap is decided by step 1, the durable file `replaces-current` in the
-copy: before it a start finds a log and a copy that may go on; after it, the copy is the log, wherever the stop was.
+copy: before it a start finds a log and a copy that may continue; after it, the copy is the log, wherever the stop was.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ class LogStore:
         recovery_point: int,
         log_start_offset: int,
     ) -> None:
-        """Open a copy that goes on; one that cannot be opened goes, because the log is still where it was."""
+        """Open a copy that continues; one that cannot be opened goes, because the log is still where it was."""
         try:
             log = await Log.open(
                 directory,
@@ -500,7 +500,7 @@ def _sizes(logs: Iterable[Log], directory: LogDirectory) -> dict[TopicPartition,
 
 
 async def _gather_all(work: list[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all, also when one fails; then raise the first failure. Nothing goes on behind the caller's back."""
+    """Wait for all, also when one fails; then raise the first failure. Nothing continues behind the caller's back."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

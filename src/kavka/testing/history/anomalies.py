@@ -161,7 +161,7 @@ class PrecommittedRead(Anomaly):
 
 @dataclass(frozen=True, slots=True)
 class PollSkip(Anomaly):
-    """A consumer went on, between two operations, behind a record that exists."""
+    """A consumer continued, between two operations, behind a record that exists."""
 
     name = "poll-skip"
     says = "a consumer passed over a record between two polls"

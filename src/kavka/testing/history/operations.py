@@ -52,7 +52,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read exactly these partitions from now on; those that were read before go on where they were."""
+    """Read exactly these partitions from now on; those that were read before continue where they were."""
 
     partitions: tuple[TopicPartition, ...]
 

@@ -104,7 +104,7 @@ def is_small_and_sound(
 ) -> bool:
     """Return whether a compressed body is small, its records in order, and the header's largest timestamp theirs.
 
-    False says only that the batch must be looked at step by step.
+    False says only that the batch must be checked step by step.
     """
     if allowance.bytes_left < 0:
         return False

@@ -75,7 +75,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec of the records. Raise CorruptBatch for a number that Kafka has not given out."""
+        """The codec of the records. Raise CorruptBatch for a number that Kafka has not allocated."""
         codec = self.attributes & COMPRESSION_MASK
         if codec > 4:
             raise CorruptBatch(f"unknown compression codec {codec}", self.position + CRC_START)

@@ -308,7 +308,7 @@ def first_since(
 ) -> tuple[int, int] | None:
     """Return timestamp and offset of the first record at or after both bounds, None when there is none.
 
-    Records behind it, and the headers of all, are not looked at.
+    Records behind it, and the headers of all, are not checked.
     """
     data = bytes(memoryview(body)[start:end])
     if count < 0 or count * SMALLEST_RECORD > len(data):
@@ -649,7 +649,7 @@ def _header_lists(count: int, headers: HeadersInput) -> list[Headers]:
         if not 0 <= begin <= stop:
             raise ValueError("offsets of a column that do not fit its bytes")
         if begin == stop:
-            lists.append(())  # without a look at where in the columns this is
+            lists.append(())  # without a check where in the columns this is
             continue
         names = _rows(key, begin, stop - begin)
         if None in names:

@@ -172,7 +172,7 @@ def rebase(body: Buffer, start: int, end: int, count: int, shift: int) -> bytear
 def outline(
     buffer: Buffer, interval: int, unindexed: int, largest: int, largest_offset: int
 ) -> tuple[list[IndexEntry], int, int, int, int]:
-    """Return the index entries of whole batches, one for each `interval` bytes, and what the next buffer goes on with.
+    """Return the index entries of whole batches, one for each `interval` bytes, and the state for the next buffer.
 
     That is: bytes since the last entry, the largest timestamp, the offset that has it; and the last offset of all (-1
     without a batch). `unindexed`, `largest` and `largest_offset` are those of the buffer before. The time of a batch

@@ -2,7 +2,7 @@
 
     xerial   magic(8) version(4) compatible(4)  [length(4) block]...  [magic(8) ... again]...
 
-Fewer than four bytes behind a block are ignored. The versions of the first header are not looked at.
+Fewer than four bytes behind a block are ignored. The versions of the first header are not checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
 
 
 def decompress_small(data: memoryview) -> Buffer | None:
-    """Return the content of one block, if it is small; None says only that `pieces` must look at it."""
+    """Return the content of one block, if it is small; None says only that `pieces` must check it."""
     block = data
     if bytes(data[:8]) == XERIAL_MAGIC:
         start = _HEADER.size + _LENGTH.size

@@ -380,7 +380,7 @@ _SENTENCES: Final = {
 def _refuse_records(
     violations: list[tuple[int, int]], stays_compressed: bool, earliest: int, latest: int
 ) -> Refusal:
-    """Say which records broke which rule; what Kafka looks at comes first.
+    """Say which records broke which rule; what Kafka checks comes first.
 
     Kafka fails to rewrite a compressed batch with wrong offsets, so the code is that of an internal error.
     """

@@ -327,7 +327,7 @@ def decode_config(data: bytes) -> dict[str, str]:
 
 
 class ProducerIdBlock(NamedTuple):
-    """`/latest_producer_id_block`: the block that was given out last; both ends belong to it."""
+    """`/latest_producer_id_block`: the block that was allocated last; both ends belong to it."""
 
     broker: int
     start: int

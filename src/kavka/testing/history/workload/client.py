@@ -58,7 +58,7 @@ class WorkloadConsumer(Protocol):
         """Read on at an offset."""
 
     def poll(self, seconds: float) -> list[Record]:
-        """Read on. Raise ClientFailed when nothing was handed out."""
+        """Read on. Raise ClientFailed when nothing was returned."""
 
     def commit(self) -> None:
         """Commit what was read for the group. Raise ClientFailed."""

@@ -251,7 +251,7 @@ class ConfluentConsumer:
         return found
 
     def commit(self) -> None:
-        """Commit what was handed out."""
+        """Commit what was returned."""
         with _failures():
             self._consumer.commit(asynchronous=False)
 

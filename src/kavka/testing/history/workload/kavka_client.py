@@ -98,7 +98,7 @@ class KavkaProducer:
         self._timeout_seconds = timeout_seconds
 
     def send(self, topic_partition: TopicPartition, value: str, done: Done) -> None:
-        """Append, and look at the future when it is done."""
+        """Append, and check the future when it is done."""
         future = self._producer.append(
             topic_partition.topic,
             value.encode(),
@@ -145,7 +145,7 @@ class KavkaProducer:
 
 
 def _completion_callback(done: Done) -> Callable[[Future[RecordMetadata]], None]:
-    def tell(future: Future[RecordMetadata]) -> None:
+    def report(future: Future[RecordMetadata]) -> None:
         error = future.exception()
         if error is None:
             offset = future.result().offset
@@ -154,7 +154,7 @@ def _completion_callback(done: Done) -> Callable[[Future[RecordMetadata]], None]
         was_refused = isinstance(error, KafkaError) and error.code in _REFUSED
         done(Type.FAIL if was_refused else Type.INFO, None, f"{type(error).__name__}: {error}")
 
-    return tell
+    return report
 
 
 class _Listener(RebalanceListener):
