@@ -99,5 +99,5 @@ def test_kafkas_bound_must_hold_one_request() -> None:
         BrokerConfig({"queued.max.request.bytes": "1000"})
 
 
-def test_the_machine_tells_how_much_memory_it_has() -> None:
+def test_the_memory_of_the_machine_is_read() -> None:
     assert memory_bytes() > 64 * _MIB

@@ -62,7 +62,7 @@ def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple
         (-1, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_who_is_behind_or_ahead_is_told_so(
+def test_an_older_or_newer_leader_epoch_is_refused(
     run: Run, current: int, partition: int, code: ErrorCode
 ) -> None:
     async def story(served: Any) -> None:

@@ -154,7 +154,7 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     asyncio.run(run())
 
 
-def test_the_office_of_a_process_that_is_gone_goes_with_its_node() -> None:
+def test_the_controller_znode_of_a_dead_process_is_removed_with_its_registration() -> None:
     async def run() -> None:
         znode_server = await opened()
         dead, other = LocalSession(znode_server, 60_000), LocalSession(znode_server, 60_000)

@@ -259,7 +259,7 @@ def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) ->
 
 @pytest.mark.parametrize("is_mute", [False, True])
 @pytest.mark.parametrize("is_dead", [False, True])
-def test_nobody_waits_for_a_broker_that_coordinates_no_more(
+def test_no_producer_waits_for_a_broker_that_coordinates_no_more(
     run: Run, is_dead: bool, is_mute: bool
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
@@ -449,7 +449,7 @@ def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
         (ErrorCode.CONCURRENT_TRANSACTIONS, True),
     ],
 )
-def test_the_verification_of_who_is_fenced_is_swept_at_once(
+def test_the_verification_of_a_fenced_producer_is_dropped_at_once(
     run: Run, code: ErrorCode, is_kept: bool
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:

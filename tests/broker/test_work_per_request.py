@@ -157,7 +157,7 @@ def broker_of_its_own(directory: Path) -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", SUPPORTED_APIS, ids=lambda key: key.name)
-def test_the_largest_requests_of_an_api_keep_nobody_waiting(
+def test_the_largest_requests_of_an_api_delay_no_client(
     key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each is answered, or refused by closing its connection, and what the loop does in one turn is bounded."""

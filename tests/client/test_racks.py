@@ -290,7 +290,7 @@ def alike_in_every_topic(counts, racks):
 
 
 @given(groups(), st.sampled_from(AWARE))
-def test_every_wanted_partition_has_one_owner_who_wants_it(group, name):
+def test_every_wanted_partition_has_one_owner_that_wants_it(group, name):
     counts, members, racks = group
     answer = share(name, counts, members, racks)
     owners = Counter(at for got in answer.values() for at in got)

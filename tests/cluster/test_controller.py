@@ -63,7 +63,7 @@ def test_first_broker_rules_and_all_know_it(run: Run) -> None:
     run(story)
 
 
-def test_new_topic_is_shown_to_nobody_before_it_is_led(run: Run) -> None:
+def test_new_topic_is_not_published_before_it_is_led(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         row = CreateTopicsRequestAssignment(partition_index=0, broker_ids=[2, 3])
         topic = CreateTopicsRequestTopic(
@@ -290,7 +290,7 @@ def test_topic_that_is_used_on_any_broker_is_created(run: Run) -> None:
     run(story)
 
 
-def test_broker_that_nobody_reaches_for_a_while_is_led_away_from_and_taken_back(run: Run) -> None:
+def test_broker_that_is_unreachable_for_a_while_loses_its_leaderships_and_returns(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
         await cluster.must_produce(WHERE, b"before")
@@ -476,7 +476,7 @@ def test_moves_and_elections_are_asked_for_by_znodes_as_well(run: Run) -> None:
     run(story)
 
 
-def test_state_that_somebody_else_wrote_is_read_before_it_is_replaced(run: Run) -> None:
+def test_state_of_another_writer_is_read_before_it_is_replaced(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
         path = znodes.state_path(*WHERE)

@@ -77,7 +77,7 @@ async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], 
 
 
 @pytest.mark.parametrize("way", ["killed", "stopped"])
-def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
+def test_offsets_are_not_returned_before_they_are_loaded_and_by_one_broker_only(
     run: Run, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay = ShardRuntime._replay_log

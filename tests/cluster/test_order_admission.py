@@ -94,7 +94,7 @@ def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
     run(story)
 
 
-def test_controller_that_the_broker_has_not_heard_of_is_obeyed(run: Run) -> None:
+def test_requests_of_a_controller_that_is_new_to_the_broker_are_applied(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
         assert await answer(cluster, number) is ErrorCode.NONE

@@ -291,7 +291,7 @@ def test_loading_shard_sends_away_all_but_heartbeats() -> None:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_offsets_that_the_log_does_not_confirm_are_not_told(
+def test_offsets_that_the_log_does_not_confirm_are_not_returned(
     error: ErrorCode, told: ErrorCode
 ) -> None:
     shard = GroupShard(SETTINGS)

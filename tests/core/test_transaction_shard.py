@@ -379,7 +379,7 @@ def test_random_lives_see_every_state_and_every_answer() -> None:
 # What the stories do not show
 
 
-def test_loading_shard_sends_everybody_away() -> None:
+def test_loading_shard_refuses_all_requests() -> None:
     shard = TransactionShard(SETTINGS)
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     one = (TopicPartition("t", 0),)

@@ -49,7 +49,7 @@ def told(offsets: list[int]) -> list[int | None]:
     return found
 
 
-def test_offsets_that_the_broker_told_are_taken() -> None:
+def test_offsets_of_the_broker_are_used() -> None:
     assert told([0, 1, 2, 7]) == [0, 1, 2, 7]
 
 

@@ -78,7 +78,7 @@ def test_connections_leave_descriptors_for_files() -> None:
     asyncio.run(story())
 
 
-def test_a_host_that_nobody_knows_is_named() -> None:
+def test_an_unknown_host_is_named() -> None:
     async def story() -> None:
         with pytest.raises(OSError, match=r"nobody\.invalid:9092"):
             await TcpNetwork().listen("nobody.invalid", 9092, Quiet)

@@ -253,7 +253,7 @@ def test_events_that_were_missed_come_with_the_next_connection() -> None:
     run(work())
 
 
-def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one() -> None:
+def test_an_expired_session_is_notified_once_and_calls_are_refused_until_a_new_one() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             await registry.create("/mine", ephemeral=True)
@@ -343,7 +343,7 @@ def test_a_silent_member_is_given_up_for_another() -> None:
     run(work())
 
 
-def test_a_watch_is_told_before_the_data_that_it_speaks_of() -> None:
+def test_a_watch_is_notified_before_its_data_can_be_read() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             other = LocalSession(znode_server)
@@ -374,7 +374,7 @@ def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced() -> Non
     run(work())
 
 
-def test_paths_that_nobody_watches_are_not_kept() -> None:
+def test_unwatched_paths_are_not_kept() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             other = LocalSession(znode_server)
@@ -390,7 +390,7 @@ def test_paths_that_nobody_watches_are_not_kept() -> None:
     run(work())
 
 
-def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before() -> None:
+def test_watches_that_were_not_set_again_yet_get_missed_events() -> None:
     """The first of two packets of watches is answered, with a newer transaction, when the connection breaks again."""
 
     async def work() -> None:

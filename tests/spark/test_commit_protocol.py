@@ -266,7 +266,7 @@ def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> N
         ("CompleteAbort", 99, 9, False),
     ],
 )
-def test_only_who_knows_of_the_abort_is_believed(
+def test_an_abort_counts_only_if_the_coordinator_shows_it(
     name: str, producer_id: int, epoch: int, is_proof: bool
 ) -> None:
     one = replace(part(0), state=state(100, 5))
@@ -324,7 +324,7 @@ def test_a_process_uses_an_id_once_in_a_plan_and_again_in_the_next() -> None:
 
 
 @pytest.mark.parametrize("late", [state(7, 1), state(7, 2), state(6, 0)])
-def test_a_task_of_an_older_plan_gets_an_id_that_nobody_has(late: PreparedTxnState) -> None:
+def test_a_task_of_an_older_plan_gets_an_unused_id(late: PreparedTxnState) -> None:
     ids = own_ids()
     used = {ids.allocate(plan) for plan in (state(6, 5), state(7, 1), state(7, 2), state(7, 3))}
     assert ids.allocate(late) not in used

@@ -130,7 +130,7 @@ def open_transactions(broker: Broker, sink: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_each_row_is_there_once_whoever_crashes_or_comes_late(
+def test_each_row_is_there_once_after_any_crash_or_late_message(
     kavka_broker: Broker, fresh_name: str, seed: int
 ) -> None:
     make_topic(kavka_broker, fresh_name, PARTITIONS)

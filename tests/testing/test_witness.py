@@ -27,7 +27,7 @@ class Memory(Invariant):
                 self.told[seen.broker, seen.run, str(seen.partition)] = seen
 
 
-def test_every_replica_was_told_as_it_is_whenever_the_witness_has_looked() -> None:
+def test_every_replica_is_reported_as_it_is_at_each_observation() -> None:
     run = ClusterRun(34)
     memory = Memory()
     run.checker._invariants.append(memory)

@@ -69,7 +69,7 @@ async def told_after(network: Any, starting_s: float) -> float:
         await link.stop()
 
 
-def test_a_broker_that_was_there_before_is_dead_when_nobody_listens() -> None:
+def test_a_broker_that_was_there_before_is_dead_when_its_port_refuses() -> None:
     network = Refusing()
     asyncio.run(told_after(network, 0))
     assert network.attempts == 1
@@ -81,7 +81,7 @@ def test_a_broker_that_has_just_registered_gets_time_to_listen() -> None:
     assert network.attempts > 1
 
 
-def test_a_broker_that_listened_is_dead_as_soon_as_nobody_does() -> None:
+def test_a_broker_that_listened_is_dead_as_soon_as_its_port_refuses() -> None:
     async def run() -> None:
         async def serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             """Take one connection, until it is used."""
@@ -172,7 +172,7 @@ def _not_bad(topic: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Picky, Refusal])
-def test_what_cannot_be_told_does_not_hold_up_the_rest(kind: type[Picky]) -> None:
+def test_a_request_that_cannot_be_sent_does_not_delay_the_rest(kind: type[Picky]) -> None:
     async def run() -> None:
         link = kind(_not_bad)
         names = ["a", "b", "bad", "c", "d"]

@@ -398,7 +398,7 @@ def with_a_silent_follower(
     return LeaderAndIsrRequest(controller_id=own, controller_epoch=1000, topic_states=[topic])
 
 
-def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already(
+def test_no_client_gets_an_error_of_the_old_disk_when_the_copy_counts_already(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
@@ -430,7 +430,7 @@ def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already
     run(story, **two)
 
 
-def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
+def test_waiting_produce_fails_with_a_swap_that_fails_behind_the_old_log(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:

@@ -47,7 +47,7 @@ def test_follower_of_any_version_gets_what_is_not_committed_yet(play: Play, vers
     play(story)
 
 
-def test_broker_that_is_no_replica_is_told_so(play: Play) -> None:
+def test_broker_that_is_no_replica_is_refused(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         answer = only(await peer.send(fetch(replica=7)))
@@ -109,7 +109,7 @@ def test_session_goes_on_with_what_is_new(play: Play) -> None:
     play(story)
 
 
-def test_who_asks_for_the_same_once_more_is_told_the_high_watermark_once_more(play: Play) -> None:
+def test_a_repeated_fetch_gets_the_high_watermark_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1))
@@ -122,7 +122,7 @@ def test_who_asks_for_the_same_once_more_is_told_the_high_watermark_once_more(pl
     play(story)
 
 
-def test_follower_that_registered_anew_says_so_for_partitions_without_news(play: Play) -> None:
+def test_a_new_broker_epoch_holds_for_partitions_without_changes(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1, registration=10))
@@ -135,7 +135,7 @@ def test_follower_that_registered_anew_says_so_for_partitions_without_news(play:
     play(story)
 
 
-def test_wrong_session_or_epoch_begins_anew(play: Play) -> None:
+def test_wrong_session_or_epoch_begins_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         session = (await peer.send(fetch())).session_id
@@ -151,7 +151,7 @@ def test_wrong_session_or_epoch_begins_anew(play: Play) -> None:
     play(story)
 
 
-def test_sessions_of_brokers_that_nobody_knows_do_not_pile_up(play: Play) -> None:
+def test_sessions_of_unknown_brokers_do_not_pile_up(play: Play) -> None:
     """Anybody can say to be a broker; each session is remembered by the partitions that it names."""
 
     async def story(cluster: Any) -> None:
@@ -451,7 +451,7 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
     play(story)
 
 
-def test_high_watermark_waits_no_longer_for_who_has_not_been_caught_up_for_too_long(
+def test_high_watermark_waits_no_longer_for_a_follower_that_lags_for_too_long(
     play: Play,
 ) -> None:
     """It was about to rejoin, and was never heard of again; an idempotent producer appends nothing new either."""

@@ -16,7 +16,7 @@ from support.produce import batch
 Play = Callable[..., None]
 
 
-def test_work_that_nobody_begins_because_the_fetcher_stops_leaves_nothing_behind(
+def test_work_that_a_stopped_fetcher_does_not_begin_leaves_nothing_behind(
     play: Play,
 ) -> None:
     async def story(cluster: Any) -> None:

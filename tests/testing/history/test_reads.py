@@ -163,7 +163,7 @@ def test_the_offset_of_an_aborted_record_says_nothing() -> None:
     assert found("p begin\np send a ok 0\np abort ok\nc poll") == set()
 
 
-def test_a_value_that_nobody_sent_is_unwritten() -> None:
+def test_a_value_that_was_not_sent_is_unwritten() -> None:
     assert found("c poll 0:a") == {"unwritten-read"}
 
 
@@ -194,7 +194,7 @@ def test_a_commit_that_failed_has_aborted() -> None:
     assert found("p begin\np send a ok 0\np commit fail\nc poll 0:a") == {"aborted-read"}
 
 
-def test_a_record_of_a_transaction_that_nobody_committed_must_not_be_read() -> None:
+def test_a_record_of_an_uncommitted_transaction_must_not_be_read() -> None:
     assert found("p begin\np send a ok 0\nc poll 0:a") == {"aborted-read"}
 
 
