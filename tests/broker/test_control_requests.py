@@ -524,7 +524,7 @@ def test_topic_without_id_that_is_not_published_has_its_settings_read_again(run:
         assert replica.log.config.retention_ms == 2
         await set_in_registry(served, {"retention.ms": "3"})
         await served.order(lead(served, 4, 1), 4)
-        assert replica.log.config.retention_ms == 2  # who changes them tells it
+        assert replica.log.config.retention_ms == 2  # the change is passed on
 
     run(story)
 

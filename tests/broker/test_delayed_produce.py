@@ -1,4 +1,4 @@
-"""What a producer with acks=all is told, and when: `Produce` over partitions whose high watermarks the test moves."""
+"""Responses to a producer with acks=all: `Produce` over partitions with high watermarks that the test moves."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Leader:
         self.deferred.call_on_wake(lambda _deferred: self.woken.append(None))
 
     def _fail(self, *_: Any) -> AppendOutcome:
-        """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
+        """Append to the second partition: both are in the directory that fails by it, and waiting requests fail."""
         for replica in self.replicas:
             replica.is_offline = True
             self.purgatory.check_and_complete(replica.topic_partition)

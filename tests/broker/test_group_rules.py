@@ -356,7 +356,7 @@ def test_offsets_of_several_groups_are_fetched_at_once(run: Run) -> None:
 @pytest.mark.parametrize("version", [1, 2, 7])
 def test_the_error_of_a_group_is_where_each_version_looks_for_it(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        await served.topic("t")  # and no topic of the groups, so nobody coordinates
+        await served.topic("t")  # and no topic of the groups, so there is no coordinator
         topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
         response = await served.send(OffsetFetchRequest(group_id="g", topics=[topic]), version)
         if version < 2:

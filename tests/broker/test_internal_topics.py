@@ -1,4 +1,4 @@
-"""Internal topics are their coordinators': nobody else writes them, and a malformed record there hides no other."""
+"""Internal topics: only their coordinators write them, and a malformed record there hides no other."""
 
 from __future__ import annotations
 

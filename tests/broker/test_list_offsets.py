@@ -1,4 +1,4 @@
-"""ListOffsets: who may ask for what, in which version."""
+"""ListOffsets: allowed requests by version."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Door:
 
 
 class Coordinator:
-    """Remembers what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.coordinator_epoch = 7

@@ -1,4 +1,4 @@
-"""What topics and brokers override: what is accepted, what is kept, and how it is told."""
+"""What topics and brokers override: accepted, stored and returned values."""
 
 from __future__ import annotations
 

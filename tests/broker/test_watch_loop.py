@@ -1,4 +1,4 @@
-"""What looks again at the registry whenever a watch tells: failures do not end it."""
+"""A loop that reads the registry again after each watch event: failures do not end it."""
 
 from __future__ import annotations
 

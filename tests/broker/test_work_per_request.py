@@ -448,7 +448,7 @@ def test_a_request_creates_ten_thousand_partitions_at_most(run: Run) -> None:
 
 
 def test_a_list_of_many_brokers_to_move_to_is_refused_at_once(run: Run) -> None:
-    """It was searched once for each of its elements: 160,000 froze the broker for good."""
+    """It was searched once for each of its elements: 160,000 froze the broker permanently."""
 
     async def story(served: Any) -> None:
         await served.create("t", 1)

@@ -94,7 +94,7 @@ class _Pipeline:
         while not self._stop.is_set():
             try:
                 await self._live(number, rng)
-            except (FatalError, OSError):  # its next life goes on
+            except (FatalError, OSError):  # its next life continues
                 await asyncio.sleep(0.2)
 
     async def _live(self, number: int, rng: random.Random) -> None:

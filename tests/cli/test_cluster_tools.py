@@ -87,7 +87,7 @@ def test_a_broker_is_drained_by_a_generated_plan(
     assert done.count(" is completed.\n") == 3
     assert "Clearing broker-level throttles on brokers 1,2,3\n" in done
     describe = ("topics", "--describe", "--topic", topic)
-    cluster.until(lambda: "throttled" not in tool(*describe))  # every broker hears of it by itself
+    cluster.until(lambda: "throttled" not in tool(*describe))  # every broker learns of it by itself
     assert {*re.findall(r"Replicas: (\S+)", tool(*describe))} <= {"1,2", "2,1"}
 
 

@@ -1,4 +1,4 @@
-"""A broker that is told to stop hears it, however busy it is."""
+"""A broker handles a signal to stop under any load."""
 
 from __future__ import annotations
 

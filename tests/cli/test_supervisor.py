@@ -164,7 +164,7 @@ def test_replicas_of_a_partition_are_on_two_machines_when_there_are_two(tmp_path
             settings = (
                 f"zookeeper.connect={registry.connect}",
                 f"broker.rack={rack}",
-                "controlled.shutdown.enable=false",  # the last machine has nobody to hand over to
+                "controlled.shutdown.enable=false",  # the last broker has no other to move leaderships to
             )
             overrides = [word for setting in settings for word in ("--override", setting)]
             supervised = stack.enter_context(_supervised(directory, *overrides))

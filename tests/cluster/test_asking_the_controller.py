@@ -1,4 +1,4 @@
-"""Requests to the controller while nobody can be reached who is it."""
+"""Requests to the controller while it cannot be reached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_controller_without_registration_is_asked_as_soon_as_it_has_one(run: Run
         data, _stat = await cluster.sessions[1].get(path)
         await cluster.sessions[1].delete(path)
         asking = cluster.brokers[3].controller
-        asking.session_renewed()  # it looks anew who rules, and finds an office whose holder is nowhere
+        asking.session_renewed()  # it reads /controller again, and finds a broker that does not exist
         await cluster.until(lambda: asking.epoch >= 0 and asking._link is None, "there is no way")
         with pytest.raises(TimeoutError):
             await asking.send(asked_by(cluster, 3), 50)

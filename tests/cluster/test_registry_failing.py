@@ -1,4 +1,4 @@
-"""A registry that fails in one call while the session lives on, or in which somebody wrote what nobody can read."""
+"""A registry that fails in one call while the session stays, or with znodes that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_topic_that_cannot_be_read_hinders_no_other(
 
 
 async def ask_for(cluster: Cluster, number: int, topic: str) -> None:
-    """Have a topic created because somebody asks a broker for it."""
+    """Have a topic created because a client requests its metadata."""
     await cluster.send(number, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
 
 

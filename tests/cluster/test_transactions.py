@@ -47,7 +47,7 @@ def coordinator(cluster: Cluster) -> int:
 
 
 async def ask(cluster: Cluster, request: Any, version: int, error: Callable[[Any], int]) -> Any:
-    """Ask the coordinator, whoever it is, until it gives an answer that counts."""
+    """Ask the present coordinator until its response is final."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             number = coordinator(cluster)

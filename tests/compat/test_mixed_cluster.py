@@ -167,7 +167,7 @@ def test_all_obey_a_controller_of_either_kind(
 def test_settings_that_one_kind_changes_reach_the_other(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str
 ) -> None:
-    """Any broker takes such a change, writes it, and the others hear of it by the registry."""
+    """Any broker takes such a change, writes it, and the others learn of it by the registry."""
     create(cluster, admin, fresh_name, ASSIGNMENT)
     for number, limit in ((0, "1000"), (1, "3000"), (2, "1000"), (3, "3000")):
         change = IncrementalAlterConfigsRequestConfig(
@@ -177,7 +177,7 @@ def test_settings_that_one_kind_changes_reach_the_other(
             resource_type=2, resource_name=fresh_name, configs=[change]
         )
         asked = IncrementalAlterConfigsRequest(resources=[topic], validate_only=False)
-        # a broker that has not heard of the topic yet refuses
+        # a broker that has not learned of the topic yet refuses
         until(lambda number=number, asked=asked: accepts(cluster, number, asked))  # type: ignore[misc]
         wanted = 4 if limit == "1000" else 0
         until(lambda wanted=wanted: refusals(cluster, fresh_name, 2000) == wanted)  # type: ignore[misc]

@@ -135,7 +135,7 @@ def test_java_and_we_share_a_topic_by_racks_whoever_assigns(
             members[name] = Running(commands[name], tmp_path / f"{name}.out")
             until(lambda: assigned(cluster, topic).keys() == members.keys())
         assert assigned(cluster, topic) == near
-        # The fetch that the first had under way when it still had all four ends with a first record.
+        # The fetch that the first had in progress when it still had all four ends with a first record.
         fill(cluster, topic, 4, 1)
         until(lambda: shown(members) == {name: dict.fromkeys(near[name], 1) for name in near})
         before = [*served(cluster, topic), *(written(cluster, topic, *near[name]) for name in near)]

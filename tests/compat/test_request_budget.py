@@ -38,7 +38,7 @@ class Flood(threading.Thread):
         self._sent_bytes = sent_bytes
 
     def run(self) -> None:
-        """Go on until the broker has closed every connection but one, for which there is room."""
+        """Continue until the broker has closed every connection but one, for which there is room."""
         with selectors.DefaultSelector() as selector:
             for sock in self.sent:
                 sock.sendall(self._first)

@@ -16,7 +16,7 @@ from kavka_compat.word_count import Application, Books
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 _WORDS = 1200
-"""How many words are counted between two faults: twice what is under way."""
+"""How many words are counted between two faults: twice what is in progress."""
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -76,7 +76,7 @@ class Stage:
         self.books.count_more(_WORDS)
 
     def end(self) -> None:
-        """Let everything be counted, stop the application, and look at the books."""
+        """Let everything be counted, stop the application, and check the books."""
         self.books.finish()
         self.application.stop()
         self.books.assert_exact()

@@ -218,7 +218,7 @@ def live(dice: Random) -> None:
 
 
 def finish(world: World) -> None:
-    """Nothing waits for ever: with a log that works and time that passes, everybody is answered."""
+    """Nothing waits without limit: with a working log and time that passes, all requests are answered."""
     for producer_id in PRODUCERS:
         world.mark(producer_id, committed=True)
     for _ in range(200):

@@ -72,7 +72,7 @@ def test_connections_leave_descriptors_for_files() -> None:
         for writer in clients:
             writer.close()
             await writer.wait_closed()
-        while Quiet.open:  # noqa: ASYNC110 - nothing tells a test when the last has gone
+        while Quiet.open:  # noqa: ASYNC110 - there is no event for the last one's end
             await asyncio.sleep(0)
 
     asyncio.run(story())

@@ -1,4 +1,4 @@
-"""The budget of all requests stops reading before memory is gone, and never for good."""
+"""The budget of all requests stops reading before memory is gone, and never permanently."""
 
 from __future__ import annotations
 

@@ -436,7 +436,7 @@ class FullDisk(OsDisk):
 
 
 def test_a_journal_that_fails_twice_is_reported_once(tmp_path: Path) -> None:
-    """An append fails, and then the sync that was under way."""
+    """An append fails, and then the sync that was in progress."""
 
     async def story() -> None:
         disk = FullDisk()

@@ -310,7 +310,7 @@ def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already(
             await cut_off(relay, registry)
             call = asyncio.ensure_future(registry.stat("/"))
             await asyncio.sleep(0)
-            registry._connected.set()  # and lost before the call goes on
+            registry._connected.set()  # and lost before the call continues
             registry._connected.clear()
             await asyncio.sleep(0)
             relay.refuses = False

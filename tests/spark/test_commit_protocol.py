@@ -230,7 +230,7 @@ def test_a_repair_adds_the_missing_part_to_those_there_are() -> None:
         decision_of(messages[:2])
 
 
-# How it goes on
+# How it continues
 
 
 def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> None:
@@ -257,7 +257,7 @@ def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> N
             6,
             False,
         ),  # Kafka raises the epoch in memory before the abort is in the log
-        ("Empty", 100, 5, False),  # it has not heard of the partitions
+        ("Empty", 100, 5, False),  # it has not learned of the partitions
         ("CompleteAbort", 100, 4, False),  # nor of the last InitProducerId
         ("CompleteCommit", 100, 4, False),
         ("CompleteCommit", 100, 5, False),

@@ -166,7 +166,7 @@ def test_a_lookup_that_may_not_block_says_what_is_cold(files: PartitionDirectory
     index.append(5, 5)
     index.storage.write()
     file = index.storage.data.file()
-    # A file system that cannot tell what is cached:
+    # A file system that does not report what is cached:
     file._probe = None  # type: ignore[attr-defined]
     with pytest.raises(NotCached):
         index.position_before(2, may_block=False)

@@ -1,4 +1,4 @@
-"""The loop with virtual time: what makes a run the same everywhere, and what it says when nothing goes on."""
+"""The loop with virtual time: what makes a run the same everywhere, and what it says when nothing continues."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def test_short_records_share_a_buffer_with_their_neighbours() -> None:
 
 
 class SomeRange:
-    """A range of a file as far as an encoder looks at it."""
+    """A range of a file as far as an encoder checks it."""
 
     length = 7
 

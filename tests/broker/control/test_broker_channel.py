@@ -1,4 +1,4 @@
-"""What refused connections to a broker say about it, and what it cannot be told."""
+"""Refused connections to a broker as evidence, and control requests that cannot be sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOWHERE = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
 
 
 class Refusing:
-    """A network on which nobody listens."""
+    """A network without listeners."""
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -56,7 +56,7 @@ async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def told_after(network: Any, starting_s: float) -> float:
-    """Return after how many seconds the refusal was told."""
+    """Return after how many seconds the refusal was reported."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -140,7 +140,7 @@ def test_a_broker_that_breaks_each_connection_at_once_is_not_asked_without_a_pau
 
 
 class Picky:
-    """A broker that cannot be told of some partitions, and notes of which it was."""
+    """A broker that cannot be sent some partitions, and notes those that it was sent."""
 
     def __init__(self, fails: Callable[[str], None]) -> None:
         self.fails = fails

@@ -43,7 +43,7 @@ class Cut:
 
 
 class Watched:
-    """A registry, what watches it, and what was told."""
+    """A registry, a watched view of it, and its reports."""
 
     def __init__(self) -> None:
         environment = OsEnvironment()

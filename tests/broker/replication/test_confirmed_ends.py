@@ -89,7 +89,7 @@ async def end(peer: Peer, producer_id: int, producer_epoch: int, version: int = 
 
 
 def test_a_commit_is_not_acknowledged_from_the_memory_of_a_deposed_coordinator(play: Play) -> None:
-    """The producer's next transaction is open at broker 2: this commit is of that one, and nobody stores it."""
+    """The producer's next transaction is open at broker 2: this commit is of that one, and is stored nowhere."""
 
     async def story(cluster: Any) -> None:
         peer, *who = await ended_once(cluster)

@@ -1,4 +1,4 @@
-"""Consumers of a replicated partition: what they may see, and from whom."""
+"""Consumers of a replicated partition: visible records, and the replicas that serve them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that has lost what it held: whoever asks is told, and the operator."""
+"""A disk that has lost its data: clients get an error, and the operator a log line."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_repeated_fetch_gets_the_high_watermark_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1))
-        # The answer was dropped, say, because the follower was told of a new leader epoch meanwhile.
+        # The answer was dropped, say, because the follower got a new leader epoch meanwhile.
         again = only(await peer.send(fetch(offset=1, session=first.session_id, epoch=1)))
         assert (again.high_watermark, again.log_start_offset) == (1, 0)
         quiet = fetch(session=first.session_id, epoch=2, is_quiet=True)
@@ -152,7 +152,7 @@ def test_wrong_session_or_epoch_begins_again(play: Play) -> None:
 
 
 def test_sessions_of_unknown_brokers_do_not_pile_up(play: Play) -> None:
-    """Anybody can say to be a broker; each session is remembered by the partitions that it names."""
+    """Any client can claim to be a broker; each session stores the partitions that it names."""
 
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
@@ -265,7 +265,7 @@ def test_what_was_cut_comes_although_it_came_into_memory_meanwhile(
 def test_what_was_forgotten_while_it_was_read_is_served_no_more(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by seed 3510: it was answered for ever, and a follower heard of an epoch that it had left."""
+    """Found by seed 3510: it was answered without limit, and a follower got an epoch that it had left."""
     gate = asyncio.Event()
     load = LogRead.load
 
@@ -345,7 +345,7 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
 def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files are released, and the session still has all partitions to look at."""
+    """The files are released, and the session still has all partitions to check."""
 
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
@@ -426,7 +426,7 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
 
 
 def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Play) -> None:
-    """A follower that registers anew before the controller is reached need not have what it had (KIP-903)."""
+    """A follower that registers again before the controller is reached may have lost records (KIP-903)."""
 
     async def story(cluster: Any) -> None:
         before = await led(cluster, 3)
@@ -454,7 +454,7 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
 def test_high_watermark_waits_no_longer_for_a_follower_that_lags_for_too_long(
     play: Play,
 ) -> None:
-    """It was about to rejoin, and was never heard of again; an idempotent producer appends nothing new either."""
+    """It was about to rejoin, and was never learned of again; an idempotent producer appends nothing new either."""
 
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 3)

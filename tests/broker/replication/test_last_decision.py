@@ -1,4 +1,4 @@
-"""The driver of Spark's exactly-once sink reads the last decision, whoever says that he leads the topic."""
+"""The driver of Spark's exactly-once sink reads the last decision, with any broker that claims to lead the topic."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_records_of_the_old_leader_alone_are_truncated_when_it_returns(play: Pla
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
         await cluster.order(2, to=[2])
-        # The old leader has not heard of it: what it takes now cannot be committed.
+        # The old leader has not learned of it: what it takes now cannot be committed.
         await cluster.produce(1, b"lost", b"lost too", acks=1)
         assert cluster.replica(1).log.log_end_offset == 3
         await cluster.produce(2, b"b", acks=1)
@@ -152,7 +152,7 @@ def test_too_small_a_set_refuses_acknowledgement_by_all(play: Play) -> None:
         assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert cluster.replica(1).log.log_end_offset == 0
         assert (await cluster.produce(1, b"a", acks=1)).error_code == ErrorCode.NONE
-        # Written by one only: nobody may see it before the second has it.
+        # Written by one only: no consumer may see it before the second has it.
         assert (await cluster.fetch(1, 0)).high_watermark == 0
 
     play(story, min__insync__replicas="2")
@@ -260,7 +260,7 @@ def test_metadata_waits_until_a_new_broker_has_got_update_metadata(
 
 
 def test_metadata_waits_for_topics_that_the_registry_had_at_the_start(play: Play) -> None:
-    """A controller tells a broker that has just come who lives first, and of partitions some orders later."""
+    """A controller sends a new broker the live brokers first, and partitions some requests later."""
 
     async def story(cluster: Any) -> None:
         await cluster.start(1)

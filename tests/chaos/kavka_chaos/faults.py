@@ -17,7 +17,7 @@ class Faults:
     """The faults of one round."""
 
     def __init__(self, cluster: ChaosCluster, members: int, tell: Tell) -> None:
-        """`tell` hears of each beginning and end."""
+        """`tell` learns of each beginning and end."""
         self._cluster = cluster
         self._machines = machines(members)
         self._tell = tell

@@ -28,7 +28,7 @@ _REQUIRED = (
 
 
 def isolate(arguments: Sequence[str]) -> str | None:
-    """Go on in namespaces: this process becomes `python -m kavka_chaos` there. Return why not, None when inside."""
+    """Continue in namespaces: this process becomes `python -m kavka_chaos` there. Return why not, None when inside."""
     if os.environ.get(_INSIDE):
         return None
     refusal = "no unshare command"

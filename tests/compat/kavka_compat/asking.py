@@ -54,7 +54,7 @@ def wait_until_all_know_all(addresses: Collection[str]) -> None:
 def wait_until_known(addresses: Collection[str], topic: str, partition: int) -> None:
     """Wait until each broker tells clients who leads a partition.
 
-    The answer to a creation comes from the controller: the others hear of it a moment later.
+    The answer to a creation comes from the controller: the others learn of it a moment later.
     """
 
     def tells_leader(address: str) -> bool:

@@ -43,7 +43,7 @@ class Watch:
         (self.directory / f"{step}.{number}.die").touch()
 
     def release(self, step: str, number: int = 1) -> None:
-        """Let it go on."""
+        """Let it continue."""
         (self.directory / f"{step}.{number}.hold").unlink()
 
     def count(self, step: str) -> int:
