@@ -107,7 +107,9 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         assert answers == []  # the producer is answered first
         await asyncio.sleep(0)
         (response,) = answers
-        if not isinstance(response, FetchResponse):  # the file system does not report what is cached
+        if not isinstance(
+            response, FetchResponse
+        ):  # the file system does not report what is cached
             response = await response
         records = response.responses[0].partitions[0].records
         assert records.length > 0

@@ -137,7 +137,7 @@ def test_all_obey_a_controller_of_either_kind(
     controller = ruled.controller()
     assert admin.list_topics(timeout=10).controller_id == controller
     assert refusals(ruled, fresh_name, 2000) == 0
-    # librdkafka sends this to the controller, which tells the others by the registry
+    # librdkafka sends this to the controller, which notifies the others by the registry
     change(admin, fresh_name, "max.message.bytes", "1000")
     until(lambda: refusals(ruled, fresh_name, 2000) == 4, what="each leader obeys the setting")
 
@@ -248,7 +248,7 @@ def led_by(cluster: MixedCluster, topic: str, number: int) -> list[int]:
 
 def prefer(cluster: MixedCluster, admin: AdminClient, topic: str) -> None:
     """Let the preferred replicas lead."""
-    admin.list_topics(timeout=10)  # librdkafka asks whom it remembers as the controller
+    admin.list_topics(timeout=10)  # librdkafka asks the last controller that it knows
     partitions = [TopicPartition(topic, n) for n in cluster.assignment(topic)]
     outcome = admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
     allowed = {None, KafkaError.ELECTION_NOT_NEEDED}
@@ -317,7 +317,7 @@ def test_a_broker_that_stops_hands_over_to_the_other_kind(
 def test_nobody_out_of_sync_is_elected(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str
 ) -> None:
-    """Followers of either kind miss records, then only they are alive: the partitions wait for those who know all."""
+    """Followers of either kind miss records, then only they are alive: the partitions wait for the others."""
     pairs = {f"{fresh_name}-{leader}": (leader, follower) for leader, follower in ((0, 3), (1, 2))}
     for topic, pair in pairs.items():
         create(cluster, admin, topic, [list(pair)])

@@ -177,7 +177,7 @@ def test_large_requests_that_come_slowly_all_come_to_their_end(
 
 
 def _fetch(partitions: int) -> bytes:
-    """Make a full Fetch of version 7, which asks for a session, of partitions that nobody knows."""
+    """Make a full Fetch of version 7, which asks for a session, of unknown partitions."""
     head = struct.pack(">iiiibii", -1, 0, 1, 1 << 20, 0, 0, 0)
     each = b"".join(struct.pack(">iqqi", index, 0, -1, 1 << 20) for index in range(partitions))
     topics = struct.pack(">i", 1) + string("unknown") + struct.pack(">i", partitions) + each

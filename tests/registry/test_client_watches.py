@@ -11,11 +11,11 @@ GONE = Event(EventType.DELETED, "/n")
 
 
 def hear(_event: Event) -> None:
-    """Be told."""
+    """Receive an event."""
 
 
 def hear_too(_event: Event) -> None:
-    """Be told as well."""
+    """Receive an event as well."""
 
 
 def test_a_watch_is_there_before_its_call_goes_and_after_it() -> None:

@@ -36,7 +36,7 @@ async def durable(path: Path) -> ZnodeServer:
 
 
 async def lost(session: Registry) -> None:
-    """Wait until a session is told that it is over."""
+    """Wait until a session is notified of its end."""
     told = asyncio.Event()
     session.session_lost = told.set
     await told.wait()

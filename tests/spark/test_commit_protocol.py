@@ -1,4 +1,4 @@
-"""The exactly-once protocol without Spark and without brokers: who does what, given what is known."""
+"""The commit protocol of the exactly-once sink, without Spark and without brokers."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Crash(Exception):
-    """Whoever raises this is dead."""
+    """The crash of a process."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Query:
         return asyncio.run(work())
 
     def tasks(self, plan: Plan, number: int) -> list[Done]:
-        """Write the rows of a batch, split anew each time it is run."""
+        """Write the rows of a batch, split again each time it is run."""
         rows = [str(number * ROWS + row) for row in range(ROWS)]
         split: list[list[str]] = [[] for _ in range(self.rng.randrange(1, 4))]
         for row in rows:
@@ -100,7 +100,7 @@ class Query:
     def run_batch(self) -> None:
         plan = self.drive("plan", False)
         if self.rng.random() < 0.2:
-            self.tasks(plan, self.next)  # attempts whose messages nobody gets
+            self.tasks(plan, self.next)  # attempts with lost messages
         done = self.tasks(plan, self.next)
         if self.rng.random() < 0.15:
             self.unfinished.append((plan, done))

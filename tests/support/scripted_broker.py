@@ -345,7 +345,7 @@ class ScriptedBroker:
         raise AssertionError("clients do not listen")
 
     def kill(self, node):
-        """End a node: its connections are lost and nobody gets new ones."""
+        """End a node: its connections are lost and new ones are refused."""
         self.down.add(node)
         for wire in self.wires:
             if wire.test_node == node:
@@ -464,7 +464,7 @@ class ScriptedBroker:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > current else ErrorCode.NONE
 
     def _hint(self, answer, module, topic, partition, code):
-        """Say in a refusal who leads (KIP-951)."""
+        """Name the leader in a refusal (KIP-951)."""
         if self.gives_hints and code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             leader, epoch = self.leader(topic, partition)
             answer.current_leader.leader_id = leader

@@ -1,4 +1,4 @@
-"""The witness: it tells news only, and what it has told is what there is."""
+"""The cluster observer: it reports changes only, and its reports are the present state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.simulation
 
 
 class Memory(Invariant):
-    """Keeps what each replica was told to be last."""
+    """Keeps the last report of each replica."""
 
     says = "nothing is forgotten"
 

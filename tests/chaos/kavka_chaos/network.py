@@ -198,5 +198,5 @@ class SmallDisk:
         self._ballast.unlink(missing_ok=True)
 
     def unmount(self) -> None:
-        """Throw it away, with what is on it, also when somebody still has a file open."""
+        """Remove it, with its files, also when one is still open."""
         subprocess.run(["umount", "--lazy", str(self._path)], check=True)

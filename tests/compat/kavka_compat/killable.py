@@ -50,7 +50,7 @@ class KillableCluster:
         self._running.pop(number).kill()
 
     def stop(self) -> None:
-        """Kill what still runs: nobody needs its data."""
+        """Kill running processes: their data are not needed."""
         for process in self._running.values():
             process.kill()
         self._running.clear()

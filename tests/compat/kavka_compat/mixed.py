@@ -157,7 +157,7 @@ class MixedCluster:
         return ask(self.address(number), request, version)
 
     def is_running(self, number: int) -> bool:
-        """Tell whether a broker that was started has not ended by itself."""
+        """Return whether a broker that was started has not ended by itself."""
         return self._running[number].alive()
 
     def text(self, number: int) -> str:
@@ -236,7 +236,7 @@ class MixedCluster:
             until(lambda topic=topic: self._is_in_sync(topic), seconds, f"{topic} is in sync")  # type: ignore[misc]
 
     def wait_until_known(self, topic: str, partition: int) -> None:
-        """Wait until every broker that runs tells clients who leads a partition."""
+        """Wait until the metadata of every running broker has the leader of a partition."""
         wait_until_known([self.address(n) for n in self._running], topic, partition)
 
     def _is_in_sync(self, topic: str) -> bool:
@@ -258,7 +258,7 @@ class MixedCluster:
         return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
     def assert_equal_logs(self, *topics: str) -> int:
-        """Insist that all replicas of topics hold the same bytes; return how many. Nobody writes any more."""
+        """Insist that all replicas of topics hold the same bytes; return how many. Call it after the last write."""
         total = 0
         for topic in topics:
             for partition, (first, *others) in self.assignment(topic).items():

@@ -1,4 +1,4 @@
-"""The way of a consumer: forward, and nothing left out, unless something allowed it to start anew."""
+"""Positions of a consumer: they move forward without gaps, unless an event allows a new start."""
 
 from __future__ import annotations
 
