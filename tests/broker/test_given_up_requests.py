@@ -320,12 +320,17 @@ def test_clients_that_are_answered_leave_nothing_behind_either(run: Run) -> None
 def test_a_broker_that_stops_gives_everything_back(run: Run) -> None:
     async def story(served: Any) -> None:
         held = await prepared(served)
+        writers = []
         for make in REQUESTS.values():
             _reader, writer = await connect(served)
             writer.write(make())
+            writers.append(writer)
         await until(lambda: len(served.broker.fetch_purgatory) > 20)
         await served.broker.dispatcher.stop()
         held._connections = set()
         await until_given_back(held)
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
     run(story, **SETTINGS)

@@ -41,7 +41,7 @@ def test_an_unauthenticated_client_may_ask_for_versions_only(run: Run) -> None:
 
     async def story(served: Any) -> None:
         dispatcher = served.broker.dispatcher
-        dispatcher.use_policies(Policies(open_session=begin))
+        dispatcher.set_policies(Policies(open_session=begin))
         other = await served.another()
         assert (await other.send(ApiVersionsRequest(), 0)).error_code == ErrorCode.NONE
         with pytest.raises(ConnectionError):
@@ -62,7 +62,7 @@ def test_a_client_goes_on_when_its_session_is_authenticated(run: Run) -> None:
         return session
 
     async def story(served: Any) -> None:
-        served.broker.dispatcher.use_policies(Policies(open_session=begin))
+        served.broker.dispatcher.set_policies(Policies(open_session=begin))
         other = await served.another()
         (session,) = sessions
         session.principal, session.is_authenticated = Principal("User", "alice"), True
@@ -81,7 +81,7 @@ def test_a_request_is_refused_with_the_response_of_its_api(run: Run) -> None:
         return None
 
     async def story(served: Any) -> None:
-        served.broker.dispatcher.use_policies(Policies(refusal=refusal))
+        served.broker.dispatcher.set_policies(Policies(refusal=refusal))
         response = await served.send(DescribeClusterRequest())
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert (await served.send(MetadataRequest(topics=[]), 9)).brokers
@@ -93,7 +93,7 @@ def test_a_request_is_refused_with_the_response_of_its_api(run: Run) -> None:
 
 def test_an_async_handler_does_not_begin_when_its_request_is_refused(run: Run) -> None:
     async def story(served: Any) -> None:
-        served.broker.dispatcher.use_policies(
+        served.broker.dispatcher.set_policies(
             Policies(refusal=lambda context, request: context.api.response())
         )
         other = await served.another()
@@ -121,7 +121,7 @@ async def restricted(served: Any) -> Any:
     for name in ("mine", "other"):
         await served.topic(name)
         await served.produce(name, b"record")
-    served.broker.dispatcher.use_policies(only_topic("mine"))
+    served.broker.dispatcher.set_policies(only_topic("mine"))
     return await served.another()
 
 
@@ -160,7 +160,7 @@ def test_a_topic_is_not_created_for_a_client_that_may_describe_it_only(run: Run)
         return operation is AclOperation.DESCRIBE
 
     async def story(served: Any) -> None:
-        served.broker.dispatcher.use_policies(Policies(allows=allows))
+        served.broker.dispatcher.set_policies(Policies(allows=allows))
         client = await served.another()
         assert await metadata(client, ["new"]) == {"new": _FAILED}
         assert "new" not in served.broker.metadata.topics
@@ -246,7 +246,7 @@ def test_the_throttle_time_is_in_the_response_of_any_api(
         plain = await served.send(request_, version)
         other = await served.another()
         limits: dict[str, int] = {side: 60_000}
-        served.broker.dispatcher.use_policies(Policies(quota=Throttle(key, **limits)))
+        served.broker.dispatcher.set_policies(Policies(quota=Throttle(key, **limits)))
         known = set(served.broker.dispatcher.connections)
         response = await other.send(request_, version)
         assert (plain.throttle_time_ms, response.throttle_time_ms) == (0, 60_000)
@@ -259,7 +259,7 @@ def test_a_throttled_client_is_served_when_its_time_is_over(run: Run) -> None:
     async def story(served: Any) -> None:
         other = await served.another()
         quota = Throttle(ApiKey.DESCRIBE_CLUSTER, response_ms=20)
-        served.broker.dispatcher.use_policies(Policies(quota=quota))
+        served.broker.dispatcher.set_policies(Policies(quota=quota))
         first = asyncio.ensure_future(other.send(DescribeClusterRequest(), 0))
         second = asyncio.ensure_future(other.send(MetadataRequest(topics=[]), 9))
         assert (await first).throttle_time_ms == 20
@@ -273,7 +273,7 @@ def test_a_client_that_is_throttled_twice_is_muted_for_the_longer_time(run: Run)
     async def story(served: Any) -> None:
         other = await served.another()
         quota = Throttle(ApiKey.METADATA, response_ms=60_000)
-        served.broker.dispatcher.use_policies(Policies(quota=quota))
+        served.broker.dispatcher.set_policies(Policies(quota=quota))
         sent = [asyncio.ensure_future(other.send(MetadataRequest(topics=[]), 9)) for _ in (1, 2)]
         await sent[0]
         (state,) = [s for c, s in served.broker.dispatcher.connections.items() if c.is_blocked]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ class Clock:
 def request(api: ApiKey, version: int) -> RequestContext:
     connection = Connection(None, "PLAINTEXT", Limits(1, 1))  # type: ignore[arg-type]
     connection.peer_host = "10.0.0.7"
+    connection.attachment = SimpleNamespace(authorizer=None)
     return request_context(connection, api, version, 1_000)
 
 

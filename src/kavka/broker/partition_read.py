@@ -44,6 +44,7 @@ class PartitionRead:
         "found",
         "high_watermark",
         "last_stable_offset",
+        "length",
         "log_start_offset",
         "replica",
     )
@@ -55,13 +56,17 @@ class PartitionRead:
         """The one whose log was read: it counts the fetch when it is answered."""
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.found: LogRead | None = None
+        self.length = 0
+        """The number of bytes of records."""
         self.diverging: Divergence | None = None
 
     @classmethod
     def of(cls, replica: Replica) -> Self:
         """Begin to read a replica, whose position is what the response will say."""
-        read = cls()
-        read.take_position(replica)
+        read, partition = cls(), replica.partition
+        read.high_watermark = partition.high_watermark
+        read.last_stable_offset = partition.last_stable_offset
+        read.log_start_offset = replica.log.log_start_offset
         return read
 
     def take_position(self, replica: Replica) -> None:
@@ -70,11 +75,6 @@ class PartitionRead:
         self.high_watermark = partition.high_watermark
         self.last_stable_offset = partition.last_stable_offset
         self.log_start_offset = replica.log.log_start_offset
-
-    @property
-    def length(self) -> int:
-        """The number of bytes of records."""
-        return 0 if self.found is None else self.found.length
 
     @property
     def is_uncached(self) -> bool:
@@ -111,24 +111,25 @@ class PartitionRead:
         except (OffsetOutOfRange, LogDirectoryFailed, CorruptFile) as error:
             self.fail(_code_of(replica, error))
             return False
+        self.length = self.found.length
         return True
 
     async def load(self, disk: Disk) -> None:
         """Bring the records into the page cache, in the pool; an error takes their place if that fails."""
-        cold, self.found = (
-            self.found,
-            None,
-        )  # `load` owns the range now, and gives it or another one back
+        cold, self.found = self.found, None
+        self.length = 0
         assert cold is not None
         assert self.replica is not None
-        try:
+        try:  # `load` owns the range now, and gives it or another one back
             self.found = await cold.load(disk)
+            self.length = self.found.length
         except (OffsetOutOfRange, OSError, CorruptFile) as error:
             self.fail(_code_of(self.replica, error))
 
     def release(self) -> None:
         """Give up the records."""
         found, self.found = self.found, None
+        self.length = 0
         if found is not None and found.range is not None:
             found.range.release()
 

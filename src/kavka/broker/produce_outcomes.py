@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kavka.broker.current_leaders import add_current_leaders_to_produce
 from kavka.broker.delayed_produce import Append
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
 from kavka.errors import ErrorCode
+from kavka.values import mutable
 from kavka.wire.messages.produce import (
     ProduceResponse,
     ProduceResponsePartition,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 _NONE = ErrorCode.NONE
 
 
-class PartitionOutcome(NamedTuple):
+@mutable
+class PartitionOutcome:
     """The outcome of the batch of one partition."""
 
     partition: int
@@ -33,7 +35,8 @@ class PartitionOutcome(NamedTuple):
     """Invariant: one without error is of one partition only."""
 
 
-class TopicOutcomes(NamedTuple):
+@mutable
+class TopicOutcomes:
     """The outcomes of the batches of one topic."""
 
     name: str
@@ -43,27 +46,28 @@ class TopicOutcomes(NamedTuple):
 def appended(topics: list[TopicOutcomes]) -> list[Append]:
     """Return the batches without error."""
     return [
-        Append(replica, append)
+        Append(outcome.replica, outcome.append)
         for topic in topics
-        for _, replica, append in topic.partitions
-        if replica is not None and append.error is _NONE
+        for outcome in topic.partitions
+        if outcome.replica is not None and outcome.append.error is _NONE
     ]
 
 
 def waiting(acks: int, topics: list[TopicOutcomes]) -> list[Append]:
-    """Return the batches without error that wait for the disk, or for the replicas: in the turn of their append only.
+    """Return the batches without error that wait for the disk, or for the replicas.
 
-    Later a high watermark may have passed them with others' records, of another leader.
+    To be asked in the iteration of their append: later a high watermark may have passed them with others' records, of
+    another leader.
     """
     return [
-        Append(replica, append)
+        Append(outcome.replica, append)
         for topic in topics
-        for _, replica, append in topic.partitions
-        if replica is not None
-        and append.error is _NONE
+        for outcome in topic.partitions
+        if outcome.replica is not None
+        and (append := outcome.append).error is _NONE
         and (
             append.written is not None
-            or (acks == ACKS_ALL and replica.partition.high_watermark < append.end_offset)
+            or (acks == ACKS_ALL and outcome.replica.partition.high_watermark < append.end_offset)
         )
     ]
 
@@ -90,7 +94,11 @@ def with_codes(
         TopicOutcomes(
             topic.name,
             [
-                outcome._replace(append=refused.get(id(outcome.append), outcome.append))
+                PartitionOutcome(
+                    outcome.partition,
+                    outcome.replica,
+                    refused.get(id(outcome.append), outcome.append),
+                )
                 for outcome in topic.partitions
             ],
         )
@@ -103,15 +111,21 @@ def respond(
 ) -> ProduceResponse | EncodedResponse:
     """Return the response of a request of which nothing waits any more: encoded, unless there is an error to say."""
     rows: list[tuple[str, list[Written]]] = []
-    for name, partitions in topics:
+    for topic in topics:
         written: list[Written] = []
-        for index, _, append in partitions:
+        for outcome in topic.partitions:
+            append = outcome.append
             if append.error is not _NONE:
                 return respond_with_errors(services, context, topics)
             written.append(
-                (index, append.base_offset, append.log_append_time_ms, append.log_start_offset)
+                (
+                    outcome.partition,
+                    append.base_offset,
+                    append.log_append_time_ms,
+                    append.log_start_offset,
+                )
             )
-        rows.append((name, written))
+        rows.append((topic.name, written))
     return encode_written(context.version, context.header.correlation_id, rows)
 
 

@@ -1,8 +1,8 @@
 """Operations that wait: a produce for its replicas, a fetch for bytes, each with keys that wake it and a deadline.
 
-Nothing is polled. Code that changes a condition calls `touched(key)`, which checks the operations
-of that key only; the runtime sets one timer for `deadline_ms()` and calls `expire`. An operation leaves exactly once:
-returned by `touched` (it is complete), by `expire`, or by `remove_all`, or cancelled.
+Nothing is polled. After a change of a condition `check_and_complete(key)` is called, which checks the operations of
+that key only. The runtime sets one timer for `deadline_ms()` and calls `expire`. An operation leaves once: returned by
+`check_and_complete`, `expire` or `remove_all`, or cancelled.
 """
 
 from __future__ import annotations

@@ -33,6 +33,13 @@ _ERROR_CODE = Struct(">h")
 _UNSUPPORTED_VERSION = 35
 _THROTTLE_TIME = "throttle_time_ms"
 _NEVER = 1 << 15
+
+EncodedResponse = bytearray
+"""A response that its maker has encoded: the frame, with its size.
+
+An alias: to append to a subclass takes three times as long, for each Produce.
+"""
+
 _FLEXIBLE_FROM = {
     key: _NEVER if api.flexible_from is None else api.flexible_from for key, api in APIS.items()
 }
@@ -49,12 +56,6 @@ class RequestHeader(NamedTuple):
     client_id: str | None
     body_position: int
     """Position of the body in the frame."""
-
-
-class EncodedResponse(bytearray):
-    """A response that its maker has encoded: the frame, with its size."""
-
-    __slots__ = ()
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:

@@ -68,47 +68,63 @@ def held(broker: Any) -> dict[str, Any]:
     return {name: count for name, count in counts.items() if count}
 
 
-async def go_away(broker: Any, port: int, data: bytes) -> None:
-    """Send the requests again and again, each time on a connection that is aborted at another stage of them."""
+async def go_away(broker: Any, port: int, data: bytes, *, is_read: bool) -> None:
+    """Send the requests again and again, each time on a connection that is aborted at another stage of them.
+
+    A connection that is blocked is not read, so the broker does not see that its client is gone: unless `is_read`,
+    the broker aborts it, as after the idle limit.
+    """
     for iterations in STAGES:
         _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await until(lambda: broker.dispatcher.connections)
         writer.write(data)
         for _ in range(iterations):
             await asyncio.sleep(0)
+        if not is_read:
+            for connection in list(broker.dispatcher.connections):
+                connection.abort()
         writer.transport.abort()
+        await until(lambda: not broker.dispatcher.connections)
     try:
         await until(lambda: not held(broker), timeout_s=20)
     except TimeoutError:
         raise AssertionError(held(broker)) from None
 
 
+IS_READ = pytest.mark.parametrize("is_read", [True, False], ids=["by client", "by broker"])
+
+
+@IS_READ
 @pytest.mark.parametrize(
     "make",
     [lambda: produce(1, 100) * 20, lambda: produce(100, 50_000) * 3],
     ids=["pipelined", "inflated"],
 )
 def test_producers_that_go_away_while_they_wait_for_replicas_leave_nothing_behind(
-    play: Play, make: Callable[[], bytes]
+    play: Play, make: Callable[[], bytes], is_read: bool
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         cluster.endpoints[2] = cluster.endpoints[1]
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        await go_away(cluster.brokers[1], cluster.endpoints[1].port, make())
+        await go_away(cluster.brokers[1], cluster.endpoints[1].port, make(), is_read=is_read)
         assert cluster.replica(1).log.log_end_offset > 0
 
     play(story)
 
 
+@IS_READ
 @pytest.mark.parametrize("rows", [1, 5_000])
 def test_a_follower_that_goes_away_while_its_fetch_waits_leaves_nothing_behind(
-    play: Play, rows: int
+    play: Play, rows: int, is_read: bool
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         cluster.endpoints[2] = cluster.endpoints[1]
         await cluster.order(1, isr=[1], replicas=[1, 2])
-        await go_away(cluster.brokers[1], cluster.endpoints[1].port, follower_fetch(rows))
+        await go_away(
+            cluster.brokers[1], cluster.endpoints[1].port, follower_fetch(rows), is_read=is_read
+        )
         sessions = cluster.brokers[1].replication_manager.followers._sessions.values()
         assert all(session.waiting is None for session in sessions)
 

@@ -5,9 +5,9 @@ acks=1    answered when the bytes are in the page cache of this broker
 acks=all  answered when the high watermark has passed them, or after the request's timeout, which begins when they
           are in the page cache (a slow disk is waited for)
 
-Nearly every request is appended in the turn of the loop in which it is read. One that is not appended within its
-allowance continues in later turns, and checks of batches that are larger than that are finished in the pool. Until all
-of it is appended, its connection handles no further request: batches of a producer are appended in the order of its
+Nearly every request is appended in the iteration of the loop in which it is read. One that is not appended within its
+allowance continues in later iterations, and checks of batches that are larger than that are finished in the pool. Until
+all of it is appended, its connection handles no further request: batches of a producer are appended in the order of its
 requests. What it may decompress to in all is bounded (decision 030).
 """
 
@@ -33,7 +33,7 @@ from kavka.broker.produce_outcomes import (
 from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import NO_RESPONSE, SecondStage
-from kavka.broker.requests.session import AclResourceType
+from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
 from kavka.broker.services import Services
 from kavka.broker.traffic import count_refused_produce
 from kavka.errors import ErrorCode
@@ -52,7 +52,7 @@ _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has
 _FIRST_BYTES: Final = 5 << 19
 """Bytes of a request that are checked in the iteration in which it is read: decompressed, or the batch's own."""
 _SLICE_BYTES: Final = 1 << 19
-"""The same, of each later turn."""
+"""The same, of each later iteration."""
 _BATCH_COST: Final = 16 << 10
 """Cost of a batch besides its bytes, in bytes; the partition included."""
 _ROW_COST: Final = 2 << 10
@@ -105,7 +105,7 @@ def _respond_to_appended(
     request: ProduceRequest,
     outcomes: list[TopicOutcomes],
 ) -> _Result:
-    """Answer what was appended in this turn of the loop, now or when the replicas have it."""
+    """Answer what was appended in this iteration of the loop, now or when the replicas have it."""
     if request.acks == 0:
         return _without_response(context, outcomes)
     appends = waiting(request.acks, outcomes)
@@ -124,7 +124,7 @@ async def _append_later(
     wanted: BatchCheck | None,
     allowance: Allowance,
 ) -> _Result:
-    """Append the rest of a request in later turns of the loop, then answer it."""
+    """Append the rest of a request in later iterations of the loop, then answer it."""
     outcomes = await _finish_steps(services, context, steps, wanted, allowance)
     return await _respond_later(services, context, request, outcomes)
 
@@ -162,7 +162,7 @@ async def _respond_later(
     request: ProduceRequest,
     outcomes: list[TopicOutcomes],
 ) -> _Result:
-    """Answer what was not appended in one turn of the loop."""
+    """Answer what was not appended in one iteration of the loop."""
     if request.acks == 0:
         return _without_response(context, outcomes)
     # All are judged again: leaders may have changed since the first of them were appended.
@@ -174,10 +174,11 @@ def _append_all(
 ) -> _Steps[list[TopicOutcomes]]:
     """Append to each partition of a request without transaction."""
     acks, version, find = request.acks, context.version, services.replica_manager.find
+    authorizer = context.authorizer
     topics: list[TopicOutcomes] = []
     for topic in request.topic_data:
         name = topic.name
-        refusal = _refusal(context, request, name)
+        refusal = _refusal(authorizer, request, name)
         outcomes: list[PartitionOutcome] = []
         for data in topic.partition_data:
             index, records = data.index, data.records
@@ -211,12 +212,14 @@ def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
 
 
-def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
+def _refusal(
+    authorizer: ConnectionAuthorizer | None, request: ProduceRequest, topic: str
+) -> AppendOutcome | None:
     """Return why nothing of the request may be appended to the topic; None when it may.
 
     Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
     """
-    if context.authorizer is not None and not context.allows(_WRITE, _TOPIC, topic):
+    if authorizer is not None and not authorizer.allows(_WRITE, _TOPIC, topic):
         return AppendOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if request.acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -271,7 +274,7 @@ def _append_in_transaction(
     mixture = _mixture([header for some in headers for header in some if header is not None])
     appends: list[_TopicAppends] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
-        refusal = _refusal(context, request, topic.name) or mixture
+        refusal = _refusal(context.authorizer, request, topic.name) or mixture
         rows: list[PartitionOutcome | _Unverified] = []
         for data, header in zip(topic.partition_data, some, strict=True):
             if allowance.bytes_left < 0:

@@ -20,6 +20,7 @@ class RequestContext:
 
     __slots__ = (
         "api",
+        "authorizer",
         "connection",
         "header",
         "large",
@@ -27,6 +28,7 @@ class RequestContext:
         "received_ms",
         "slot",
         "throttle_ms",
+        "version",
     )
 
     def __init__(
@@ -42,6 +44,10 @@ class RequestContext:
         self.connection = connection
         self.slot = slot
         self.header = header
+        self.version = header.api_version
+        """The version of the API that the client speaks."""
+        self.authorizer: ConnectionAuthorizer | None = connection.attachment.authorizer
+        """What the client may do with each resource; None when everything is allowed."""
         self.received_ms = received_ms
         self.local_ms = -1
         """Milliseconds of the first stage; -1 until there is a second."""
@@ -58,11 +64,6 @@ class RequestContext:
         return UNPACED if self.large is None else self.large.pace
 
     @property
-    def version(self) -> int:
-        """The version of the API that the client speaks."""
-        return self.header.api_version
-
-    @property
     def client_id(self) -> str:
         """The client's name for itself; empty when it gave none."""
         return self.header.client_id or ""
@@ -77,12 +78,6 @@ class RequestContext:
         """The security session of the connection."""
         session: Session = self.connection.attachment.session
         return session
-
-    @property
-    def authorizer(self) -> ConnectionAuthorizer | None:
-        """Return the operations that the client may do on each resource; None when all are allowed."""
-        authorizer: ConnectionAuthorizer | None = self.connection.attachment.authorizer
-        return authorizer
 
     def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Return whether the client may do this with the resource of this name."""

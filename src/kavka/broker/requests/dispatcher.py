@@ -68,6 +68,8 @@ class Dispatcher:
         self._apis: dict[int, ServedApi] = {}
         self._has_begun = False
         self._policies = Policies()
+        self._is_restricted = False
+        """True if a policy is to be asked about each request."""
         self._memory = RequestMemory(config.integer(TOTAL_SETTING))
         self._most_decoded = config.integer(REQUEST_SETTING)
         self._failures = RequestFailures()
@@ -81,6 +83,7 @@ class Dispatcher:
             # Else the clock is read once for each request.
             records_times=config.values["kavka.metrics.port"] is not None,
         )
+        self._deliver = self._responses.deliver
 
     def begin(self, services: Services) -> None:
         """Serve from now on, and what came since the listeners were bound."""
@@ -89,9 +92,10 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
-    def use_policies(self, policies: Policies) -> None:
+    def set_policies(self, policies: Policies) -> None:
         """Apply policies to connections and requests from now on."""
         self._policies = policies
+        self._is_restricted = policies != Policies()
         self._responses.quota = policies.quota
 
     # -- FrameHandler
@@ -127,9 +131,7 @@ class Dispatcher:
                 return
             api.versions[version] += 1
             context = RequestContext(api, connection, slot, header, now)
-            is_authenticated = connection.attachment.session.is_authenticated
-            if not is_authenticated and not api.allowed_before_authentication:
-                self._failures.unauthenticated(context)
+            if self._is_restricted and not self._authenticate(context):
                 return
             self._note_work(context)
             request: Any
@@ -143,25 +145,42 @@ class Dispatcher:
         except (CorruptFrame, RequestTooLarge) as error:
             self._failures.refuse(connection, api_of(frame), error)
             return
-        self._serve(context, request)
+        if self._is_restricted:
+            self._serve(context, request)
+            return
+        try:  # as `_serve`, without a call more: this is done for each request
+            result = api.handle(self.services, context, request)
+        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+            self._failures.malformed(context, error)
+            return
+        self._deliver(context, result)
 
     # -- inside
 
+    def _authenticate(self, context: RequestContext) -> bool:
+        """Return whether the client may send this request; close its connection if it may not."""
+        if context.session.is_authenticated or context.api.allowed_before_authentication:
+            return True
+        self._failures.unauthenticated(context)
+        return False
+
     def _serve(self, context: RequestContext, request: Any) -> None:
         """Take a request that is decoded through the rest of its way."""
-        policies = self._policies
-        result = None
         try:
-            if policies.refusal is not None:
-                result = policies.refusal(context, request)
-            if policies.quota is not None:
-                context.throttle_ms = policies.quota.request_throttle_ms(context, request)
+            result = self._authorise(context, request)
             if result is None:
                 result = context.api.handle(self.services, context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._failures.malformed(context, error)
             return
-        self._responses.deliver(context, result)
+        self._deliver(context, result)
+
+    def _authorise(self, context: RequestContext, request: Any) -> Any:
+        """Return the response that refuses a request, None if there is none; and charge it."""
+        policies = self._policies
+        if policies.quota is not None:
+            context.throttle_ms = policies.quota.request_throttle_ms(context, request)
+        return None if policies.refusal is None else policies.refusal(context, request)
 
     def _decode_large(self, context: RequestContext, frame: memoryview) -> Any:
         """Return the request when one slice of time was enough; else None, and continue in later iterations."""

@@ -53,17 +53,19 @@ class Responses:
     def deliver(self, context: RequestContext, result: Any) -> None:
         """Send what a handler returned, or wait for it."""
         kind = type(result)
-        if kind is not EncodedResponse and kind is not context.api.response:
-            self._wait(context, result)
-            return
-        if self.quota is not None:
-            self._throttle(self.quota, context, result)
         if kind is EncodedResponse:
+            if self.quota is not None:
+                self._throttle(self.quota, context, result)
             context.connection.answer(context.slot, (result,) if result else ())
             if context.large is not None:
                 context.finish()
-        else:
+        elif kind is context.api.response:
+            if self.quota is not None:
+                self._throttle(self.quota, context, result)
             self._encode(context, result)
+        else:
+            self._wait(context, result)
+            return
         if self._records_times:
             self._account(context)
 
