@@ -36,7 +36,7 @@ class Deferred(DeferredResponse):
 class Named(SimpleNamespace):
     """A stand-in for a connection that is equal to itself alone."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
 
 

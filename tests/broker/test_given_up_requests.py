@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.storage.disk.os_disk import OsFile
 from kavka.wire.frame import encode_request
@@ -32,6 +31,7 @@ from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequ
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
+from support.waiting import until
 
 Run = Callable[..., None]
 WITHOUT_END_MS = 2**31 - 1

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.broker.authorized_operations import AclOperation
 from kavka.broker.requests.context import RequestContext
@@ -25,6 +24,7 @@ from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
+from support.waiting import until
 
 Run = Callable[..., None]
 _FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

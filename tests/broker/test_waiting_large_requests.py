@@ -12,6 +12,7 @@ import pytest
 from kavka.broker.api.delete_records import _LowWatermarkWait
 from kavka.broker.control.controller import Controller
 from kavka.broker.pace import Pace
+from kavka.broker.requests import large as large_requests
 from kavka.broker.requests import responses
 from kavka.ids import TopicPartition
 from kavka.wire.frame import encode_request
@@ -144,7 +145,7 @@ def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
-        file, encode_slice, pins = data_file(served), responses.encode_slice, []
+        file, encode_slice, pins = data_file(served), large_requests.encode_slice, []
 
         def encode_and_go(*asked: Any) -> Any:
             parts = encode_slice(*asked)

@@ -17,6 +17,7 @@ from kavka.spark.decisions import Batch, Decision, Outcome, Part, SinkNames
 from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
 from kavka.testing.local_cluster import LocalCluster
+from support.spark.crash_points import CrashingDriver
 
 Tool = Callable[..., str]
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class Query:
             raise Died(step)
 
     def driver(self) -> Driver:
-        return Driver(self.client, self.names, self.reach)
+        return CrashingDriver(self.reach, self.client, self.names)
 
     def run_batch(self, number: int, dies_at: str = "") -> None:
         """Plan, write, decide and commit; or die on the way."""

@@ -183,7 +183,7 @@ def test_a_record_that_is_appended_behind_the_end_of_the_thread_fails(broker, se
     producer = blocking.Producer(settings, network=broker)
     thread = producer._thread
     producer.close()
-    producer._require_thread = lambda: thread  # as a caller that looked before the end
+    producer._require_thread = lambda: thread  # type: ignore  # as a caller that looked before the end
     future = producer.append("t", b"", want_future=True)
     with pytest.raises(RuntimeError, match="the producer is closed"):
         future.result(20)
@@ -231,7 +231,12 @@ def test_a_second_close_waits_for_the_first(broker, settings, is_in_time):
     if is_in_time:
         consumer.close(timeout_ms=0)
         events.append("second in time")
-    second = Calling(lambda: (consumer.close(), events.append("second")))
+
+    def close_again():
+        consumer.close()
+        events.append("second")
+
+    second = Calling(close_again)
     release.set()
     ended(first)
     ended(second)
@@ -241,7 +246,7 @@ def test_a_second_close_waits_for_the_first(broker, settings, is_in_time):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("call", [lambda consumer: consumer.poll(60_000), next])
 def test_a_listener_closes_its_consumer(broker, settings, call):
-    events = []
+    events: list[str] = []
 
     class Closing(RebalanceListener):
         def on_assigned(self, partitions):

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
 
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
+from support.waiting import until
 
 Play = Callable[..., None]
 STAGES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
