@@ -182,7 +182,7 @@ class Configs:
     def describe_topic(
         self, topic: str, stored: Mapping[str, str] | None = None
     ) -> list[ConfigEntry]:
-        """Return a row for every topic setting, and for others: as it is `stored`, else as this broker obeys it."""
+        """Return a row for every topic setting, and for others: as `stored`, else as in effect on this broker."""
         if stored is None or stored == self._topics.get(topic):
             return self._topic_rows(self._topics.get(topic, {}), self.topic(topic))
         return self._topic_rows(stored, self.effective(stored, topic))

@@ -4,8 +4,8 @@
     StopReplica     perhaps with the log
     UpdateMetadata  all live brokers, and the states of some partitions
 
-Orders are carried out one after another. `control_request_check` judges those that come over the network. The order
-of an older controller is refused here, too (STALE_CONTROLLER_EPOCH), since a newer one may have ordered meanwhile,
+Requests are applied one after another. `control_request_check` checks those that come over the network. A request
+of an older controller is refused here, too (STALE_CONTROLLER_EPOCH), since a newer one may have sent one meanwhile,
 and so is one to an older registration of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its
 registration.
 
@@ -86,7 +86,7 @@ class _PartitionState(NamedTuple):
 
 
 class ControlRequests:
-    """Carries out what controllers order."""
+    """Applies control requests."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ControlRequests:
     # -- checks of the sender
 
     def _refusal(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """Judge the epochs of an order. The controller may know a newer registration than this broker does."""
+        """Check the epochs of a request. The controller may know a newer registration than this broker does."""
         if 0 <= broker_epoch < self._context.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if controller_epoch < self.controller_epoch:
@@ -158,7 +158,7 @@ class ControlRequests:
             return await _leader_and_isr_response(orders, outcomes, version, pace)
 
     async def _apply_all(self, orders: list[_PartitionState]) -> list[ErrorCode]:
-        """Obey some at a time: new logs are made together."""
+        """Apply some at a time: new logs are created together."""
         outcomes: list[ErrorCode] = []
         for at in range(0, len(orders), _AT_ONCE):
             some = orders[at : at + _AT_ONCE]

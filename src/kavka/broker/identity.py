@@ -77,7 +77,7 @@ async def _cluster_id(
         if meta is not None and meta.cluster_id is not None
     ]
     if known and not isinstance(registry, EmbeddedRegistry):
-        # As a new cluster's, these logs would be set aside: a mistyped chroot is enough.
+        # As a new cluster's, these logs would be renamed to `-stray`: a mistyped chroot is enough.
         raise IdentityError(
             f"The registry at zookeeper.connect has no cluster, but meta.properties of log.dirs has the Cluster ID "
             f"{known[0]}. Is zookeeper.connect right, with its chroot? For a registry that has lost its data restore a "

@@ -1,6 +1,6 @@
 """The metadata cache: live brokers, topics, and the leaders of partitions.
 
-Written by the controller's news only; read by every handler. Values are immutable, so they may be kept across an await.
+Written by UpdateMetadata only; read by every handler. Values are immutable, so they may be kept across an await.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TopicMetadata(NamedTuple):
 
 
 class MetadataCache:
-    """The present picture; one per broker."""
+    """The present metadata; one per broker."""
 
     def __init__(self, cluster_id: str = "") -> None:
         """Start without brokers and topics."""
@@ -133,7 +133,7 @@ class MetadataCache:
                 future.set_result(None)
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return a future of the next news."""
+        """Return a future of the next update."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changes.append(future)
         return future

@@ -104,7 +104,7 @@ class Replica:
         self._stamps = False
 
     def configure(self, values: Mapping[str, Value]) -> None:
-        """Obey the topic's settings from the next append on."""
+        """Apply the topic's settings from the next append on."""
         self._batch_rules = batch_rules(values)
         self._stamps = self._batch_rules.timestamp_type is TimestampType.LOG_APPEND_TIME
         self.partition.min_insync_replicas = whole_number(values, "min.insync.replicas")
@@ -455,7 +455,7 @@ class Replica:
 
 
 def batch_rules(values: Mapping[str, Value]) -> BatchRules:
-    """Return what produced batches must obey under a topic's settings."""
+    """Return the rules of a topic's settings for produced batches."""
     whole = partial(whole_number, values)
     policy = values["cleanup.policy"]
     assert isinstance(policy, list)

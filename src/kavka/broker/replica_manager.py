@@ -297,7 +297,7 @@ class ReplicaManager:
     async def stop(
         self, topic_partition: TopicPartition, leader_epoch: int, *, delete: bool
     ) -> ErrorCode:
-        """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always obeyed."""
+        """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always accepted."""
         replica = self._hosted.get(topic_partition)
         if replica is not None:
             if replica.is_offline:
@@ -314,7 +314,7 @@ class ReplicaManager:
         )
 
     async def _remove(self, topic_partition: TopicPartition) -> bool:
-        """Host a partition no longer and delete its log; false when the disk does not obey."""
+        """Host a partition no longer and delete its log; False when the disk fails."""
         replica = self._hosted.pop(topic_partition, None)
         if replica is not None:
             replica.partition.resign()
@@ -341,7 +341,7 @@ class ReplicaManager:
         return True
 
     def reconfigure(self, topic: str | None = None) -> None:
-        """Obey the settings as they are now, of one topic or of all; they may be hosted and not shown yet."""
+        """Apply the present settings, of one topic or of all; they may be hosted and not shown yet."""
         for replica in self._hosted.values():
             name = replica.topic_partition.topic
             if topic is None or name == topic:

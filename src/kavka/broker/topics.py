@@ -2,7 +2,7 @@
 
 create, grow, delete     the controller only: checked, placed, and asked of its machine
 create by use            any broker: the controller finds the znodes (as Kafka 3.9 does with ZooKeeper)
-settings                 any broker: the znode, and a notification that all brokers obey
+settings                 any broker: the znode, and a notification for all brokers
 """
 
 from __future__ import annotations

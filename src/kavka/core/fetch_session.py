@@ -7,7 +7,7 @@
     (id, -1)                full fetch, close `id`
     (id, n)                 incremental; n must be the session's next epoch, else an error of the whole request
 
-An incremental answer holds only partitions with news: records, an error, a moved high watermark or log start offset,
+An incremental answer contains only changed partitions: records, an error, a moved high watermark or log start offset,
 a preferred replica, a diverging epoch. The cache has a fixed number of slots. A new session takes the slot of one that
 was not used for two minutes, else of a smaller or less privileged one that is older than that; else there is none.
 Followers are privileged: a consumer never takes their slot.
@@ -81,7 +81,7 @@ class _CachedPartition:
 
     def has_changes(self, outcome: FetchOutcome) -> bool:
         """Return whether the response must include the partition, and record it as sent."""
-        news = (
+        is_changed = (
             outcome.records_length > 0
             or outcome.high_watermark != self.high_watermark
             or outcome.log_start_offset != self.log_start_offset
@@ -93,7 +93,7 @@ class _CachedPartition:
             # After the error the partition is sent again, with any high watermark.
             self.high_watermark = -1
             return True
-        return news
+        return is_changed
 
 
 class _Session:

@@ -427,7 +427,7 @@ class Partition:
     ) -> bool:
         """Adopt the controller's response to `change`; return whether the high watermark moved.
 
-        An answer that newer news has overtaken is dropped.
+        A response that is older than a later request of the controller is dropped.
         """
         if change != self._pending:
             return False
@@ -441,7 +441,7 @@ class Partition:
     def isr_change_failed(self, change: IsrChange, error: ErrorCode) -> bool:
         """Handle the refusal of `change`; return whether the same proposal should be sent again later.
 
-        After errors that mean "your view is old" the set stays maximal until the controller's news comes: the
+        After errors that mean "your view is old" the set stays maximal until the controller's next request: the
         proposal may have been carried out, and is made again from time to time (`pending_change`).
         INVALID_REQUEST and INELIGIBLE_REPLICA say that it was not.
         """

@@ -34,7 +34,7 @@ async def handle(
     answers: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
     while request.topics:
-        # The controller learns of some together: the orders that lead them, and what is shown, are then the same.
+        # The controller learns of some together: they share LeaderAndIsr and UpdateMetadata requests.
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(

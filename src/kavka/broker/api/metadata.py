@@ -70,7 +70,7 @@ def _has_expected_topics(services: Services, request: MetadataRequest) -> bool:
 async def _answer_when_updated(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> Answer:
-    """Wait for the first news of a controller: a broker that has just started knows neither topics nor brokers.
+    """Wait for the first UpdateMetadata: a broker that has just started knows neither topics nor brokers.
 
     librdkafka does not ask again when the controller is not in an answer, and fails what was to be sent to a topic
     that is unknown.

@@ -68,7 +68,7 @@ class ConfigChanges:
         kind, _slash, node = entity.partition("/")
         own = str(self._context.broker_id)
         if kind not in ("topics", "brokers"):
-            return  # users, clients, addresses: their settings are not obeyed in this release
+            return  # users, clients, addresses: their settings have no effect in this release
         overrides = await self._overrides(f"/config/{kind}/{node}")
         name = znodes.entity_name(node)
         if kind == "topics":

@@ -1,4 +1,4 @@
-"""Orders as requests: LeaderAndIsr, UpdateMetadata, StopReplica, from the picture as it is now."""
+"""Builds LeaderAndIsr, UpdateMetadata and StopReplica from the present state of the cluster."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class ControlRequestBuilder:
         request.broker_epoch = self._broker_epoch
         return request
 
-    def requests(self, order: PendingUpdates) -> Iterator[Any]:
-        """Make the requests of an order, each when it is asked for."""
-        if order.live_brokers or order.deleted:
-            yield self.update_metadata((), order.deleted)
-        if order.leader_and_isr:
-            request = self.leader_and_isr(order.leader_and_isr)
+    def requests(self, pending: PendingUpdates) -> Iterator[Any]:
+        """Yield the requests of pending updates, built one by one."""
+        if pending.live_brokers or pending.deleted:
+            yield self.update_metadata((), pending.deleted)
+        if pending.leader_and_isr:
+            request = self.leader_and_isr(pending.leader_and_isr)
             if request.topic_states:
                 yield request
-        if order.metadata:
-            yield self.update_metadata(order.metadata, {})
-        if order.stops:
-            yield self.stop_replica(order)
+        if pending.metadata:
+            yield self.update_metadata(pending.metadata, {})
+        if pending.stops:
+            yield self.stop_replica(pending)
 
     # -- LeaderAndIsr
 
@@ -200,10 +200,10 @@ class ControlRequestBuilder:
 
     # -- StopReplica
 
-    def stop_replica(self, order: PendingUpdates) -> StopReplicaRequest:
+    def stop_replica(self, pending: PendingUpdates) -> StopReplicaRequest:
         """Make the request that stops replicas."""
         topics: dict[str, StopReplicaRequestTopicState] = {}
-        for topic_partition, stop in sorted(order.stops.items()):
+        for topic_partition, stop in sorted(pending.stops.items()):
             topic = topics.get(topic_partition.topic)
             if topic is None:
                 topic = topics[topic_partition.topic] = StopReplicaRequestTopicState(

@@ -3,7 +3,7 @@
 It takes part in the election, runs the controller while it is elected, and otherwise knows the active one.
 
 Electing --elected--> Controller --deposed, session expired--> Electing
-     +--another holds it--> Following (one connection to it) --refused: depose it; gone--> Contending
+     +--another is elected--> Following (one connection to it) --refused, or gone--> Electing
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Controller:
                 await self._elect(own)
                 break
             except (ConnectionError, ControllerMovedError) as error:
-                # This broker is registered: a reign that ends while it begins, or a session, is followed by another,
+                # This broker is registered: a term that ends while it begins, or a session, is followed by another,
                 # unless the registry is on its own disk, or the registration has given up.
                 if self._context.has_own_registry or self._has_failed():
                     raise
@@ -133,7 +133,7 @@ class Controller:
         await self._watch_loop.stop()
 
     async def stop(self) -> None:
-        """Rule no longer, and contend no more."""
+        """End the term, and leave the election."""
         await self._stop_electing()
         await self._on_controller_resignation()
         await self._disconnect()
@@ -206,7 +206,7 @@ class Controller:
             self._term.submit(event)
 
     async def flushed(self) -> None:
-        """Wait until this broker obeys and shows all that it has decided as controller, but for new partitions."""
+        """Wait until this broker has applied all its decisions as controller, except for new partitions."""
         if self._term is not None:
             await self._term.flushed()
 

@@ -175,7 +175,7 @@ class ControllerTerm:
     async def submit_and_wait(self, make_event: Callable[[Token], Event]) -> Any:
         """Have the event that `make` builds around a new token handled; return the reply.
 
-        Raise NotControllerError when the reign ends first, ConnectionError when the registry does not take it.
+        Raise NotControllerError when the term ends first, ConnectionError when the registry does not take it.
         """
         if self._must_reload:
             raise ConnectionError("the registry does not answer")

@@ -45,7 +45,7 @@ class Scrape:
         self._answering: asyncio.Task[None] | None = None
         self._idle_windows = 0
 
-    # -- doors.Wire
+    # -- BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Begin, or refuse."""

@@ -111,7 +111,7 @@ class AlterPartitionManager:
         elif not (
             replica.topic_partition in self._waiting or replica.topic_partition in self._sending
         ):
-            # Refused with news to come: of a topic that the controller does not know none may come.
+            # Refused with an update to come: for a topic that the controller does not know none may come.
             change = partition.pending_change()
             if change is not None:
                 self.propose(replica, change)

@@ -71,7 +71,7 @@ class FollowerSession:
         self.counted = 0  # how many of them count against the bound of all sessions
         self.dirty: dict[SessionPartition, None] = {}
         self.waiting: DelayedFollowerFetch | None = None
-        # Whether the only news are of high watermarks, which may wait for the next records.
+        # True if the only changes are of high watermarks, which may wait for the next records.
         self.has_only_high_watermarks = False
 
     def mark_dirty(self, partition: SessionPartition) -> bool:

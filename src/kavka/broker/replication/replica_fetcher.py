@@ -222,7 +222,7 @@ class ReplicaFetcher:
         self._session = FollowerSession()
 
     async def _run_connected(self) -> None:
-        """Ask and obey until nothing is followed. Raise when the leader cannot be talked to."""
+        """Fetch and append until no partition is followed. Raise when the leader cannot be reached."""
         while self._partitions:
             self._wake.clear()
             await self._send_leader_requests()
@@ -394,7 +394,7 @@ class ReplicaFetcher:
         self._in_flight.append(_InFlight(built, future))
 
     def _answered(self, future: asyncio.Future[Any]) -> None:
-        """Obey and ask again at once, when the task rests and there is nothing to wait for: so it is nearly always.
+        """Handle a response and fetch again at once, when the task rests and nothing is to be awaited: the usual case.
 
         All else is for the task, which would come two turns of the loop later.
         """
@@ -450,7 +450,7 @@ class ReplicaFetcher:
     def _process_partition(
         self, request: SessionRequest, key: PartitionKey, answer: FetchResponsePartition
     ) -> Work | None:
-        """Obey the answer for one partition; return what is left to be done."""
+        """Handle the response for one partition; return the remaining work."""
         asked = self._session.requested(key, request.number)
         followed = self._find(key)
         if asked is None or followed is None:

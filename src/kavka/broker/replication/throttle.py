@@ -115,7 +115,7 @@ class LeaderThrottle(Throttle):
     """The throttle of what followers are given (`leader.replication.throttled.rate`)."""
 
     def __init__(self, context: BrokerContext) -> None:
-        """Obey the settings of the broker and of its topics as they are at each time."""
+        """Apply the settings of the broker and of its topics as they are at each time."""
         configs = context.configs
         super().__init__(
             context.clock, partial(configs.broker_integer, "leader.replication.throttled.rate")
@@ -144,7 +144,7 @@ class FollowerThrottle(Throttle):
     """The throttle of what is fetched from leaders (`follower.replication.throttled.rate`)."""
 
     def __init__(self, context: BrokerContext) -> None:
-        """Obey the settings of the broker and of its topics as they are at each time."""
+        """Apply the settings of the broker and of its topics as they are at each time."""
         configs = context.configs
         super().__init__(
             context.clock, partial(configs.broker_integer, "follower.replication.throttled.rate")

@@ -173,7 +173,7 @@ def _start(step: Step, topic_partition: TopicPartition, target: Sequence[int] | 
 
 
 def _advance(step: Step, topic_partition: TopicPartition) -> None:
-    """Finish a move, or make all replicas obey the assignment as it is."""
+    """Finish a move, or send all replicas the assignment as it is."""
     if is_complete(step, topic_partition):
         finish(step, topic_partition)
         return

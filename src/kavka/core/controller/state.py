@@ -149,7 +149,7 @@ class FinishingReassignment:
 
 
 class ClusterState:
-    """The whole picture. Only the machine's own modules change it."""
+    """The whole state. Only the machine's own modules change it."""
 
     def __init__(self) -> None:
         """Start without brokers and topics."""

@@ -1,4 +1,4 @@
-"""The settings that the transaction machine obeys, with Kafka's defaults."""
+"""The settings of the transaction machine, with Kafka's defaults."""
 
 from __future__ import annotations
 
