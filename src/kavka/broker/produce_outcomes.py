@@ -59,17 +59,18 @@ def waiting(acks: int, topics: list[TopicOutcomes]) -> list[Append]:
     To be asked in the iteration of their append: later a high watermark may have passed them with others' records, of
     another leader.
     """
-    return [
-        Append(outcome.replica, append)
-        for topic in topics
-        for outcome in topic.partitions
-        if outcome.replica is not None
-        and (append := outcome.append).error is _NONE
-        and (
-            append.written is not None
-            or (acks == ACKS_ALL and outcome.replica.partition.high_watermark < append.end_offset)
-        )
-    ]
+    found: list[Append] = []
+    for topic in topics:
+        for outcome in topic.partitions:
+            replica, append = outcome.replica, outcome.append
+            if replica is None or append.error is not _NONE:
+                continue
+            lacks_replicas = (
+                acks == ACKS_ALL and replica.partition.high_watermark < append.end_offset
+            )
+            if lacks_replicas or append.written is not None:
+                found.append(Append(replica, append))
+    return found
 
 
 def has_errors(topics: list[TopicOutcomes]) -> bool:

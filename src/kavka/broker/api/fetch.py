@@ -141,8 +141,12 @@ def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[ConsumerR
     """Return whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
     if request.max_wait_ms <= 0 or not reads:
         return True
-    total = sum(read.length for read in reads)
-    return total >= reader.min_bytes or any(read.is_final for read in reads)
+    total = 0
+    for read in reads:
+        if read.is_final:
+            return True
+        total += read.length
+    return total >= reader.min_bytes
 
 
 def _load_later(
