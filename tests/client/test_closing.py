@@ -1,6 +1,7 @@
 """Closing a client ends the calls that wait in it: of other tasks, of other threads, of its own callbacks."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -208,6 +209,61 @@ def test_closing_a_producer_ends_the_calls_of_its_transactions(broker, settings,
     assert requested.wait(20)
     producer.close(timeout_ms=0)
     refused(ended(waiting), "producer")
+
+
+def test_a_closed_producer_refuses_the_end_of_a_transaction(broker, settings, recwarn):
+    producer = blocking.Producer(settings | {"transactional.id": "x"}, network=broker)
+    producer.close()
+    for call in (producer.commit_transaction, producer.abort_transaction):
+        with pytest.raises(RuntimeError, match="the producer is closed"):
+            call()
+    gc.collect()
+    assert not recwarn.list  # of a coroutine that was never awaited
+
+
+@pytest.mark.timeout(60)
+def test_a_producer_is_closed_although_other_threads_go_on_appending(broker, settings):
+    requested, produce = threading.Event(), broker.produce
+
+    def on_produce(request, fault, version):
+        requested.set()
+        return produce(request, fault, version)
+
+    broker.produce = on_produce
+    producer = blocking.Producer(settings, network=broker)
+
+    def append():
+        while True:
+            producer.append("t", b"")
+
+    appending = Calling(append)
+    assert requested.wait(20)
+    assert ended(Calling(producer.close)) is None
+    refused(ended(appending), "producer")
+
+
+@pytest.mark.timeout(60)
+def test_no_call_begins_while_another_thread_closes(broker, settings):
+    has_begun, release = threading.Event(), threading.Event()
+    positions = []
+
+    class Slow(RebalanceListener):
+        def on_revoked(self, partitions):
+            positions.append(consumer.position(AT))  # a listener is part of the close
+            has_begun.set()
+            release.wait(20)
+
+    consumer = blocking.Consumer(settings | IN_A_GROUP, network=broker)
+    consumer.subscribe(["t"], listener=Slow())
+    while not consumer.assignment():
+        consumer.poll(100)
+    closing = Calling(consumer.close)
+    assert has_begun.wait(20)
+    with pytest.raises(RuntimeError, match="the consumer is closed"):
+        consumer.assignment()
+    release.set()
+    assert ended(closing) is None
+    assert positions == [0]
 
 
 @pytest.mark.timeout(60)

@@ -58,6 +58,20 @@ def test_everything_is_read_in_order(broker, settings):
     assert (position, lag) == (1000, 0)
 
 
+def test_calls_side_by_side_share_the_join_and_the_lookups(broker, settings):
+    fill(broker, settings, 2)
+
+    async def work(consumer):
+        consumer.subscribe(["t"])
+        polls = [consumer.poll(60_000, max_records=1) for _ in range(2)]
+        found = await asyncio.gather(*polls)
+        consumer.seek_to_beginning()
+        positions = [consumer.position(AT) for _ in range(3)]
+        return sorted(offsets(one)[0] for one in found), await asyncio.gather(*positions)
+
+    assert run(broker, settings, work, **{"group.id": "g"}) == ([0, 1], [0, 0, 0])
+
+
 PATIENT = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
 
 

@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
 
@@ -87,16 +88,25 @@ class PendingCall:
             self.task.cancel()
 
 
+class _Client(Protocol):
+    _calls: PendingCalls
+
+    def _require_open(self) -> None: ...
+
+
+S = TypeVar("S", bound=_Client)
+
+
 def until_closed(
-    method: Callable[..., Coroutine[Any, Any, T]],
-) -> Callable[..., Coroutine[Any, Any, T]]:
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """End a client's method, while it waits, with RuntimeError when the client is closed; refuse it afterwards."""
 
     @wraps(method)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> T:
-        self._require_open()
-        with self._calls.until_closed():
-            return await method(self, *args, **kwargs)
+    async def call(client: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        client._require_open()
+        with client._calls.until_closed():
+            return await method(client, *args, **kwargs)
 
     return call
 

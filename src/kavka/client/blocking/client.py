@@ -49,9 +49,9 @@ class BlockingClient:
     def close(self, **options: Any) -> None:
         """Close as the asynchronous client, and end the thread; calling it twice is allowed.
 
-        Calls of other threads that wait end with RuntimeError. In a forked child it forgets the client and leaves the
-        parent's alone. While another thread closes the client, wait for that, for the option `timeout_ms` at most;
-        except in a delivery callback, for which that thread waits.
+        Calls of other threads that wait end with RuntimeError, and no other begins. In a forked child it forgets the
+        client and leaves the parent's alone. While another thread closes the client, wait for that, for the option
+        `timeout_ms` at most; except in a delivery callback, for which that thread waits.
         """
         thread = self._thread
         if thread is None:
@@ -86,10 +86,14 @@ class BlockingClient:
 
     def _require_thread(self) -> LoopThread:
         thread = self._thread
-        if thread is None:
+        if thread is None or (self._closer and not self._is_closing_thread(thread)):
             raise RuntimeError(f"the {self._client_class.__name__.lower()} is closed")
         thread.check()
         return thread
+
+    def _is_closing_thread(self, thread: LoopThread) -> bool:
+        """Return whether the caller is part of the close: a listener, or a callback that the close waits for."""
+        return threading.get_ident() == self._closer or thread.callbacks.is_current()
 
 
 def forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:

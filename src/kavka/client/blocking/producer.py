@@ -8,7 +8,7 @@ import concurrent.futures
 import logging
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -242,13 +242,13 @@ class Producer(BlockingClient):
             await self._take_all()
             await self._async.commit_transaction()
 
-        self._run_with_callbacks(work())
+        self._run_with_callbacks(work)
 
-    def _run_with_callbacks(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run_with_callbacks(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine, and wait for the callbacks of the records that it has waited for."""
         thread = self._require_thread()
         try:
-            return thread.run(work)
+            return thread.run(work())
         finally:
             thread.callbacks.wait()
 
@@ -260,7 +260,7 @@ class Producer(BlockingClient):
             prepared: PreparedTxnState | None = await self._async.prepare_transaction()
             return prepared
 
-        return self._run_with_callbacks(work())
+        return self._run_with_callbacks(work)
 
     def abort_transaction(self) -> None:
         """Take what was handed over, which is dropped, and abort as the asynchronous producer."""
@@ -269,7 +269,7 @@ class Producer(BlockingClient):
             await self._take_all()
             await self._async.abort_transaction()
 
-        self._run_with_callbacks(work())
+        self._run_with_callbacks(work)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

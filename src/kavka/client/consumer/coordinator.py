@@ -70,6 +70,7 @@ class ConsumerCoordinator:
         self.listener = RebalanceListener()
         self._joining: asyncio.Task[steps.Joined] | None = None
         self._heartbeats: asyncio.Task[None] | None = None
+        self._is_polling = False
         self._poll_deadline = 0.0
         self._metadata_seen = -1
 
@@ -91,15 +92,21 @@ class ConsumerCoordinator:
         return self.member.is_settled(int(self._loop.time() * 1000))
 
     async def ensure_active(self, deadline: float) -> None:
-        """Do what membership needs, until loop time `deadline`.
+        """Do what membership needs, until loop time `deadline`; one poll does it, others go on without.
 
         Raise KafkaError when the group refuses this member permanently.
         """
+        if self._is_polling:  # another thread polls, or a listener does
+            return
+        self._is_polling = True
         self._poll_deadline = deadline
         if self._heartbeats is None:
             work = run_dialogue(self.member.keep_alive(loop_time_ms()), self._channel.perform_alive)
             self._heartbeats = self._loop.create_task(work)
-        await run_dialogue(self.member.poll(loop_time_ms()), self._perform_poll)
+        try:
+            await run_dialogue(self.member.poll(loop_time_ms()), self._perform_poll)
+        finally:
+            self._is_polling = False
         self._report_rejoin()
 
     async def leave(self, reason: str) -> None:

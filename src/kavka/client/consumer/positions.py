@@ -69,15 +69,17 @@ class Positions:
         """Work on missing positions until loop time `deadline`. Raise KafkaError where a decision is needed."""
         loop = asyncio.get_running_loop()
         while True:
-            if self._task is None:
+            task = self._task
+            if task is None:
                 if not any(_needs_work(state) for state in self._subscription.partitions.values()):
                     return
-                self._task = loop.create_task(self._work())
-                self._task.add_done_callback(lambda _: self._on_change())
-            done, _ = await asyncio.wait({self._task}, timeout=max(deadline - loop.time(), 0))
+                self._task = task = loop.create_task(self._work())
+                task.add_done_callback(lambda _: self._on_change())
+            done, _ = await asyncio.wait({task}, timeout=max(deadline - loop.time(), 0))
             if not done:
                 return
-            task, self._task = self._task, None
+            if self._task is task:  # several calls may wait for it
+                self._task = None
             task.result()
 
     async def close(self) -> None:

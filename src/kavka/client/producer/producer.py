@@ -157,21 +157,26 @@ class Producer(Client):
         )
         if transaction is not None:
             assert sequences is not None
-            assert self._transaction_settings is not None
-            self._transaction_manager = TransactionManager(
-                cluster,
-                transaction,
-                sequences,
-                self._transaction_settings,
-                ProducerCalls(
-                    accumulator.close_all,
-                    self._written,
-                    self._drop_unsent,
-                    self._sender.wait_until_idle,
-                ),
-                self._sender.wake,
-            )
-            self._sender.add_partitions = self._transaction_manager.add_partitions
+            self._build_transactions(transaction, sequences)
+
+    def _build_transactions(
+        self, transaction: TransactionState, sequences: SequenceNumbers
+    ) -> None:
+        assert self._transaction_settings is not None
+        self._transaction_manager = TransactionManager(
+            self._cluster,
+            transaction,
+            sequences,
+            self._transaction_settings,
+            ProducerCalls(
+                self._accumulator.close_all,
+                self._written,
+                self._drop_unsent,
+                self._sender.wait_until_idle,
+            ),
+            self._sender.wake,
+        )
+        self._sender.add_partitions = self._transaction_manager.add_partitions
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.

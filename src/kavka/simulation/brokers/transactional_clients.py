@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kavka.client import AbortableError, FatalError
+from kavka.client import AbortableError, FatalError, GroupMetadata
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.client.producer.accumulator import BufferFull
-from kavka.core.group_member.steps import GroupMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.simulation.brokers.readers import LeaderReader
