@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-_LONGEST_MESSAGE = 1000
+_MAX_MESSAGE_LENGTH = 1000
 RETRIABLE = True
 """The same request may succeed later, as Kafka's own clients judge it."""
 FINAL = False
@@ -179,9 +179,9 @@ class ErrorCode(IntEnum):
 
 def error_message(text: str) -> str:
     """Return a text as it may stand in an answer: what a client sent can make one longer than a string may be."""
-    if len(text) <= _LONGEST_MESSAGE:
+    if len(text) <= _MAX_MESSAGE_LENGTH:
         return text
-    return f"{text[:_LONGEST_MESSAGE]}... ({len(text)} characters)"
+    return f"{text[:_MAX_MESSAGE_LENGTH]}... ({len(text)} characters)"
 
 
 class KafkaError(Exception):

@@ -56,7 +56,7 @@ class File(Protocol):
         ...
 
     def is_cached(self, length: int, position: int) -> bool:
-        """Tell, without blocking, whether a read of this range would be served from memory."""
+        """Return, without blocking, whether a read of this range would be served from memory."""
         ...
 
     def sync(self) -> None:
@@ -234,19 +234,19 @@ class BufferedProtocol(Protocol):
         ...
 
     def eof_received(self) -> bool | None:
-        """Learn that the other side sends no more; a false value closes the connection."""
+        """Note that the other side sends no more; a false value closes the connection."""
         ...
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Learn that the connection is gone; called once."""
+        """Note that the connection is gone; called once."""
         ...
 
     def pause_writing(self) -> None:
-        """Learn that the send queue is above its high mark."""
+        """Note that the send queue is above its high mark."""
         ...
 
     def resume_writing(self) -> None:
-        """Learn that the send queue has drained."""
+        """Note that the send queue has drained."""
         ...
 
 

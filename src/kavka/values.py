@@ -40,13 +40,13 @@ def field(*, factory: Callable[[], Any] | None = None, init: bool = True) -> Any
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
-    """Declare a class whose objects never change; they are equal when their fields are, and can be keys."""
+    """Declare a class of immutable objects; they are equal when their fields are, and can be keys."""
     return _declare(cls, is_frozen=True)
 
 
 @dataclass_transform(field_specifiers=(field,))
 def mutable(cls: type[T]) -> type[T]:
-    """Declare a class whose objects may change; they are equal when their fields are, and cannot be keys."""
+    """Declare a class of mutable objects; they are equal when their fields are, and cannot be keys."""
     return _declare(cls, is_frozen=False)
 
 
@@ -72,18 +72,18 @@ def _declare(cls: type[T], *, is_frozen: bool) -> type[T]:
         for name, hint in body.get("__annotations__", {}).items()
         if "ClassVar" not in str(hint)
     ]
-    told: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for base in reversed(cls.__mro__[1:]):
-        told |= base.__dict__.get("__told__", {})
-    inherited = set(told)
-    told |= {name: body.pop(name, _REQUIRED) for name in slots}
-    names = tuple(n for n, how in told.items() if not isinstance(how, _FieldSpec) or how.init)
+        declared |= base.__dict__.get("__declared__", {})
+    inherited = set(declared)
+    declared |= {name: body.pop(name, _REQUIRED) for name in slots}
+    names = tuple(n for n, how in declared.items() if not isinstance(how, _FieldSpec) or how.init)
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)
     body |= {
         "__slots__": tuple(name for name in slots if name not in inherited),
         "__match_args__": names,
-        "__told__": told,
+        "__declared__": declared,
     }
     for name, method in _methods(names, is_frozen=is_frozen).items():
         body.setdefault(name, method)
@@ -138,7 +138,7 @@ def _constructor(cls: Any, *, is_frozen: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"REQUIRED": _REQUIRED}
     parameters, lines = ["self"], []
     for name in _names(cls):
-        how, value = cls.__told__[name], name
+        how, value = cls.__declared__[name], name
         if how is _REQUIRED:
             parameters.append(name)
         elif isinstance(how, _FieldSpec):

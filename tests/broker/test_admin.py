@@ -308,7 +308,7 @@ def test_metadata_by_topic_id_is_refused_where_kafka_refuses_it(run: Run, versio
 
 
 @pytest.mark.parametrize("repetitions", [3, 20_000])
-def test_topic_that_is_asked_for_by_its_id_is_told_once_whatever_names_stand_beside(
+def test_topic_that_is_requested_by_its_id_is_returned_once_with_any_name_beside(
     run: Run, repetitions: int
 ) -> None:
     async def story(served: Any) -> None:

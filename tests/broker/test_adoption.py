@@ -137,7 +137,7 @@ MAX_ID = (1 << 63) - 1
 def test_a_producer_id_that_no_registry_gave_out_takes_no_id_from_others(
     run: Run, tmp_path: Path, written: int
 ) -> None:
-    """Any client may write it. All later producers were refused with a closed connection, and so for good."""
+    """Any client may write it. All later producers were refused with a closed connection, and so permanently."""
     given: list[int] = []
 
     async def before(served: Any) -> None:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "storage", "registry", "net", "cli")
 ALARMS = ("warning", "error", "exception")
 SAID_BY_OTHERS = {"self._failure_message"}
-"""What a class was told to say: its makers' words are judged (`WatchLoop`)."""
+"""Log messages that a class gets as arguments: those of its callers are checked (`WatchLoop`)."""
 
 
 def alarms() -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from kavka.broker.config import BrokerConfig
 from kavka.settings.declaration import InvalidSetting
 
 
-def test_a_broker_that_is_to_authorize_does_not_start_open_to_everybody() -> None:
+def test_a_broker_with_an_authorizer_does_not_start_without_access_control() -> None:
     with pytest.raises(InvalidSetting, match="no access control"):
         BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
 

@@ -112,7 +112,7 @@ def test_aborted_records_stay_hidden_when_their_segment_is_cleaned_while_it_is_r
         abort(replica)
         append(replica, transactional=False)
         log = replica.log
-        log.producers.expire(2_000_000_000_000, 1)  # or its last batch would stay, and tell
+        log.producers.expire(2_000_000_000_000, 1)  # or its last batch would stay
 
         async def clean() -> None:
             log.roll()

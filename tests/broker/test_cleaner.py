@@ -1,4 +1,4 @@
-"""The cleaner of a broker: what is due is cleaned in the background, and what cannot be is left alone and told."""
+"""The cleaner of a broker: logs are cleaned in the background when due, and failures are left alone and reported."""
 
 from __future__ import annotations
 

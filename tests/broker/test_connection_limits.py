@@ -76,7 +76,7 @@ def test_a_connection_too_many_from_one_address_is_closed(run: Run) -> None:
 def budget(memory: int, **settings: str) -> tuple[int, int]:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
     found = budget_limits(BrokerConfig(texts), memory)
-    return found.limit_bytes, found.most_bytes
+    return found.limit_bytes, found.max_bytes
 
 
 def test_requests_may_take_a_share_of_the_memory() -> None:
@@ -99,5 +99,5 @@ def test_kafkas_bound_must_hold_one_request() -> None:
         BrokerConfig({"queued.max.request.bytes": "1000"})
 
 
-def test_the_machine_tells_how_much_memory_it_has() -> None:
+def test_the_memory_of_the_machine_is_read() -> None:
     assert memory_bytes() > 64 * _MIB

@@ -141,7 +141,7 @@ def versions(key: ApiKey) -> range:
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.LEADER_AND_ISR))
-def test_broker_leads_a_partition_when_it_is_told_to(run: Run, version: int) -> None:
+def test_broker_leads_a_partition_after_leader_and_isr(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
         response = await served.order(lead(served, version), version)
         assert code_of(response) is ErrorCode.NONE
@@ -427,7 +427,7 @@ def test_broker_leads_nothing_whose_in_sync_set_is_without_it(run: Run) -> None:
     run(story)
 
 
-def test_settings_that_cannot_be_read_keep_nobody_from_leading(run: Run) -> None:
+def test_settings_that_cannot_be_read_prevent_no_leadership(run: Run) -> None:
     async def story(served: Any) -> None:
         config = znodes.encode_config({"retention.ms": "soon", "segment.bytes": "9999"})
         await served.broker.registry.create(znodes.config_path("topics", "t"), config)
@@ -513,7 +513,7 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
     run(story)
 
 
-def test_topic_without_id_that_is_not_shown_has_its_settings_read_anew(run: Run) -> None:
+def test_topic_without_id_that_is_not_published_has_its_settings_read_again(run: Run) -> None:
     async def story(served: Any) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
         await served.order(lead(served, 4), 4)
@@ -524,7 +524,7 @@ def test_topic_without_id_that_is_not_shown_has_its_settings_read_anew(run: Run)
         assert replica.log.config.retention_ms == 2
         await set_in_registry(served, {"retention.ms": "3"})
         await served.order(lead(served, 4, 1), 4)
-        assert replica.log.config.retention_ms == 2  # who changes them tells it
+        assert replica.log.config.retention_ms == 2  # the change is passed on
 
     run(story)
 

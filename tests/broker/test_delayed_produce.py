@@ -1,4 +1,4 @@
-"""What a producer with acks=all is told, and when: `Produce` over partitions whose high watermarks the test moves."""
+"""Responses to a producer with acks=all: `Produce` over partitions with high watermarks that the test moves."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Leader:
         self.deferred.call_on_wake(lambda _deferred: self.woken.append(None))
 
     def _fail(self, *_: Any) -> AppendOutcome:
-        """Append to the second partition: both are in the directory that fails by it, and whoever waits is told."""
+        """Append to the second partition: both are in the directory that fails by it, and waiting requests fail."""
         for replica in self.replicas:
             replica.is_offline = True
             self.purgatory.check_and_complete(replica.topic_partition)
@@ -139,7 +139,7 @@ def test_answered_when_all_partitions_are_replicated(first: int) -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 )
-def test_a_batch_that_is_not_acknowledged_is_told_beside_one_that_is(
+def test_a_refused_batch_is_reported_beside_an_acknowledged_one(
     code: ErrorCode,
 ) -> None:
     async def story() -> None:
@@ -178,7 +178,7 @@ def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for() -> None:
     play(story)
 
 
-def test_a_disk_that_fails_under_the_second_batch_of_a_request_is_told_at_once() -> None:
+def test_a_disk_that_fails_under_the_second_batch_of_a_request_is_reported_at_once() -> None:
     async def story() -> None:
         leader = Leader(disk_fails=True)
         assert leader.woken

@@ -1,4 +1,4 @@
-"""A disk that fails while cleaned segments are swapped in: clients are told to ask again, and nothing worse."""
+"""A disk that fails while cleaned segments are swapped in: clients get a retriable error, and nothing worse."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ColdFile(OsFile):
 
 
 class SwapDisk(OsDisk):
-    """A disk that tells of each call of the pool while segments are swapped, and may fail in one of them."""
+    """A disk that reports each call of the pool while segments are swapped, and may fail in one of them."""
 
     is_cold = False
     swapping: asyncio.Task[Any] | None = None

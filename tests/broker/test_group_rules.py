@@ -137,7 +137,7 @@ def test_old_versions_take_a_member_in_at_once(run: Run, version: int) -> None:
     run(story)
 
 
-def test_a_member_that_nobody_knows_cannot_join(run: Run) -> None:
+def test_an_unknown_member_cannot_join(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         joined = await join(served, "nobody")
@@ -236,7 +236,7 @@ def test_an_old_version_has_one_answer_for_its_one_member(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("asked", "operations"), [(False, NOT_ASKED), (True, 0b101001000)])
-def test_a_group_that_nobody_knows_is_dead(run: Run, asked: bool, operations: int) -> None:
+def test_an_unknown_group_is_dead(run: Run, asked: bool, operations: int) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
@@ -280,7 +280,7 @@ def test_an_administrator_may_commit_for_an_empty_group_only(run: Run) -> None:
     run(story)
 
 
-def test_a_generation_of_a_group_that_nobody_knows_is_illegal(run: Run) -> None:
+def test_a_generation_of_an_unknown_group_is_illegal(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         codes = await commit(served, member_id="m", generation=3)
@@ -356,7 +356,7 @@ def test_offsets_of_several_groups_are_fetched_at_once(run: Run) -> None:
 @pytest.mark.parametrize("version", [1, 2, 7])
 def test_the_error_of_a_group_is_where_each_version_looks_for_it(run: Run, version: int) -> None:
     async def story(served: Any) -> None:
-        await served.topic("t")  # and no topic of the groups, so nobody coordinates
+        await served.topic("t")  # and no topic of the groups, so there is no coordinator
         topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
         response = await served.send(OffsetFetchRequest(group_id="g", topics=[topic]), version)
         if version < 2:
@@ -397,7 +397,7 @@ def test_offsets_of_a_topic_that_is_read_are_not_deleted(run: Run) -> None:
 # The end of the broker
 
 
-def test_members_that_wait_are_told_when_their_coordinator_stops(run: Run) -> None:
+def test_waiting_members_are_answered_when_their_coordinator_stops(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         await member(served)

@@ -1,4 +1,4 @@
-"""Internal topics are their coordinators': nobody else writes them, and a malformed record there hides no other."""
+"""Internal topics: only their coordinators write them, and a malformed record there hides no other."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def find_coordinator(served: Any, name: str, kind: int) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["anybody", "__admin_client"])
-def test_nobody_but_the_coordinator_writes_an_internal_topic(run: Run, client_id: str) -> None:
+def test_only_the_coordinator_writes_an_internal_topic(run: Run, client_id: str) -> None:
     async def story(served: Any) -> None:
         await find_coordinator(served, "g", 0)
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", served.port, client_id=client_id)

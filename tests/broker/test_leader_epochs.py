@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, and who is told nothing."""
+"""OffsetForLeaderEpoch: ends of epochs, and refusals."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ async def ask(
 @pytest.mark.parametrize(
     ("epoch", "answer"),
     [
-        (-1, NOTHING),  # nobody asks for an undefined epoch in earnest
+        (-1, NOTHING),  # an undefined epoch
         (0, (0, 2)),  # ended where epoch 3 began
-        (1, (0, 2)),  # nobody led in it: the one before counts
-        (3, (3, 3)),  # goes on: the end of the log
+        (1, (0, 2)),  # no leader had it: the one before counts
+        (3, (3, 3)),  # continues: the end of the log
         (4, NOTHING),  # has not begun
     ],
 )
@@ -62,7 +62,7 @@ def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple
         (-1, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_who_is_behind_or_ahead_is_told_so(
+def test_an_older_or_newer_leader_epoch_is_refused(
     run: Run, current: int, partition: int, code: ErrorCode
 ) -> None:
     async def story(served: Any) -> None:

@@ -1,4 +1,4 @@
-"""ListOffsets: who may ask for what, in which version."""
+"""ListOffsets: allowed requests by version."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_partition_that_is_named_twice_is_refused_twice(run: Run) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [LATEST, EARLIEST, MAX_TIMESTAMP, 0])
-def test_who_knows_another_leader_epoch_is_told(run: Run, timestamp: int) -> None:
+def test_another_leader_epoch_is_refused(run: Run, timestamp: int) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
@@ -134,7 +134,7 @@ def test_each_asker_sees_its_end_of_the_log(run: Run) -> None:
     run(story)
 
 
-def test_a_new_leader_does_not_tell_an_end_that_may_go_back(run: Run) -> None:
+def test_a_new_leader_does_not_return_an_end_that_may_go_back(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")

@@ -132,7 +132,7 @@ def test_a_shard_that_fails_when_it_begins_to_serve_says_so_and_serves_nothing(
         replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
         replica.append_internal(offsets_of_a_group(Compression.NONE, ""))
         runtime = runtime_over(served)
-        # A fault of ours, in the last step:
+        # A bug, in the last step:
         runtime.machine._settle = None  # type: ignore[assignment, method-assign]
         runtime.start()
         await until(lambda: "shard not loaded partition=__consumer_offsets-0" in caplog.text)

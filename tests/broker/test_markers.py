@@ -80,7 +80,7 @@ class Door:
 
 
 class Coordinator:
-    """Remembers what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.coordinator_epoch = 7
@@ -119,7 +119,7 @@ def tell(run: Run, story: Story) -> None:
     run(over)
 
 
-def test_all_partitions_of_a_transaction_are_told_at_once(run: Run) -> None:
+def test_all_partitions_of_a_transaction_get_their_marker_at_once(run: Run) -> None:
     async def story(
         markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
     ) -> None:
@@ -288,7 +288,7 @@ def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
     tell(run, story)
 
 
-def test_nobody_waits_for_a_deposed_leader(run: Run) -> None:
+def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
     async def story(
         markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
     ) -> None:

@@ -1,4 +1,4 @@
-"""What topics and brokers override: what is accepted, what is kept, and how it is told."""
+"""What topics and brokers override: accepted, stored and returned values."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_what_kafka_refuses_is_refused(
     run(story)
 
 
-def test_undeclared_overrides_are_told_without_their_values(run: Run) -> None:
+def test_undeclared_overrides_are_reported_without_their_values(run: Run) -> None:
     async def story(served: Any) -> None:
         await store(served, "brokers", "0", FOREIGN)
         await store(served, "brokers", znodes.DEFAULT_ENTITY, {"their.plugin.size": "7"})
@@ -175,7 +175,7 @@ def test_undeclared_overrides_are_told_without_their_values(run: Run) -> None:
     run(story)
 
 
-def test_an_undeclared_setting_of_a_topic_is_told_and_stays(run: Run) -> None:
+def test_an_undeclared_setting_of_a_topic_is_returned_and_stays(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
         await store(served, "topics", "t", {"their.setting": "tell-nobody"})
@@ -203,7 +203,7 @@ def test_a_throttle_of_all_brokers_holds_where_none_is_the_brokers_own(run: Run,
     run(story)
 
 
-def test_what_is_not_set_is_told_as_null(run: Run) -> None:
+def test_a_setting_without_value_is_null(run: Run) -> None:
     async def story(served: Any) -> None:
         told = await rows(served, BROKER, "0")
         for name in (

@@ -149,14 +149,14 @@ def test_what_is_small_never_rests() -> None:
 
 def test_a_frame_may_take_twenty_times_its_size_and_no_more_than_the_setting() -> None:
     metadata = api_bound(ApiKey.METADATA, 64 << 20)
-    assert request_bound(0, metadata).most == 8 << 20
-    assert request_bound(1 << 20, metadata).most == 28 << 20
+    assert request_bound(0, metadata).max_bytes == 8 << 20
+    assert request_bound(1 << 20, metadata).max_bytes == 28 << 20
     assert request_bound(100 << 20, metadata) == metadata
-    assert metadata.most == 64 << 20
-    assert api_bound(ApiKey.UPDATE_METADATA, 64 << 20).most == 256 << 20
-    assert api_bound(ApiKey.FETCH, 64 << 20).most == 24 << 20
-    assert api_bound(ApiKey.FETCH, 16 << 20).most == 16 << 20
-    assert api_bound(ApiKey.PRODUCE, 64 << 20).most == 4 << 20
+    assert metadata.max_bytes == 64 << 20
+    assert api_bound(ApiKey.UPDATE_METADATA, 64 << 20).max_bytes == 256 << 20
+    assert api_bound(ApiKey.FETCH, 64 << 20).max_bytes == 24 << 20
+    assert api_bound(ApiKey.FETCH, 16 << 20).max_bytes == 16 << 20
+    assert api_bound(ApiKey.PRODUCE, 64 << 20).max_bytes == 4 << 20
 
 
 def test_large_requests_wait_for_memory_in_the_order_in_which_they_came() -> None:

@@ -104,10 +104,12 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         waiting.defer(context, deferred)
         broker.replica_manager.find(TopicPartition("t", 0)).append_internal(batch(b"at once"))
         assert len(broker.fetch_purgatory) == 0
-        assert answers == []  # whoever appended is answered first
+        assert answers == []  # the producer is answered first
         await asyncio.sleep(0)
         (response,) = answers
-        if not isinstance(response, FetchResponse):  # the file system cannot tell what is cached
+        if not isinstance(
+            response, FetchResponse
+        ):  # the file system does not report what is cached
             response = await response
         records = response.responses[0].partitions[0].records
         assert records.length > 0
@@ -371,7 +373,7 @@ def test_an_old_fetch_is_refused_where_the_topics_codec_is_zstd(run: Run) -> Non
     run(story)
 
 
-def test_a_session_tells_only_what_is_new(run: Run) -> None:
+def test_a_session_returns_only_changes(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -428,7 +430,7 @@ def test_a_transactional_batch_without_a_transaction_is_refused(run: Run) -> Non
     run(story)
 
 
-def test_damage_on_the_disk_is_told_for_its_partition(run: Run, tmp_path: Path) -> None:
+def test_damage_on_the_disk_is_an_error_of_its_partition(run: Run, tmp_path: Path) -> None:
     async def before(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"a" * 200)
@@ -446,7 +448,7 @@ def test_damage_on_the_disk_is_told_for_its_partition(run: Run, tmp_path: Path) 
     run(after)
 
 
-def test_damaged_records_are_told_to_who_asks_for_times(run: Run, tmp_path: Path) -> None:
+def test_damaged_records_are_an_error_of_a_search_by_time(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
@@ -461,7 +463,7 @@ def test_damaged_records_are_told_to_who_asks_for_times(run: Run, tmp_path: Path
     run(story)
 
 
-def test_a_transaction_that_has_ended_holds_nobody(run: Run) -> None:
+def test_a_transaction_that_has_ended_blocks_no_reader(run: Run) -> None:
     def records(served: Any) -> Any:
         return served.broker.replica_manager.find(TopicPartition("t", 0))
 

@@ -53,7 +53,7 @@ async def opened() -> ZnodeServer:
 
 
 class Listening:
-    """Somebody at a port of their own."""
+    """A process at a port of its own."""
 
     async def __aenter__(self) -> int:
         self._server = await asyncio.start_server(
@@ -123,7 +123,7 @@ def test_a_broker_that_is_back_at_its_own_port_takes_its_node_over() -> None:
 
 @pytest.mark.parametrize("port", [9092, 1])
 def test_an_address_alone_does_not_prove_that_an_older_process_is_dead(port: int) -> None:
-    """Two machines may both call themselves localhost: whoever is there may live, and nobody answers here."""
+    """Two machines may both be called localhost: the other broker may be alive, and no process answers here."""
 
     async def run() -> None:
         znode_server = await opened()
@@ -154,7 +154,7 @@ def test_a_broker_on_other_directories_waits_for_the_end_of_the_session(
     asyncio.run(run())
 
 
-def test_the_office_of_a_process_that_is_gone_goes_with_its_node() -> None:
+def test_the_controller_znode_of_a_dead_process_is_removed_with_its_registration() -> None:
     async def run() -> None:
         znode_server = await opened()
         dead, other = LocalSession(znode_server, 60_000), LocalSession(znode_server, 60_000)
@@ -308,7 +308,7 @@ def test_a_broker_whose_number_and_address_another_took_stops() -> None:
 
 
 class Meanwhile:
-    """A network on which nobody listens, and where something happens while that is found out."""
+    """A network without listeners, with a hook that is called while a connection is tried."""
 
     def __init__(self, happens: Callable[[], Awaitable[object]]) -> None:
         self._happens = happens
@@ -353,7 +353,7 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
 
 
 def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() -> None:
-    """Meanwhile another process took number and address; the watch that told so is used up."""
+    """Meanwhile another process took number and address; the watch that fired is used up."""
 
     async def run() -> None:
         znode_server = await opened()

@@ -384,7 +384,7 @@ def test_a_whole_set_that_contradicts_itself_changes_nothing(
         ({"transactional_id": "x"}, ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_a_producer_id_is_given_to_whoever_asks_properly(
+def test_a_producer_id_is_returned_for_each_valid_request(
     run: Run, fields: dict[str, Any], code: ErrorCode
 ) -> None:
     async def story(served: Any) -> None:

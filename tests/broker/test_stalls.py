@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.periodic_tasks import DutyRound
+from kavka.broker.periodic_tasks import TaskRun
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits
@@ -55,10 +55,10 @@ def test_stall_of_an_answer_or_a_duty_names_it(caplog: pytest.LogCaptureFixture)
     stalls = StallWarnings(list, clock)
     stalls.stalled(Stall(300, 290, Answering(request(ApiKey.METADATA, 12), 1_000)))
     clock.ms += 10_000
-    stalls.stalled(Stall(300, 290, DutyRound("expire_producers", 1_000)))
+    stalls.stalled(Stall(300, 290, TaskRun("expire_producers", 1_000)))
     one, other = warnings(caplog)
     assert "api=Metadata version=12" in one
-    assert "duty=expire_producers" in other
+    assert "task=expire_producers" in other
 
 
 def test_stall_in_the_step_of_a_task_names_the_requests_that_tasks_work_on(

@@ -147,9 +147,7 @@ def test_a_broker_without_its_identity_does_not_serve_as_another(
     run(still_there)
 
 
-def test_a_cluster_that_is_not_where_zookeeper_connect_says_is_not_begun_anew(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_broker_of_a_cluster_refuses_a_registry_without_one(run: Run, tmp_path: Path) -> None:
     """A mistyped chroot must not make a new cluster, in which these logs are strays; Kafka refuses as well."""
 
     async def start_on(registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""A start imports what a lone broker needs for its first record, and the rest follows when nobody asks for anything."""
+"""A start imports what a lone broker needs for its first record, and the rest follows while there are no requests."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 class Topic:
-    """A topic that counts how often its partitions are looked at."""
+    """A topic that counts how often its partitions are checked."""
 
     def __init__(self, *leaders: int) -> None:
         self._partitions = [SimpleNamespace(leader=leader) for leader in leaders]

@@ -91,7 +91,7 @@ def test_offsets_of_a_group_that_takes_no_part_are_refused(
     run(story, **SETTINGS)
 
 
-def test_offsets_of_who_is_no_member_are_refused(run: Run) -> None:
+def test_offsets_of_an_unknown_member_are_refused(run: Run) -> None:
     async def story(served: Any) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()

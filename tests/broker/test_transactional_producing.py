@@ -82,7 +82,7 @@ def test_a_batch_of_an_unknown_transaction_is_refused(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-def test_a_fenced_producer_is_told_that_its_epoch_is_old(run: Run) -> None:
+def test_a_fenced_producer_gets_an_invalid_epoch(run: Run) -> None:
     async def story(served: Any) -> None:
         zombie = await Producer.begin(served)
         await zombie.add()

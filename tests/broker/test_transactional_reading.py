@@ -1,4 +1,4 @@
-"""Transactions at the partitions that take part: what is readable, and what is told of open ones."""
+"""Transactions at the partitions that take part: readable records, and descriptions of open ones."""
 
 from __future__ import annotations
 

@@ -355,7 +355,7 @@ def test_transactions_are_listed_by_state_and_producer(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-def test_a_transactional_id_that_nobody_knows_is_not_described(run: Run) -> None:
+def test_an_unknown_transactional_id_is_not_described(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         assert (await state(served)).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -469,7 +469,7 @@ def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run)
 # The end of the broker
 
 
-def test_producers_that_wait_are_told_when_their_coordinator_stops(run: Run) -> None:
+def test_waiting_producers_are_answered_when_their_coordinator_stops(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         async with served.broker.producer_ids._lock:  # so that no producer id comes

@@ -53,7 +53,7 @@ PATIENCE_S = 60
 
 
 class Coordinator:
-    """A broker that coordinates all transactions and answers when, and what, it is told to."""
+    """A broker that coordinates all transactions, with responses and times that the test chooses."""
 
     def __init__(self, broker: Any, *, is_mute: bool = False) -> None:
         self.broker = broker
@@ -76,7 +76,7 @@ class Coordinator:
         self.lead(STRANGER)
 
     def lead(self, leader: BrokerId) -> None:
-        """Let the broker know who coordinates."""
+        """Set the coordinator in the broker's metadata."""
         partition_metadata = PartitionMetadata(leader, 0, (leader,), (leader,), 0)
         metadata = self.broker.metadata
         metadata.put_topic(TopicMetadata("__transaction_state", NO_TOPIC_ID, (partition_metadata,)))
@@ -190,7 +190,7 @@ def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Ru
         appends = []
         for sequence in range(2):
             data = batch(sequence)
-            # What nobody may write to: the offsets are to be patched in, a fault of the caller.
+            # A read-only buffer: the offsets are to be patched in, a bug of the caller.
             records = memoryview(bytes(data)) if sequence == 0 else memoryview(data)
             append = served.broker.verifier.append(found, "x", read_header(data), (records, -1, 9))
             assert not isinstance(append, AppendOutcome)
@@ -259,7 +259,7 @@ def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) ->
 
 @pytest.mark.parametrize("is_mute", [False, True])
 @pytest.mark.parametrize("is_dead", [False, True])
-def test_nobody_waits_for_a_broker_that_coordinates_no_more(
+def test_no_producer_waits_for_a_broker_that_coordinates_no_more(
     run: Run, is_dead: bool, is_mute: bool
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:
@@ -449,7 +449,7 @@ def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
         (ErrorCode.CONCURRENT_TRANSACTIONS, True),
     ],
 )
-def test_the_verification_of_who_is_fenced_is_swept_at_once(
+def test_the_verification_of_a_fenced_producer_is_dropped_at_once(
     run: Run, code: ErrorCode, is_kept: bool
 ) -> None:
     async def story(served: Any, coordinator: Coordinator) -> None:

@@ -274,13 +274,13 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return DescribeClusterRequest(include_cluster_authorized_operations=True)
         case ApiKey.ALTER_REPLICA_LOG_DIRS:
             return AlterReplicaLogDirsRequest()
-        case ApiKey.LEADER_AND_ISR:  # of a controller that is nobody's any more
+        case ApiKey.LEADER_AND_ISR:  # of a controller that was deposed
             return LeaderAndIsrRequest(controller_id=9, controller_epoch=-2)
         case ApiKey.STOP_REPLICA:
             return StopReplicaRequest(controller_id=9, controller_epoch=-2)
         case ApiKey.UPDATE_METADATA:
             return UpdateMetadataRequest(controller_id=9, controller_epoch=-2)
-        case ApiKey.CONTROLLED_SHUTDOWN:  # of a broker that nobody knows
+        case ApiKey.CONTROLLED_SHUTDOWN:  # of an unknown broker
             return ControlledShutdownRequest(broker_id=9)
         case ApiKey.ALTER_PARTITION:
             return AlterPartitionRequest(broker_id=9)
@@ -319,7 +319,9 @@ def test_every_version_is_answered(run: Run, key: ApiKey) -> None:
         await served.send(FindCoordinatorRequest(key="g"), 3)
         topic_id = served.broker.metadata.topics["t"].topic_id
         for version in range(APIS[key].min_version, APIS[key].max_version + 1):
-            peer = await served.another()  # a group member waits alone, so that it blocks nobody
+            peer = (
+                await served.another()
+            )  # a group member waits alone, so that it blocks no other request
             response = await peer.send(requests_of(key, version, topic_id), version)
             assert type(response) is APIS[key].response(), version
 

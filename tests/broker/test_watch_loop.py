@@ -1,4 +1,4 @@
-"""What looks again at the registry whenever a watch tells: failures do not end it."""
+"""A loop that reads the registry again after each watch event: failures do not end it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kavka.broker.watch_loop import WatchLoop
 log = logging.getLogger("kavka.test_looking")
 
 
-def test_one_look_for_all_that_was_told_meanwhile() -> None:
+def test_one_read_for_all_events_meanwhile() -> None:
     async def main() -> None:
         looks = asyncio.Queue()  # type: ignore[var-annotated]
         looking = WatchLoop(lambda: looks.put(1), log, "not read")

@@ -1,4 +1,4 @@
-"""What a broker without an authorizer and without quotas answers to those who ask for them, as Apache Kafka does."""
+"""Responses of a broker without authorizer and quotas to requests for them, as Apache Kafka's."""
 
 from __future__ import annotations
 

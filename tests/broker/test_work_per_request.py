@@ -157,7 +157,7 @@ def broker_of_its_own(directory: Path) -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", SUPPORTED_APIS, ids=lambda key: key.name)
-def test_the_largest_requests_of_an_api_keep_nobody_waiting(
+def test_the_largest_requests_of_an_api_delay_no_client(
     key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each is answered, or refused by closing its connection, and what the loop does in one turn is bounded."""
@@ -448,7 +448,7 @@ def test_a_request_creates_ten_thousand_partitions_at_most(run: Run) -> None:
 
 
 def test_a_list_of_many_brokers_to_move_to_is_refused_at_once(run: Run) -> None:
-    """It was searched once for each of its elements: 160,000 froze the broker for good."""
+    """It was searched once for each of its elements: 160,000 froze the broker permanently."""
 
     async def story(served: Any) -> None:
         await served.create("t", 1)

@@ -72,7 +72,7 @@ class _Pipeline:
                 values = [b"%d" % number for number in range(self.written, self.written + 20)]
                 await producer.send_many("in", [(value, value) for value in values])
                 self.written += len(values)
-                await asyncio.sleep(0.02)  # the rate; nobody waits for it
+                await asyncio.sleep(0.02)  # the rate; no call waits for it
 
     async def _until_all_is_read(self, admin: Admin) -> None:
         ends = await admin.list_offsets(dict.fromkeys(_parts("in"), -1))
@@ -94,7 +94,7 @@ class _Pipeline:
         while not self._stop.is_set():
             try:
                 await self._live(number, rng)
-            except (FatalError, OSError):  # its next life goes on
+            except (FatalError, OSError):  # its next life continues
                 await asyncio.sleep(0.2)
 
     async def _live(self, number: int, rng: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""What `docs/how-to/operate.md` says about a cluster that changes, done with our tools while a judged load goes on.
+"""What `docs/how-to/operate.md` says about a cluster that changes, done with our tools while a judged load continues.
 
 Three brokers become four and three again, a move is cancelled, the replication factor changes, a disk is replaced, a
 leader dies. Each step is over when `kavka reassign-partitions --verify` and `kavka topics --describe` say so.
@@ -41,13 +41,13 @@ _SETTINGS = {
     "zookeeper.session.timeout.ms": "18000",  # Kafka's default
 }
 MOST_SILENCE_S = 3.0
-"""When a leader is killed: a sixth of the session, which decides where nobody sees that a broker is dead."""
+"""When a leader is killed: a sixth of the session, which decides where the death of a broker is not detected."""
 
 Plan = dict[TopicPartition, list[int]]
 
 
 class Operator:
-    """Who types the commands; all brokers are named in each, also those that are away."""
+    """The operator's commands; all brokers are named in each, also those that are away."""
 
     def __init__(self, cluster: MixedCluster, directory: Path) -> None:
         """Keep plans in `directory`."""
@@ -96,7 +96,7 @@ class Operator:
         until(partial(self._is_described, before), 30, f"topics look like {before}")
 
     def is_complete(self, plan: Plan) -> bool:
-        """Tell whether all moves of the plan that was executed last have ended; throttles are removed then."""
+        """Return whether all moves of the plan that was executed last have ended; throttles are removed then."""
         said = self._reassign("--verify")
         return all(
             f"Reassignment of partition {topic_partition} is completed." in said
@@ -138,7 +138,7 @@ class Operator:
         return self.run("reassign-partitions", *words, "--reassignment-json-file", str(self._plan))
 
     def _is_described(self, plan: Plan) -> bool:
-        """Tell whether each partition has the planned replicas, in sync, one of which leads."""
+        """Return whether each partition has the planned replicas, in sync, one of which leads."""
         described: dict[TopicPartition, bool] = {}
         for line in self.run("topics", "--describe"):
             words = line.split()
@@ -294,7 +294,7 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
 
 @contextmanager
 def told_when_it_fails(cluster: MixedCluster) -> Iterator[None]:
-    """Show who led what, and what the brokers logged last."""
+    """Print the leaders, and the last log lines of the brokers."""
     try:
         yield
     except AssertionError:

@@ -43,7 +43,7 @@ Start = Callable[[], Broker]
 
 
 class Load:
-    """An idempotent producer that writes numbers, 0 and up in each partition, until told to stop."""
+    """An idempotent producer that writes numbers, 0 and up in each partition, until it is stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         """Start writing in a thread."""

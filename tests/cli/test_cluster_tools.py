@@ -87,7 +87,7 @@ def test_a_broker_is_drained_by_a_generated_plan(
     assert done.count(" is completed.\n") == 3
     assert "Clearing broker-level throttles on brokers 1,2,3\n" in done
     describe = ("topics", "--describe", "--topic", topic)
-    cluster.until(lambda: "throttled" not in tool(*describe))  # every broker hears of it by itself
+    cluster.until(lambda: "throttled" not in tool(*describe))  # every broker learns of it by itself
     assert {*re.findall(r"Replicas: (\S+)", tool(*describe))} <= {"1,2", "2,1"}
 
 
@@ -192,7 +192,7 @@ def test_an_election_of_nothing_fails(tool: Tool) -> None:
     assert "1 replica(s) could not be elected\n" in told
 
 
-def test_the_cluster_tells_its_id_and_endpoints(cluster: LocalCluster, tool: Tool) -> None:
+def test_the_clusters_id_and_endpoints_are_printed(cluster: LocalCluster, tool: Tool) -> None:
     assert re.fullmatch(r"Cluster ID: [\w-]{22}\n", tool("cluster", "cluster-id"))
     lines = tool("cluster", "list-endpoints").splitlines()
     assert [line.split()[0] for line in lines] == ["ID", "1", "2", "3"]
@@ -215,7 +215,7 @@ def test_replicas_that_differ_are_found(cluster: LocalCluster, tool: Tool) -> No
     assert f": partition {topic}-0 has unmatched checksum at offset " in told
 
 
-def test_topics_that_nobody_has_are_not_verified(tool: Tool) -> None:
+def test_topics_that_no_broker_has_are_not_verified(tool: Tool) -> None:
     told = tool("replica-verification", "--topics-include", "none", code=1)
     assert "ERROR No topics found. --topics-include if specified," in told
 

@@ -163,7 +163,7 @@ def test_doubles_read_back_as_themselves(number: float) -> None:
         ),
     ],
 )
-def test_options_that_do_not_go_together_are_told_in_kafkas_words(
+def test_conflicting_options_are_refused_in_kafkas_words(
     arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*_HERE, *arguments]) == 1

@@ -71,7 +71,7 @@ def test_errors_are_passed_over_on_request() -> None:
         {"headers.delimiter": ":"},
     ],
 )
-def test_separators_that_cannot_be_told_apart_are_refused(properties: dict[str, str]) -> None:
+def test_separators_that_cannot_be_distinguished_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(BadLine, match="may not be equal"):
         LineReader.of(properties)
 
@@ -132,7 +132,7 @@ def test_synchronous_sending_does_not_wait_for_company() -> None:
     assert _settings("--sync", "--timeout", "9")["linger.ms"] == "9"
 
 
-def test_wrong_options_are_told_in_kafkas_words() -> None:
+def test_wrong_options_are_refused_in_kafkas_words() -> None:
     with pytest.raises(BadUsage, match=r"^Missing required option\(s\) \[bootstrap-server\]$"):
         producer_settings(OPTIONS.parse(["--topic", "t"]))
     with pytest.raises(BadUsage, match=r'^Missing required argument "\[topic\]"$'):

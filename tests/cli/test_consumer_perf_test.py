@@ -48,7 +48,7 @@ def test_dates_follow_javas_patterns() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_wrong_options_are_reported(
     arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 1

@@ -87,7 +87,7 @@ def test_numbers_are_decoded(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert lines[3].endswith("key: -2 payload: 256")
 
 
-def test_a_damaged_batch_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_batch_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     damaged = bytearray(_batch(0, (b"k", b"value")))
     damaged[-3] ^= 1
     log = _log(tmp_path, bytes(damaged), _batch(1, (b"k", b"v"))[:-1])
@@ -100,7 +100,7 @@ def test_a_damaged_batch_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[st
     )
 
 
-def test_a_gap_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_gap_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = _log(tmp_path, _batch(0, (b"k", b"v")), _batch(4, (b"k", b"v")))
     _, _, err = _dump(capfd, "--deep-iteration", "--files", log)
     assert err == f"Non-consecutive offsets in {log}\n  0 is followed by 4\n"

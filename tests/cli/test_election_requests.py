@@ -59,7 +59,7 @@ def test_the_plan_of_a_move_names_partitions_too(tmp_path: Path) -> None:
     assert read_partitions(str(path)) == [C]
 
 
-def test_what_became_of_elections_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outcomes_of_elections_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     missing = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     needless = KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
     with pytest.raises(CommandFailed, match=r"1 replica\(s\) could not be elected"):

@@ -107,7 +107,7 @@ def test_a_broker_of_another_cluster_is_refused_by_those_that_share_a_registry(
             assert broker.process.stop() == 0
 
 
-def test_a_broker_id_in_use_is_refused_with_the_address_of_who_has_it(tmp_path: Path) -> None:
+def test_a_broker_id_in_use_is_refused_with_the_address_of_its_broker(tmp_path: Path) -> None:
     with run_served(tmp_path / "registry") as registry:
         broker = start_kavka(tmp_path / "one", on(registry, broker__id="7"))
         try:

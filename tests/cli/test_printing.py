@@ -40,7 +40,7 @@ def test_columns_grow_with_their_cells_and_the_last_is_not_padded() -> None:
     )
 
 
-def test_a_topic_is_told_with_its_own_settings() -> None:
+def test_a_topic_is_printed_with_its_own_settings() -> None:
     topic = TopicMetadata("t", TopicId(bytes(15) + b"\5"), False, (_partition(0, (0, 1)),))
     settings = [ConfigEntry("a", "1", 1, False, False), ConfigEntry("b", None, 4, True, False)]
     assert topic_line(topic, settings) == (
@@ -48,7 +48,7 @@ def test_a_topic_is_told_with_its_own_settings() -> None:
     ).replace("None", "null")
 
 
-def test_a_partition_is_told_with_leader_and_replicas() -> None:
+def test_a_partition_is_printed_with_leader_and_replicas() -> None:
     assert partition_line("t", _partition(-1, (1,)), EligibleLeaders((0,), ())) == (
         "\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 0,1\tIsr: 1\tElr: 0\tLastKnownElr: "
     )
@@ -80,7 +80,7 @@ def test_problems_of_partitions_are_found(
     assert problems.has(_partition(leader, in_sync), live={0}, min_isr=2) is expected
 
 
-def test_a_partition_that_moves_tells_what_it_adds_and_removes() -> None:
+def test_a_partition_under_reassignment_is_printed_with_added_and_removed_replicas() -> None:
     part = _moving(0, (0,))
     move = Reassignment((2, 0, 1), adding=(2,), removing=(0, 1))
     line = partition_line("t", part, None, move)
@@ -99,7 +99,7 @@ def test_replicas_that_come_do_not_count_while_a_partition_moves() -> None:
     assert replication_factor(over, move) == 1
 
 
-def test_a_setting_is_told_with_its_synonyms() -> None:
+def test_a_setting_is_printed_with_its_synonyms() -> None:
     synonyms = (ConfigSynonym("a", "1", 1), ConfigSynonym("log.a", None, 5))
     assert entry_line(ConfigEntry("a", "1", 1, False, False, synonyms)) == (
         "  a=1 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:a=1, DEFAULT_CONFIG:log.a=null}"
@@ -126,7 +126,7 @@ def test_endpoints_are_a_table_as_wide_as_its_cells() -> None:
     ]
 
 
-def test_versions_are_told_with_what_is_usable() -> None:
+def test_versions_are_printed_with_the_usable_one() -> None:
     apis = [(18, 0, 4), (3, 0, 99), (1, 90, 99), (28, 0, 5), (999, 1, 1)]
     answer = ApiVersionsResponse(
         error_code=0,

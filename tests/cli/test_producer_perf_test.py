@@ -95,7 +95,7 @@ def test_random_payloads_have_the_size_and_are_different() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_wrong_options_are_reported(
     arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 1

@@ -183,7 +183,7 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 # States
 
 
-def test_partitions_tell_how_far_their_moves_are() -> None:
+def test_progress_of_partitions_is_printed() -> None:
     states = {
         OTHER: MoveState((0, 1), (1, 2), True),
         AT: MoveState((1,), (1,), True),
@@ -220,7 +220,7 @@ def test_partitions_tell_how_far_their_moves_are() -> None:
         ),
     ],
 )  # fmt: skip
-def test_replicas_tell_how_far_their_moves_are(
+def test_progress_of_replicas_is_printed(
     found: ReplicaLogDirs, is_done: bool, sentence: str
 ) -> None:
     state = LogDirState(found, "/two")

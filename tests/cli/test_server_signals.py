@@ -39,7 +39,7 @@ def test_without_a_server_a_sentence_says_so(command, name, server, monkeypatch,
 
 
 @COMMANDS
-def test_the_servers_of_its_kind_are_told(command, name, server, monkeypatch):
+def test_the_servers_of_its_kind_are_signalled(command, name, server, monkeypatch):
     start = name.replace("stop", "start")
     waiting = "import sys; print(); sys.stdout.flush(); sys.stdin.read()"
     children = [

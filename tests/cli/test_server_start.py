@@ -1,4 +1,4 @@
-"""A broker that is told to stop hears it, however busy it is."""
+"""A broker handles a signal to stop under any load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def handlers_as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handlers_as_before")
 @pytest.mark.parametrize("number", _NUMBERS)
-def test_a_signal_is_heard_while_the_wake_up_pipe_of_the_loop_is_full(number: int) -> None:
+def test_a_signal_is_handled_while_the_wake_up_pipe_of_the_loop_is_full(number: int) -> None:
     async def story() -> None:
         told = listen_for_signals()
         for _ in range(10_000):  # what a pool does that finishes much while the loop is busy

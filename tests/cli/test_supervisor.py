@@ -131,7 +131,7 @@ def test_a_registry_that_is_killed_comes_back_and_the_brokers_go_on(tmp_path: Pa
         assert [len(supervised.starts(f"worker {number}")) for number in (0, 1)] == [1, 1]
 
 
-def test_a_worker_that_is_told_to_stop_is_started_again(tmp_path: Path) -> None:
+def test_a_worker_that_is_stopped_by_a_signal_is_started_again(tmp_path: Path) -> None:
     with _supervised(tmp_path) as supervised:
         process, _where = supervised.wait_for_start("worker 1", 1)
         os.kill(process, signal.SIGTERM)
@@ -164,7 +164,7 @@ def test_replicas_of_a_partition_are_on_two_machines_when_there_are_two(tmp_path
             settings = (
                 f"zookeeper.connect={registry.connect}",
                 f"broker.rack={rack}",
-                "controlled.shutdown.enable=false",  # the last machine has nobody to hand over to
+                "controlled.shutdown.enable=false",  # the last broker has no other to move leaderships to
             )
             overrides = [word for setting in settings for word in ("--override", setting)]
             supervised = stack.enter_context(_supervised(directory, *overrides))
@@ -178,7 +178,7 @@ def test_replicas_of_a_partition_are_on_two_machines_when_there_are_two(tmp_path
         assert all((one in machines[0]) is (other in machines[1]) for one, other in placed)
 
 
-def test_server_stop_tells_the_supervisor_and_not_its_children(tmp_path: Path) -> None:
+def test_server_stop_signals_the_supervisor_and_not_its_children(tmp_path: Path) -> None:
     with _supervised(tmp_path) as supervised:
         children = set(supervised.children())
         assert supervised.process.pid in processes_of(b"server-start")

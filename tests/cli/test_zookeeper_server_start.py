@@ -44,7 +44,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert f"Address already in use: 127.0.0.1:{port}" in said.err
 
 
-def test_a_registry_serves_in_the_background_until_it_is_told_to_stop(
+def test_a_registry_serves_in_the_background_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))

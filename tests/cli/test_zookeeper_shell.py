@@ -113,7 +113,7 @@ def test_a_tree_is_listed_branch_by_branch(typed: Typed) -> None:
     ]  # fmt: skip
 
 
-def test_who_may_do_what_and_what_is_ephemeral_is_told(typed: Typed) -> None:
+def test_access_lists_and_ephemeral_nodes_are_printed(typed: Typed) -> None:
     code, out, _ = typed(
         "create /a first",
         "create -e /a/z",
@@ -136,7 +136,7 @@ def test_who_may_do_what_and_what_is_ephemeral_is_told(typed: Typed) -> None:
     assert told[2].startswith("cZxid = ")
 
 
-def test_ephemeral_nodes_are_told_as_the_chroot_has_them(typed: Typed) -> None:
+def test_ephemeral_nodes_are_printed_inside_the_chroot(typed: Typed) -> None:
     typed("create /inner x")
     lines = ("create -e /e", "getEphemerals", "getEphemerals /e", "getEphemerals /f")
     assert typed(*lines, at="/inner")[1] == "[/e]\n[/e]\n[]\n"
@@ -181,7 +181,7 @@ def test_what_an_ensemble_refuses_is_not_called_a_lost_connection(
     assert sentence_about(error).format("/a") == sentence
 
 
-def test_the_facts_of_a_node_are_told(typed: Typed) -> None:
+def test_the_stat_of_a_node_is_printed(typed: Typed) -> None:
     _, out, _ = typed("create /a first", "set -s /a more", "stat /a")
     told = [line.partition(" = ")[0] for line in out.splitlines()]
     assert told[:11] == [
@@ -247,7 +247,7 @@ def test_the_last_command_is_the_exit_code(typed: Typed) -> None:
     assert out == "\nWATCHER::\n\nWatchedEvent state:Closed type:None path:null\n"
 
 
-def test_watches_speak_once_unless_they_are_not_printed(typed: Typed) -> None:
+def test_watches_print_once_unless_they_are_disabled(typed: Typed) -> None:
     lines = ("create /a x", "get -w /a", "set /a y", "set /a z", "ls -w /a", "create /a/b")
     _, out, _ = typed(*lines)
     assert [line for line in out.splitlines() if line.startswith("WatchedEvent")] == [

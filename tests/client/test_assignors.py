@@ -37,7 +37,7 @@ def ours(name, counts, members):
 
 
 @given(TOPICS, MEMBERS, st.sampled_from(sorted(ASSIGNORS)))
-def test_every_wanted_partition_has_exactly_one_owner_who_wants_it(counts, pairs, name):
+def test_every_wanted_partition_has_exactly_one_owner_that_wants_it(counts, pairs, name):
     answer = ASSIGNORS[name].assign(counts, members_of(pairs))
     owners = Counter(topic_partition for got in answer.values() for topic_partition in got)
     wanted = {topic for _, topics in pairs for topic in topics}

@@ -120,7 +120,7 @@ def test_closing_in_time_fails_what_was_not_sent_instead_of_raising_a_timeout(
     assert {type(error) for error in errors} == {ConnectionError, RuntimeError}
 
 
-def test_closing_in_time_raises_the_failure_of_records_that_nobody_watches(broker, settings):
+def test_closing_in_time_raises_the_failure_of_unwatched_records(broker, settings):
     broker.faults[ApiKey.PRODUCE].extend(STUCK)
     producer = blocking.Producer(settings | SMALL, network=broker)
     for _ in range(200):

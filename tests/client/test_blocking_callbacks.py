@@ -408,7 +408,7 @@ def test_an_interceptor_that_calls_its_producer_gets_an_error_in_place_of_a_wait
 
 
 @pytest.mark.timeout(60)
-def test_a_forked_child_is_told_to_make_its_own_client(broker, settings):
+def test_a_forked_child_gets_an_error_and_must_make_its_own_client(broker, settings):
     with blocking.Producer(settings, network=broker) as producer:
         producer.send("t", b"1")
         read_end, write_end = os.pipe()

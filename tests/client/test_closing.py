@@ -300,7 +300,12 @@ def test_a_second_close_waits_for_the_first(broker, settings, is_in_time):
     if is_in_time:
         consumer.close(timeout_ms=0)
         events.append("second in time")
-    second = Calling(lambda: (consumer.close(), events.append("second")))  # type: ignore[func-returns-value]
+
+    def close_again():
+        consumer.close()
+        events.append("second")
+
+    second = Calling(close_again)
     release.set()
     ended(first)
     ended(second)

@@ -74,7 +74,7 @@ def test_an_election_is_asked_of_the_controller_that_is(broker, settings):
     assert len(broker.seen(ApiKey.ELECT_LEADERS)) == 2
 
 
-def test_who_may_not_elect_is_told(broker, settings):
+def test_refused_elections_are_returned(broker, settings):
     broker.answers[ApiKey.ELECT_LEADERS] = elected
     broker.faults[ApiKey.ELECT_LEADERS].append(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaError) as refused:
@@ -131,7 +131,7 @@ def test_a_replica_lies_in_one_directory_and_moves_to_another(two_brokers, setti
     assert [(t.topic, t.partitions) for topics in asked for t in topics] == [("t", [1]), ("u", [0])]
 
 
-def test_a_broker_that_is_not_there_is_told_for_its_replicas_alone(two_brokers, settings):
+def test_an_absent_broker_is_an_error_of_its_replicas_alone(two_brokers, settings):
     two_brokers.answers[ApiKey.DESCRIBE_LOG_DIRS] = directories
     here, gone = Replica("t", 1, 0), Replica("t", 1, 9)
     found = with_admin(two_brokers, settings, lambda a: a.describe_replica_log_dirs([here, gone]))

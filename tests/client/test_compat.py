@@ -49,7 +49,7 @@ async def read(consumer, count):
 async def eventually(ask, holds):
     """Return what `ask` answers once it `holds`: a KRaft broker learns of changes after the controller."""
     async with asyncio.timeout(30):
-        while not holds(answer := await ask()):  # noqa: ASYNC110  nobody tells us
+        while not holds(answer := await ask()):  # noqa: ASYNC110  there is no event
             await asyncio.sleep(0.05)
     return answer
 

@@ -5,7 +5,7 @@ import pytest
 from kavka import client
 from kavka.client import SettingWithoutEffect, UnknownSetting, blocking
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config, as_callable
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 
 
 def test_text_numbers_and_booleans_mean_the_same() -> None:
@@ -89,7 +89,9 @@ def test_names_of_other_clients_are_warned_of_once_where_the_user_is() -> None:
 
 def test_a_tool_passes_over_what_a_client_does_not_obey(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        kept = obeyed(CONSUMER, {"group.id": "g", "linger.ms": "5", "auto.ofset.reset": "latest"})
+        kept = effective_settings(
+            CONSUMER, {"group.id": "g", "linger.ms": "5", "auto.ofset.reset": "latest"}
+        )
     assert kept == {"group.id": "g"}
     assert "did you mean auto.offset.reset?" in caplog.text
     assert "client setting has no effect name=linger.ms" in caplog.text

@@ -387,7 +387,7 @@ def test_a_member_that_is_unknown_loses_its_partitions_and_joins_again(broker, s
     assert [what for what, _ in told.story[:3]] == ["assigned", "lost", "assigned"]
 
 
-def test_a_fenced_static_member_is_told_so(broker, settings):
+def test_a_fenced_static_member_gets_the_error(broker, settings):
     async def work(consumer):
         consumer.subscribe(["t"])
         await until(consumer, consumer.assignment)

@@ -166,7 +166,7 @@ def test_a_member_that_lost_its_partitions_commits_nothing(cluster, name):
             await resumed.wait()
             return list(shout(name)(batch))
 
-        # Its heartbeats go on; it leaves the group because it does not poll.
+        # Its heartbeats continue; it leaves the group because it does not poll.
         zombies = reading_of(cluster, name) | {
             "max.poll.interval.ms": 500,
             "heartbeat.interval.ms": 50,

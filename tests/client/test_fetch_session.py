@@ -47,7 +47,7 @@ def test_a_partition_that_comes_back_is_named_again() -> None:
     ("code", "session_id"),
     [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 7)],
 )
-def test_after_a_refusal_a_full_request_begins_anew(code: ErrorCode, session_id: int) -> None:
+def test_after_a_refusal_a_full_request_begins_again(code: ErrorCode, session_id: int) -> None:
     session = opened()
     session.request({A: want(), B: want()}, False)
     assert not session.on_answer(code, 0, [])
@@ -90,7 +90,7 @@ def test_names_and_ids_do_not_mix_in_a_session() -> None:
     assert (request.session_id, request.session_epoch) == (7, 0)
 
 
-def test_a_topic_that_was_made_anew_begins_a_session() -> None:
+def test_a_topic_that_was_created_again_begins_a_session() -> None:
     session = FetchSession()
     session.request({A: want(topic_id=b"1" * 16)}, True)
     session.on_answer(ErrorCode.NONE, 7, [A])

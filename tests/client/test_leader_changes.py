@@ -211,7 +211,7 @@ def test_a_bootstrap_server_that_never_answers_is_passed_over(three, settings):
     assert values(three) == [b"a"] * 3
 
 
-def test_a_bootstrap_server_that_tells_nothing_of_the_cluster_is_passed_over(three, settings):
+def test_a_bootstrap_server_without_metadata_is_passed_over(three, settings):
     three.nodes = [0]
     three.faults[ApiKey.METADATA].append(LOSE_REQUEST)
     given = settings | {"bootstrap.servers": "b1:9092,broker:9092"}
@@ -377,7 +377,7 @@ def test_a_near_replica_that_fails_is_left_for_the_leader(three, settings, how):
     assert asked[-1] == 0
 
 
-def test_a_lost_session_is_begun_anew_and_no_record_is_missed(three, settings):
+def test_a_lost_session_is_begun_again_and_no_record_is_missed(three, settings):
     fill(three, settings, NUMBERS)
     codes = [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH]
     three.faults[ApiKey.FETCH].extend([None, codes[0], None, None, codes[1], LOSE_RESPONSE])

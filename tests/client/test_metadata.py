@@ -44,7 +44,7 @@ def test_an_answer_that_says_the_same_brings_nothing_new() -> None:
     assert known.update(answer(1, 6), 20, None) is True
 
 
-def test_a_broker_that_lags_behind_is_overruled_unless_the_topic_was_made_anew() -> None:
+def test_metadata_of_a_lagging_broker_is_ignored_unless_the_topic_was_created_again() -> None:
     known = cache(1, 6)
     known.update(answer(0, 5), 10, None)
     assert known.leader(AT) == 1

@@ -118,7 +118,7 @@ def test_a_single_record_that_is_too_large_fails(broker, settings):
     run(broker, settings, work)
 
 
-def test_failures_that_nobody_watches_are_raised_by_flush_once(broker, settings):
+def test_unwatched_failures_are_raised_by_flush_once(broker, settings):
     broker.faults[ApiKey.PRODUCE].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     async def work(producer):
@@ -181,7 +181,7 @@ def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, setting
     assert len(values(broker)) == count + 2
 
 
-def test_a_callback_that_raises_keeps_nobody_from_learning_of_his_record(broker, settings, caplog):
+def test_a_callback_that_raises_prevents_no_other_callback(broker, settings, caplog):
     told = []
 
     def fail(metadata, error):
@@ -377,7 +377,7 @@ def test_serializers_interceptors_and_callbacks_are_called_in_their_order(broker
     assert told == [("interceptor", 0, None), ("user", 0, None)]
 
 
-def test_with_acks_0_nobody_waits_for_an_answer(broker, settings):
+def test_with_acks_0_no_call_waits_for_a_response(broker, settings):
     async def work(producer):
         return await producer.send("t", b"a")
 

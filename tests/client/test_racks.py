@@ -55,7 +55,7 @@ def share(name, counts, members, racks):
 
 
 def adopt(members, answer, generation=1):
-    """Return the members of the next generation, who own what they were given."""
+    """Return the members of the next generation, with their assignments as owned partitions."""
     return [
         member(
             m.member_id,
@@ -69,7 +69,7 @@ def adopt(members, answer, generation=1):
 
 
 def settled(name, counts, members, racks):
-    """Rebalance until nobody has anything to give up; return the members, who own what they have."""
+    """Rebalance until no member has a partition to give up; return the members with their owned partitions."""
     answer = share(name, counts, members, racks)
     for generation in range(2, 6):
         members = adopt(members, answer, generation)
@@ -86,7 +86,7 @@ def wanted_count(counts, members):
 
 
 def near_count(members, answer, racks):
-    """How many partitions are in the rack of who reads them."""
+    """Return the number of partitions in the rack of their reader."""
     return sum(m.rack in racks[at] for m in members for at in answer[m.member_id])
 
 
@@ -290,7 +290,7 @@ def alike_in_every_topic(counts, racks):
 
 
 @given(groups(), st.sampled_from(AWARE))
-def test_every_wanted_partition_has_one_owner_who_wants_it(group, name):
+def test_every_wanted_partition_has_one_owner_that_wants_it(group, name):
     counts, members, racks = group
     answer = share(name, counts, members, racks)
     owners = Counter(at for got in answer.values() for at in got)
@@ -368,7 +368,7 @@ def test_sticky_leaves_no_exchange_of_two_that_would_bring_more_home(group):
 
 
 def best_near_count(members, racks):
-    """The most partitions that can be near members who hold equally many, found by trying everything."""
+    """Return the maximum of partitions near their members in a balanced assignment, found by trying all."""
     each, more = divmod(len(racks), len(members))
     assert more == 0
     states = {(0,) * len(members): 0}
@@ -461,7 +461,7 @@ def test_broker_that_is_down_keeps_its_rack() -> None:
 
 
 def test_leader_shares_again_when_the_racks_of_partitions_change(broker, settings):
-    """The same racks told again move nobody; other ones do. The group has one member."""
+    """The same racks again cause no rebalance; other ones do. The group has one member."""
     broker.create("u", 2)
     racks = {0: "here"}
 

@@ -45,7 +45,7 @@ def test_all_moves_are_asked_for_without_partitions(broker, settings):
     assert broker.seen(ApiKey.LIST_PARTITION_REASSIGNMENTS)[0].topics is None
 
 
-def test_a_cluster_that_does_not_tell_moves_is_an_unsupported_version(broker, settings):
+def test_a_cluster_that_does_not_list_reassignments_is_an_unsupported_version(broker, settings):
     broker.hidden.add(ApiKey.LIST_PARTITION_REASSIGNMENTS)
     with pytest.raises(KafkaError) as refused:
         with_admin(broker, settings, lambda a: a.list_partition_reassignments())

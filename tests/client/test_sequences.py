@@ -246,7 +246,7 @@ def test_an_unknown_producer_without_a_log_start_is_only_sent_again(sequences):
     assert (one.producer_epoch, one.base_sequence) == numbered
 
 
-def test_a_batch_that_was_numbered_anew_does_not_start_one_more_epoch(sequences):
+def test_a_batch_with_new_sequences_does_not_start_one_more_epoch(sequences):
     one, two = batch(1), batch(1)
     drain(sequences, one)
     sequences.on_acked(one, 0)

@@ -89,7 +89,7 @@ def test_partitions_are_added_before_their_first_batch_and_the_end_comes_last(br
     assert request.transactional_id == "x"
 
 
-def test_each_transaction_adds_its_partitions_anew_and_goes_on_with_the_sequences(broker, settings):
+def test_each_transaction_adds_its_partitions_again_and_continues_the_sequences(broker, settings):
     async def work(producer):
         await transact(producer, b"a", b"b")
         await transact(producer, b"c")
@@ -209,7 +209,7 @@ def test_the_end_of_the_last_transaction_is_waited_for(broker, settings):
     assert values(broker) == [b"a", b"b"]
 
 
-def test_a_record_that_fails_has_the_commit_refused_although_nobody_looks(broker, settings):
+def test_an_unwatched_failed_record_makes_the_commit_fail(broker, settings):
     broker.faults[ApiKey.PRODUCE].append(ErrorCode.INVALID_RECORD)
 
     async def work(producer):
@@ -448,7 +448,7 @@ def test_closing_aborts_what_is_open(broker, settings):
     broker.until(lambda: broker.ends() == [False])
 
 
-def test_closing_does_not_wait_for_ever_for_a_lost_coordinator(broker, settings):
+def test_closing_does_not_wait_without_limit_for_a_lost_coordinator(broker, settings):
     async def work(producer):
         producer.begin_transaction()
         await producer.send("t", b"a")

@@ -1,4 +1,4 @@
-"""A record that cannot be handed out costs none of its neighbours, and is named until the user seeks past it."""
+"""A record that cannot be returned costs none of its neighbours, and is named until the user seeks past it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Requests to the controller while nobody can be reached who is it."""
+"""Requests to the controller while it cannot be reached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_controller_without_registration_is_asked_as_soon_as_it_has_one(run: Run
         data, _stat = await cluster.sessions[1].get(path)
         await cluster.sessions[1].delete(path)
         asking = cluster.brokers[3].controller
-        asking.session_renewed()  # it looks anew who rules, and finds an office whose holder is nowhere
+        asking.session_renewed()  # it reads /controller again, and finds a broker that does not exist
         await cluster.until(lambda: asking.epoch >= 0 and asking._link is None, "there is no way")
         with pytest.raises(TimeoutError):
             await asking.send(asked_by(cluster, 3), 50)
@@ -38,7 +38,7 @@ def test_controller_without_registration_is_asked_as_soon_as_it_has_one(run: Run
     run(story)
 
 
-def test_stopped_broker_asks_nobody_and_does_not_spin(run: Run) -> None:
+def test_stopped_broker_asks_no_controller_and_does_not_spin(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         asking = cluster.brokers[3].controller
         await asking.stop()
@@ -48,7 +48,7 @@ def test_stopped_broker_asks_nobody_and_does_not_spin(run: Run) -> None:
     run(story)
 
 
-def test_office_that_cannot_be_read_is_looked_at_again(
+def test_controller_znode_that_cannot_be_read_is_read_again(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -69,7 +69,7 @@ class Misunderstood(NamedTuple):
     token: int
 
 
-def test_who_asks_what_the_controller_fails_in_is_told_so(run: Run) -> None:
+def test_a_request_that_fails_in_the_controller_gets_an_error(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         controller = cluster.brokers[1].controller
         with pytest.raises(ConnectionError, match="the controller failed"):

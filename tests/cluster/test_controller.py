@@ -63,14 +63,14 @@ def test_first_broker_rules_and_all_know_it(run: Run) -> None:
     run(story)
 
 
-def test_new_topic_is_shown_to_nobody_before_it_is_led(run: Run) -> None:
+def test_new_topic_is_not_published_before_it_is_led(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         row = CreateTopicsRequestAssignment(partition_index=0, broker_ids=[2, 3])
         topic = CreateTopicsRequestTopic(
             name="t", num_partitions=-1, replication_factor=-1, assignments=[row]
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-        async with cluster.brokers[2].control_requests._lock:  # it obeys nobody meanwhile
+        async with cluster.brokers[2].control_requests._lock:  # it applies no request meanwhile
             asked = asyncio.ensure_future(cluster.send(cluster.controller, request))
             await cluster.until(lambda: cluster.hosts(3, WHERE), "3 follows")
             assert {cluster.partition_metadata(number, WHERE) for number in cluster.brokers} == {
@@ -116,7 +116,7 @@ def test_broker_that_comes_back_is_in_sync_again(run: Run) -> None:
 
 
 def test_broker_that_comes_back_never_calls_a_topic_unknown(run: Run) -> None:
-    """Its controller tells it who lives before it tells it of partitions; librdkafka asks in between."""
+    """Its controller sends the live brokers before the partitions; librdkafka asks in between."""
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2], [2, 3])
@@ -222,7 +222,7 @@ def test_next_controller_leaves_alone_what_was_written_after_a_broker_came_back(
         await cluster.stop(1)
         await cluster.start(
             1, 2
-        )  # cleanly: nobody writes the state of `alone`, of which only 1 is a replica
+        )  # cleanly: the state of `alone`, of which only 1 is a replica, is not written
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2}, "2 is in sync again")
         before = cluster.partition(1, WHERE).leader_epoch
         while cluster.controller != 2:
@@ -290,7 +290,7 @@ def test_topic_that_is_used_on_any_broker_is_created(run: Run) -> None:
     run(story)
 
 
-def test_broker_that_nobody_reaches_for_a_while_is_led_away_from_and_taken_back(run: Run) -> None:
+def test_broker_that_is_unreachable_for_a_while_loses_its_leaderships_and_returns(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
         await cluster.must_produce(WHERE, b"before")
@@ -360,7 +360,7 @@ def test_settings_are_described_as_they_are_stored(run: Run) -> None:
         await cluster.create("t", [1, 2, 3])
         path = znodes.config_path("topics", "t")
         data = znodes.encode_config({"retention.ms": "77"})
-        await cluster.sessions[1].set(path, data)  # and nobody is told to obey it
+        await cluster.sessions[1].set(path, data)  # and no broker is sent it
         for number in cluster.brokers:
             assert await described(cluster, number) == {"retention.ms": "77"}
         await cluster.sessions[1].set(path, b"nothing that anybody could read")
@@ -476,7 +476,7 @@ def test_moves_and_elections_are_asked_for_by_znodes_as_well(run: Run) -> None:
     run(story)
 
 
-def test_state_that_somebody_else_wrote_is_read_before_it_is_replaced(run: Run) -> None:
+def test_state_of_another_writer_is_read_before_it_is_replaced(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3, 1])
         path = znodes.state_path(*WHERE)
@@ -511,7 +511,7 @@ def test_partition_that_cannot_be_followed_keeps_no_other_from_being_followed(ru
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 3], [2, 3])
         other = TopicPartition("t", 1)
-        # A fault of ours: what the replication believes of the log is not so.
+        # A bug: what the replication believes of the log is not so.
         cluster.partition(3, WHERE).log_end_offset = 1_000_000
         await cluster.produce(WHERE, b"a", acks=1)
         await cluster.must_produce(other, b"b")
@@ -521,7 +521,7 @@ def test_partition_that_cannot_be_followed_keeps_no_other_from_being_followed(ru
 
 
 def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None:
-    """Before AlterPartition leaders wrote their in-sync sets, and told the controller by a notification."""
+    """Before AlterPartition leaders wrote their in-sync sets, and notified the controller by a znode."""
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2, 3])

@@ -37,7 +37,7 @@ def at(cluster: Cluster) -> dict[str, Any]:
     return {"bootstrap.servers": f"127.0.0.1:{cluster.ports[1]}"}
 
 
-def test_a_cluster_with_a_shared_registry_begins_without_features_until_it_is_told_otherwise(
+def test_a_cluster_with_a_shared_registry_begins_without_features_until_they_are_upgraded(
     run: Run,
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -129,7 +129,9 @@ def test_a_broker_ends_when_the_cluster_has_finalised_what_it_lacks(run: Run) ->
 
 
 @pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [(TRANSACTION_VERSION, 0, 2)])])
-def test_clients_are_told_what_they_can_read(version: int, supported: list[Any], run: Run) -> None:
+def test_clients_get_only_features_that_they_can_read(
+    version: int, supported: list[Any], run: Run
+) -> None:
     async def story(cluster: Cluster) -> None:
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
         answer = await cluster.send(1, request, version)

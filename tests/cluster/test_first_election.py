@@ -31,7 +31,7 @@ async def depose(znode_server: ZnodeServer, _session: LocalSession) -> None:
 
 
 async def expire(znode_server: ZnodeServer, session: LocalSession) -> None:
-    """End the session of who was elected."""
+    """End the session of the elected broker."""
     znode_server.expire(session)
 
 

@@ -1,4 +1,4 @@
-"""A group's coordinator fails over: what is told while the next one loads, and by the one that it was."""
+"""A group's coordinator fails over: responses while the next one loads, and of the earlier one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def commit(cluster: Cluster, number: int, offset: int) -> int:
 
 
 async def committed(cluster: Cluster, number: int) -> tuple[int, list[int]]:
-    """Return the error of the group and its offset, as a broker tells them."""
+    """Return the error of the group and its offset, from a broker."""
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
     response = await cluster.send(number, OffsetFetchRequest(group_id="g", topics=[topic]), 7)
     return response.error_code, [p.committed_offset for t in response.topics for p in t.partitions]
@@ -70,14 +70,14 @@ async def coordinator(cluster: Cluster, number: int) -> int:
 
 
 async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool]) -> None:
-    """Ask again as soon as the answer is there: each is a round trip, which lets the brokers go on."""
+    """Ask again as soon as the answer is there: each is a round trip, which lets the brokers continue."""
     async with asyncio.timeout(60):
         while not is_enough(await ask()):
             pass
 
 
 @pytest.mark.parametrize("way", ["killed", "stopped"])
-def test_offsets_are_not_told_before_they_are_loaded_and_by_one_broker_only(
+def test_offsets_are_not_returned_before_they_are_loaded_and_by_one_broker_only(
     run: Run, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay = ShardRuntime._replay_log

@@ -23,7 +23,7 @@ WHERE = TopicPartition("t", 0)
 
 @contextmanager
 def kept_from_all(port: int) -> Iterator[None]:
-    """Let nobody else have a port: who connects to it is refused."""
+    """Keep a port without a listener: connections to it are refused."""
     with closing(socket.socket()) as place:
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         place.bind(("127.0.0.1", port))
@@ -31,7 +31,7 @@ def kept_from_all(port: int) -> Iterator[None]:
 
 
 def knows_the_way(cluster: Cluster, number: int) -> bool:
-    """Tell whether a broker shows the moved one where it is now."""
+    """Return whether a broker's metadata has the present address of the moved one."""
     known = cluster.brokers[number].metadata.brokers.get(MOVED)
     return known is not None and cluster.ports[MOVED] in [each.port for each in known.endpoints]
 

@@ -94,7 +94,7 @@ def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
     run(story)
 
 
-def test_controller_that_the_broker_has_not_heard_of_is_obeyed(run: Run) -> None:
+def test_requests_of_a_controller_that_is_new_to_the_broker_are_applied(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
         assert await answer(cluster, number) is ErrorCode.NONE
@@ -143,7 +143,7 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
         cluster.peers[99] = peer
         first = asyncio.ensure_future(peer.send(new, 2))
         await cluster.until(lambda: bool(broker.control_request_check._waiting))
-        # Who is confirmed does not wait for the registry; what came second on the connection is not first.
+        # A confirmed controller does not wait for the registry; requests of one connection keep their order.
         assert (await cluster.send(number, confirmed)).error_code == ErrorCode.NONE
         new.delete_partitions = True
         second = asyncio.ensure_future(peer.send(new, 2))
@@ -201,7 +201,7 @@ def test_marker_has_no_newer_epoch_than_the_registry_gives_coordinators(run: Run
         session = LocalSession(cluster.znode_server, 60_000)
         data, stat = await session.get(path)
         state = znodes.StateNode.decode(data)
-        # Elected in the registry, and not heard of here.
+        # Elected in the registry, and not learned of here.
         await session.set(path, state._replace(leader_epoch=newest + 1).encode(), stat.version)
         assert await mark(newest + 1) == ErrorCode.NONE
 

@@ -51,7 +51,7 @@ def test_each_broker_has_a_block_from_the_controller(run: Run) -> None:
 
 def test_broker_whose_controller_is_out_of_reach_takes_from_the_registry(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
-        await cluster.brokers[3].controller.stop()  # it knows nobody to ask any more
+        await cluster.brokers[3].controller.stop()  # it knows no controller any more
         assert await producer_id(cluster, 3) == 0
         assert await producer_id(cluster, 2) == 1000
 

@@ -1,4 +1,4 @@
-"""A registry that fails in one call while the session lives on, or in which somebody wrote what nobody can read."""
+"""A registry that fails in one call while the session stays, or with znodes that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_broker_that_finds_another_cluster_in_its_registry_stops(run: Run) -> 
     run(story, brokers=0)
 
 
-def test_a_broker_does_not_contend_for_the_office_before_it_is_registered_again(
+def test_a_broker_takes_part_in_elections_only_after_it_is_registered_again(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -169,7 +169,7 @@ def test_a_topic_that_cannot_be_read_hinders_no_other(
 
 
 async def ask_for(cluster: Cluster, number: int, topic: str) -> None:
-    """Have a topic created because somebody asks a broker for it."""
+    """Have a topic created because a client requests its metadata."""
     await cluster.send(number, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
 
 

@@ -1,4 +1,4 @@
-"""Brokers that stop cleanly: those that are left lead, and nobody waits for a broker that has gone."""
+"""Brokers that stop cleanly: the others lead, and no client waits for a broker that has gone."""
 
 from __future__ import annotations
 

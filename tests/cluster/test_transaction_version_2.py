@@ -59,7 +59,7 @@ ID = "x"
 async def ask(
     cluster: Cluster, topic_partition: TopicPartition, request: Any, version: int, code: Any
 ) -> Any:
-    """Ask who leads a partition until it gives an answer that counts."""
+    """Ask the leader of a partition until its response is final."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             leader = cluster.leader(topic_partition)
@@ -76,7 +76,7 @@ def own(response: Any) -> int:
 
 
 class Producer:
-    """Does what it is told to, with the id and epoch that it is told."""
+    """Sends the given requests, with the given id and epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -220,7 +220,7 @@ def test_a_late_batch_opens_nothing(run: Run) -> None:
         await producer.state()
         late = await producer.produce(ON_TWO, b"late", epoch=0, sequence=1)
         assert late is ErrorCode.INVALID_PRODUCER_EPOCH
-        # Nor where the producer was never heard of: the coordinator knows.
+        # Nor where the producer was never learned of: the coordinator knows.
         late = await producer.produce(ON_THREE, b"late", epoch=0)
         assert late is ErrorCode.INVALID_PRODUCER_EPOCH
         assert (await producer.state()).transaction_state == "CompleteCommit"

@@ -17,7 +17,7 @@ _PATIENCE_S = 120
 
 
 def _coordinator(cluster: LocalCluster, producer: int) -> int:
-    """Return who coordinates one of the load's transactional producers."""
+    """Return the coordinator of one of the load's transactional producers."""
     name = f"transactor-{producer}-of-t"
     return cluster.leader("__transaction_state", partition_for(name, _PARTITIONS))
 

@@ -47,7 +47,7 @@ def coordinator(cluster: Cluster) -> int:
 
 
 async def ask(cluster: Cluster, request: Any, version: int, error: Callable[[Any], int]) -> Any:
-    """Ask the coordinator, whoever it is, until it gives an answer that counts."""
+    """Ask the present coordinator until its response is final."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             number = coordinator(cluster)
@@ -144,7 +144,7 @@ async def ready(cluster: Cluster) -> None:
     await cluster.create(STATE.topic, [1, 2, 3])
 
 
-def test_a_partition_without_leader_delays_nobody_and_gets_its_marker_later(run: Run) -> None:
+def test_a_partition_without_leader_delays_no_other_and_gets_its_marker_later(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
         stuck = await begun(cluster, "stuck", ON_TWO, ON_THREE)
@@ -163,7 +163,7 @@ def test_a_partition_without_leader_delays_nobody_and_gets_its_marker_later(run:
     run(story, **SETTINGS)
 
 
-def test_a_partition_with_too_few_replicas_delays_nobody(run: Run) -> None:
+def test_a_partition_with_too_few_replicas_delays_no_other(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
         narrow = TopicPartition("narrow", 0)
@@ -255,7 +255,7 @@ def test_another_coordinator_knows_what_is_complete(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-def test_nobody_decides_twice_when_the_coordinator_stops_in_order(run: Run) -> None:
+def test_no_transaction_is_decided_twice_when_the_coordinator_stops_cleanly(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
         who = await begun(cluster, "x", ON_THREE)

@@ -169,7 +169,7 @@ def test_a_life_that_does_not_keep_aborts(run: Run) -> None:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_an_operator_finds_and_ends_what_nobody_will_decide_about(is_kept: bool, run: Run) -> None:
+def test_an_operator_finds_and_ends_transactions_without_decision(is_kept: bool, run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await topics(cluster)
         state = await prepared(cluster)

@@ -77,7 +77,7 @@ def test_adopted_topics_of_apache_kafka_lose_nothing_to_retention(tmp_path: Path
         admin = AdminClient({"bootstrap.servers": at})
         admin.create_topics([NewTopic("control", 1, 1)])["control"].result(30)
         _fill(at, "control")
-        until(lambda: _first_offset(consumer, "control") > 0)  # a round of retention looks at all
+        until(lambda: _first_offset(consumer, "control") > 0)  # a round of retention checks all
         for name in KEPT:
             assert _values(consumer, name) == [b"%d" % number for number in range(COUNT)]
     finally:

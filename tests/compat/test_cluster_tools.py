@@ -115,7 +115,7 @@ class Twins:
         return str(self._directory / "TOPIC.json")
 
     def move(self, plan: str, *arguments: str) -> Finished:
-        """Begin the moves of a plan, each when no other is under way."""
+        """Begin the moves of a plan, each when no other is in progress."""
         return self.same(
             "reassign-partitions", "--execute", "--reassignment-json-file", plan, *arguments,
             before=self._settle,

@@ -67,7 +67,7 @@ _PAIRS = [
     pytest.param(("zookeeper-3.8", "kavka"), id="zookeeper-with-our-tools", marks=pytest.mark.long),
     pytest.param(("served", "apache"), id="served-with-kafkas-tools", marks=pytest.mark.long),
 ]
-"""Who keeps the registry, and whose tools are used."""
+"""The registry and the tools of a run."""
 
 
 @pytest.fixture(params=_PAIRS)

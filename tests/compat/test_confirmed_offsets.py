@@ -37,7 +37,7 @@ def consumer(cluster: LocalCluster) -> Consumer:
 def test_librdkafka_goes_on_when_the_replicas_follow_again(
     cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It never asks again after NOT_COORDINATOR (its issue 5586): an application would read nothing for ever."""
+    """It never asks again after NOT_COORDINATOR (its issue 5586): an application would read nothing, without limit."""
     servers = {"bootstrap.servers": cluster.bootstrap_servers}
     admin = AdminClient(servers)
     admin.create_topics([NewTopic("t", 1, 3)])["t"].result(30)

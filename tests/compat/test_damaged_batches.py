@@ -42,7 +42,7 @@ LIBRDKAFKA_FAILS: Final[dict[str, Collection[int]]] = {
 }
 """What librdkafka 2.16 cannot read, although Apache Kafka's broker takes it and its consumer reads it.
 
-It holds some rules of the codecs which Apache Kafka does not look at, and reads the first member or frame only.
+It holds some rules of the codecs which Apache Kafka does not check, and reads the first member or frame only.
 """
 LIBRDKAFKA_IS_NOT_ASKED: Final = ("behind it", "before it", "a bit flipped", "misleading records")
 """Series in which it fails at many: bytes around the body, and negative lengths of keys and values other than -1.

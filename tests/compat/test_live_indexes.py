@@ -58,7 +58,7 @@ def test_kafka_reads_the_indexes_of_a_live_and_of_a_killed_directory(tmp_path: P
 
 
 def _is_up_to_date(log: Path) -> bool:
-    """Tell whether no more than the bytes between two entries follow the last entry's batch."""
+    """Return whether no more than the bytes between two entries follow the last entry's batch."""
     index = log.with_suffix(".index").read_bytes()
     return bool(index) and log.stat().st_size - int.from_bytes(index[-4:], "big") < 2048
 

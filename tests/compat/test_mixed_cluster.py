@@ -137,7 +137,7 @@ def test_all_obey_a_controller_of_either_kind(
     controller = ruled.controller()
     assert admin.list_topics(timeout=10).controller_id == controller
     assert refusals(ruled, fresh_name, 2000) == 0
-    # librdkafka sends this to the controller, which tells the others by the registry
+    # librdkafka sends this to the controller, which notifies the others by the registry
     change(admin, fresh_name, "max.message.bytes", "1000")
     until(lambda: refusals(ruled, fresh_name, 2000) == 4, what="each leader obeys the setting")
 
@@ -167,7 +167,7 @@ def test_all_obey_a_controller_of_either_kind(
 def test_settings_that_one_kind_changes_reach_the_other(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str
 ) -> None:
-    """Any broker takes such a change, writes it, and the others hear of it by the registry."""
+    """Any broker takes such a change, writes it, and the others learn of it by the registry."""
     create(cluster, admin, fresh_name, ASSIGNMENT)
     for number, limit in ((0, "1000"), (1, "3000"), (2, "1000"), (3, "3000")):
         change = IncrementalAlterConfigsRequestConfig(
@@ -177,7 +177,7 @@ def test_settings_that_one_kind_changes_reach_the_other(
             resource_type=2, resource_name=fresh_name, configs=[change]
         )
         asked = IncrementalAlterConfigsRequest(resources=[topic], validate_only=False)
-        # a broker that has not heard of the topic yet refuses
+        # a broker that has not learned of the topic yet refuses
         until(lambda number=number, asked=asked: accepts(cluster, number, asked))  # type: ignore[misc]
         wanted = 4 if limit == "1000" else 0
         until(lambda wanted=wanted: refusals(cluster, fresh_name, 2000) == wanted)  # type: ignore[misc]
@@ -248,7 +248,7 @@ def led_by(cluster: MixedCluster, topic: str, number: int) -> list[int]:
 
 def prefer(cluster: MixedCluster, admin: AdminClient, topic: str) -> None:
     """Let the preferred replicas lead."""
-    admin.list_topics(timeout=10)  # librdkafka asks whom it remembers as the controller
+    admin.list_topics(timeout=10)  # librdkafka asks the last controller that it knows
     partitions = [TopicPartition(topic, n) for n in cluster.assignment(topic)]
     outcome = admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
     allowed = {None, KafkaError.ELECTION_NOT_NEEDED}
@@ -317,7 +317,7 @@ def test_a_broker_that_stops_hands_over_to_the_other_kind(
 def test_nobody_out_of_sync_is_elected(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str
 ) -> None:
-    """Followers of either kind miss records, then only they are alive: the partitions wait for those who know all."""
+    """Followers of either kind miss records, then only they are alive: the partitions wait for the others."""
     pairs = {f"{fresh_name}-{leader}": (leader, follower) for leader, follower in ((0, 3), (1, 2))}
     for topic, pair in pairs.items():
         create(cluster, admin, topic, [list(pair)])

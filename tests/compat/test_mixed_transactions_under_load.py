@@ -19,7 +19,7 @@ _PATIENCE_S = 120
 
 
 def _coordinator(cluster: MixedCluster, producer: int) -> int:
-    """Return who coordinates one of the load's transactional producers."""
+    """Return the coordinator of one of the load's transactional producers."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     topic = admin.list_topics(_STATES, timeout=_PATIENCE_S).topics[_STATES]
     partition = partition_for(f"transactor-{producer}-of-t", _PARTITIONS)

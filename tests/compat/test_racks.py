@@ -39,13 +39,13 @@ _SETTINGS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     with run_kavka_cluster(tmp_path_factory.mktemp("racks"), settings=_SETTINGS) as running:
-        # librdkafka describes a group never, if after three questions nobody coordinates it
+        # librdkafka never describes a group without coordinator after three requests
         until(lambda: all(coordinates(broker.bootstrap) for broker in running.brokers))
         yield running
 
 
 def coordinates(address: str) -> bool:
-    """Tell whether a broker knows the coordinators of groups; the first question makes their topic."""
+    """Return whether a broker knows the coordinators of groups; the first request creates their topic."""
     answer = ask(address, FindCoordinatorRequest(key="any", key_type=0), 3)
     return bool(answer.error_code == ErrorCode.NONE)
 
@@ -92,7 +92,7 @@ def served(cluster: RunningCluster, topic: str) -> list[int]:
 
 
 def arguments(cluster: RunningCluster, topic: str, rack: str) -> list[str]:
-    """Return what a console consumer is told, Java's or ours, that reads a topic from its beginning."""
+    """Return the arguments of a console consumer, Java's or kavka's, that reads a topic from its beginning."""
     return [
         *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning"),
         *("--consumer-property", f"client.rack={rack}"),
@@ -135,7 +135,7 @@ def test_java_and_we_share_a_topic_by_racks_whoever_assigns(
             members[name] = Running(commands[name], tmp_path / f"{name}.out")
             until(lambda: assigned(cluster, topic).keys() == members.keys())
         assert assigned(cluster, topic) == near
-        # The fetch that the first had under way when it still had all four ends with a first record.
+        # The fetch that the first had in progress when it still had all four ends with a first record.
         fill(cluster, topic, 4, 1)
         until(lambda: shown(members) == {name: dict.fromkeys(near[name], 1) for name in near})
         before = [*served(cluster, topic), *(written(cluster, topic, *near[name]) for name in near)]

@@ -38,7 +38,7 @@ class Flood(threading.Thread):
         self._sent_bytes = sent_bytes
 
     def run(self) -> None:
-        """Go on until the broker has closed every connection but one, for which there is room."""
+        """Continue until the broker has closed every connection but one, for which there is room."""
         with selectors.DefaultSelector() as selector:
             for sock in self.sent:
                 sock.sendall(self._first)
@@ -177,7 +177,7 @@ def test_large_requests_that_come_slowly_all_come_to_their_end(
 
 
 def _fetch(partitions: int) -> bytes:
-    """Make a full Fetch of version 7, which asks for a session, of partitions that nobody knows."""
+    """Make a full Fetch of version 7, which asks for a session, of unknown partitions."""
     head = struct.pack(">iiiibii", -1, 0, 1, 1 << 20, 0, 0, 0)
     each = b"".join(struct.pack(">iqqi", index, 0, -1, 1 << 20) for index in range(partitions))
     topics = struct.pack(">i", 1) + string("unknown") + struct.pack(">i", partitions) + each

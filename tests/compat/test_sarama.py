@@ -1,4 +1,4 @@
-"""IBM Sarama, the Go client that speaks as a client of the release it is told, where the machine has Go."""
+"""IBM Sarama, the Go client, with the protocol of a chosen release, where the machine has Go."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kavka_compat.word_count import Application, Books
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 _WORDS = 1200
-"""How many words are counted between two faults: twice what is under way."""
+"""How many words are counted between two faults: twice what is in progress."""
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -76,7 +76,7 @@ class Stage:
         self.books.count_more(_WORDS)
 
     def end(self) -> None:
-        """Let everything be counted, stop the application, and look at the books."""
+        """Let everything be counted, stop the application, and check the books."""
         self.books.finish()
         self.application.stop()
         self.books.assert_exact()
@@ -157,7 +157,7 @@ def test_an_instance_that_was_paused_is_fenced_by_the_one_that_took_over(
                 stage.go_on()
                 paused.process.signal(signal.SIGSTOP)
                 try:
-                    stage.go_on()  # the other has all partitions after the session's time-out
+                    stage.go_on()  # the other has all partitions after the session's timeout
                 finally:
                     paused.process.signal(signal.SIGCONT)
             stage.go_on()

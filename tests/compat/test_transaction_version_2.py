@@ -1,4 +1,4 @@
-"""Clients that get an epoch with each end (KIP-890, part 2) are told the same by kavka and by Apache Kafka 4.1.
+"""Clients that get an epoch with each end (KIP-890, part 2) get the same responses from kavka and Apache Kafka 4.1.
 
 The machine is asked in this process, brokers over their sockets.
 """
@@ -358,7 +358,7 @@ def _story(asked: Asked) -> list[object]:
         asked.end(who, 0, committed=True)[::2],
         asked.end(who, 0, committed=False)[0],
         asked.state()[::2],
-        # In the next epoch sequences begin anew.
+        # In the next epoch sequences begin again.
         asked.produce(who, 1, 5, 0),
         asked.state()[0],
         asked.produce(who, 1, 0, 0),

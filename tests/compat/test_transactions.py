@@ -1,4 +1,4 @@
-"""Transactions of other people's clients: librdkafka's and Java's, with Kafka's own tools to look at them."""
+"""Transactions of other people's clients: librdkafka's and Java's, with Kafka's own tools to check them."""
 
 from __future__ import annotations
 

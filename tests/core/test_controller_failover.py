@@ -98,7 +98,7 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         world.handle(ControlledShutdownRequested(world.next_token(), broker, epoch))
 
     def interfere(topic_partition: TopicPartition) -> None:
-        """Somebody writes a state once more: the version that the controller expects is none."""
+        """Another writer changes a state: it has no version that the controller expects."""
         data = world.tree.data(znodes.state_path(*topic_partition))
         if data is not None:
             world.must_write(SetData(znodes.state_path(*topic_partition), data))
@@ -107,7 +107,7 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
         world.handle(ElectionRequested(world.next_token(), kind, None))
 
     def start(broker: int) -> None:
-        """One that is registered has died unseen: whoever else is in sync goes on without it."""
+        """A registered broker has died without notification: the others in sync continue without it."""
         state = world.machine.state
         left = [
             where
@@ -186,7 +186,7 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
 
 
 def run(script: list[tuple[Any, ...]], dies_after: int | None) -> Any:
-    """Play a script; the controller may die once, and who asked it something asks the next one."""
+    """Play a script; the controller may die once, and waiting requests are sent to the next one."""
     world = controller_world.World()
     world.lives = dies_after
     actions = actions_of(world)
@@ -199,7 +199,7 @@ def run(script: list[tuple[Any, ...]], dies_after: int | None) -> Any:
             world.lives = None
             leaving = sorted(world.machine.state.shutting_down)
             world.elect()
-            for broker in leaving:  # that is not in the registry: who wants to stop asks again
+            for broker in leaving:  # that is not in the registry: a stopping broker asks again
                 actions["shut_down"](broker)
             if name != "start":  # the broker is there, it would be another life of it
                 actions[name](*arguments)
@@ -264,7 +264,7 @@ def picture(world: Any) -> dict[TopicPartition, tuple[Any, ...]]:
                 sorted(node.in_sync_replicas),
             )
     for broker in world.brokers.values():
-        # Who was suspect shows what nobody remembers as deleted, until it starts again or the topic is created anew.
+        # A suspect broker shows a topic that no other stores as deleted, until it starts or the topic is created again.
         stale = {w for w in broker.shown if (broker.broker_id, w.topic) in world.never_told}
         assert broker.shown - stale == set(found) - stale
     assert world.tree.stat(znodes.REASSIGN_PARTITIONS) is None

@@ -48,7 +48,7 @@ def test_a_feature_of_level_0_is_not_named() -> None:
     assert updated(raised, [FeatureUpdate(TRANSACTION_VERSION, 0, True)]) == {}
 
 
-def test_what_another_release_has_finalised_is_told() -> None:
+def test_features_of_another_release_are_reported() -> None:
     assert unsupported({TRANSACTION_VERSION: 2}) == []
     assert unsupported({TRANSACTION_VERSION: 3, "group.version": 1}) == [
         "group.version=1",

@@ -48,7 +48,7 @@ def test_a_broker_ends_a_session_by_answering_without_one() -> None:
     assert (position.session_id, position.request_sent()) == (0, 0)
 
 
-def test_what_was_never_answered_is_begun_anew() -> None:
+def test_a_session_without_response_is_begun_again() -> None:
     position = established()
     position.request_sent()
     position.restart()

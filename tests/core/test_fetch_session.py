@@ -182,7 +182,7 @@ def test_sessions_remember_no_more_partitions_than_they_may_together() -> None:
     assert cache.partition_count == 40
 
 
-def test_a_session_that_nobody_uses_makes_room_for_partitions() -> None:
+def test_an_unused_session_is_evicted_for_partitions() -> None:
     cache = FetchSessionCache(10, 100)
     open_session(cache, *keys(60), now_ms=0)
     assert open_session(cache, *keys(60), candidate=20, now_ms=120_000) == 0

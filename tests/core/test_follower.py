@@ -133,7 +133,7 @@ class World:
             node.epochs.assign(epoch, len(node.records))
         else:
             node.followed = FollowedPartition(
-                node, epoch, is_checked_by_fetch=self.is_checked_by_fetch, longest_backoff_ms=20
+                node, epoch, is_checked_by_fetch=self.is_checked_by_fetch, max_backoff_ms=20
             )
             self.perform(node, node.followed.first_step(), [])
 

@@ -219,7 +219,7 @@ def test_a_generation_that_is_refused_counts_no_more_and_one_that_is_late_does()
 
 
 def test_generations_that_wait_for_replicas_are_bounded() -> None:
-    """Each is in memory until it is committed, also when nobody waits for it any more."""
+    """Each is in memory until it is committed, also when no request waits for it any more."""
     shard = Shard(300_000)
     joined = shard.begin_generation()
     shard.commit(shard.assignment(joined, 50_000))

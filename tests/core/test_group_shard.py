@@ -218,7 +218,7 @@ def live(dice: Random) -> None:
 
 
 def finish(world: World) -> None:
-    """Nothing waits for ever: with a log that works and time that passes, everybody is answered."""
+    """Nothing waits without limit: with a working log and time that passes, all requests are answered."""
     for producer_id in PRODUCERS:
         world.mark(producer_id, committed=True)
     for _ in range(200):
@@ -291,7 +291,7 @@ def test_loading_shard_sends_away_all_but_heartbeats() -> None:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
     ],
 )
-def test_offsets_that_the_log_does_not_confirm_are_not_told(
+def test_offsets_that_the_log_does_not_confirm_are_not_returned(
     error: ErrorCode, told: ErrorCode
 ) -> None:
     shard = GroupShard(SETTINGS)

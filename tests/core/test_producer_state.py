@@ -268,7 +268,7 @@ def test_a_newer_epoch_asks_for_itself() -> None:
     assert new.lowest_sequence == 0
 
 
-def test_verifications_that_nobody_followed_expire() -> None:
+def test_unused_verifications_expire() -> None:
     state = ProducerState()
     asked = state.begin_verification(7, 0, 0, 100)
     state.expire(now_ms=1_099, expiration_ms=1_000)

@@ -1,4 +1,4 @@
-"""Whom a partition has refused for a reason that passes."""
+"""Producers that a partition has refused with a temporary error."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class World:
                 self.to_mark.append(SendMarkers(*who, sent.committed, rest))
 
     def kill(self, dice: Random) -> None:
-        """Another broker takes over with some of what was under way."""
+        """Another broker takes over with some of what was in progress."""
         for _ in range(dice.randint(0, len(self.under_way))):
             for record in self.under_way.pop(0).records:
                 self.append(record)
@@ -334,7 +334,7 @@ def trouble(dice: Random, world: World, producers: list[Producer]) -> None:
 
 
 def finish(world: World, dice: Random) -> None:
-    """Nothing waits for ever: when log, ids and markers come, everybody is answered and nothing stays open."""
+    """Nothing waits without limit: after log, ids and markers, all requests are answered and none stays open."""
     for _ in range(40):
         while world.under_way:
             world.commit()
@@ -379,7 +379,7 @@ def test_random_lives_see_every_state_and_every_answer() -> None:
 # What the stories do not show
 
 
-def test_loading_shard_sends_everybody_away() -> None:
+def test_loading_shard_refuses_all_requests() -> None:
     shard = TransactionShard(SETTINGS)
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     one = (TopicPartition("t", 0),)

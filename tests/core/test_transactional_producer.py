@@ -157,7 +157,7 @@ def test_nothing_is_added_after_an_error(opened):
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_a_fenced_producer_is_fatal_wherever_it_is_told(stage):
+def test_a_fenced_producer_is_fatal_in_any_response(stage):
     assert classify(stage, ErrorCode.PRODUCER_FENCED) is ErrorClass.FATAL
 
 

@@ -26,7 +26,7 @@ def test_a_broker_that_is_back_leads_again_what_it_led(kavka_cluster: LocalClust
 
 
 @pytest.mark.kavka_cluster(settings={**_SETTINGS, "auto.leader.rebalance.enable": "false"})
-def test_without_it_who_took_over_goes_on(kavka_cluster: LocalCluster) -> None:
+def test_without_it_the_new_leader_stays(kavka_cluster: LocalCluster) -> None:
     cluster = kavka_cluster
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])])["t"].result(30)

@@ -1,4 +1,4 @@
-"""A compacted topic with three replicas: each cleans on its own, and whoever leads has the same records."""
+"""A compacted topic with three replicas: each cleans on its own, and any leader has the same records."""
 
 from __future__ import annotations
 

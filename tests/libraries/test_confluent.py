@@ -17,7 +17,7 @@ AT = TopicPartition("t", 0)
 
 
 class Report:
-    """A delivered message, as far as the workload looks at it."""
+    """A delivered message, as far as the workload checks it."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -49,7 +49,7 @@ def told(offsets: list[int]) -> list[int | None]:
     return found
 
 
-def test_offsets_that_the_broker_told_are_taken() -> None:
+def test_offsets_of_the_broker_are_used() -> None:
     assert told([0, 1, 2, 7]) == [0, 1, 2, 7]
 
 
@@ -62,7 +62,7 @@ def test_a_batch_after_a_repetition_of_one_record_is_believed() -> None:
 
 
 class Broken:
-    """A producer whose library has lost the fatal error that it was told, as confluent-kafka 2.16 does at times."""
+    """A producer with a library that has lost a fatal error, as confluent-kafka 2.16 does at times."""
 
     def flush(self, _: float) -> None:
         raise SystemError("flush returned NULL without setting an exception")

@@ -25,7 +25,7 @@ def state(cluster: LocalCluster, number: int) -> tuple[int, int, int]:
 
 
 @pytest.mark.kavka_cluster(brokers=4)
-def test_partitions_elsewhere_hear_nothing_of_it(kavka_cluster: LocalCluster) -> None:
+def test_other_partitions_are_not_affected(kavka_cluster: LocalCluster) -> None:
     cluster = kavka_cluster
     ruler = cluster.controller()
     leader, *followers = (number for number in cluster.running if number != ruler)

@@ -2,7 +2,7 @@
 
 `damaged_bodies.txt` has a line for each series of `kavka_compat.damaged_bodies`: the codes that Apache Kafka 3.9 and
 4.1 answered when every body was produced to them, `-1*3 0` being three times -1 and a 0. An indented line says where
-ours differ: Kafka does not look at the offset deltas of uncompressed records, nor at the lengths of compressed ones.
+ours differ: Kafka does not check the offset deltas of uncompressed records, nor at the lengths of compressed ones.
 `make damaged-bodies` asks again.
 """
 

@@ -30,7 +30,7 @@ class Writer:
         )
 
     def write(self, count: int) -> None:
-        """Send some records and go on."""
+        """Send some records and continue."""
         for _ in range(count):
             self._producer.produce("t", b"%d" % self._next, callback=self._done)
             self._next += 1

@@ -1,4 +1,4 @@
-"""The served registry as a process, under kazoo: somebody else's client and its recipes."""
+"""The registry server as a process, under kazoo: another project's client and its recipes."""
 
 from __future__ import annotations
 

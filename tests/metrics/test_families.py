@@ -61,7 +61,7 @@ def test_durations_that_count_as_no_time_add_to_the_count_only() -> None:
     }
 
 
-def test_the_process_tells_its_memory_its_descriptors_and_its_time() -> None:
+def test_the_process_reports_its_memory_its_descriptors_and_its_time() -> None:
     found = {family.name: dict(family.samples) for family in process.families()}
     assert found["process_resident_memory_bytes"][""] > 1 << 20
     assert 3 <= found["process_open_fds"][""] < found["process_max_fds"][""]

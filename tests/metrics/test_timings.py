@@ -61,6 +61,6 @@ def test_a_duration_is_forgotten_by_quantiles_after_two_turns_but_not_by_the_sum
     assert (timings.count, timings.sum_ms) == (1, 40)
 
 
-def test_several_are_told_together_with_those_that_took_no_time() -> None:
+def test_several_are_reported_together_with_those_that_took_no_time() -> None:
     counts = merged([recorded(10), recorded(20)], zeros=2)
     assert quantiles(counts, [0.5, 0.75, 1.0]) == [0, 10, 20]

@@ -102,7 +102,7 @@ def test_answers_leave_in_the_order_of_the_requests(order: list[int], cut: int) 
     assert connection.is_idle
 
 
-def test_a_request_without_answer_holds_nobody_up() -> None:
+def test_a_request_without_response_delays_no_other() -> None:
     connection, handler, transport = opened()
     feed(connection, frame(b"a") + frame(b"b"))
     connection.answer(handler.frames[1][0], [b"B"])

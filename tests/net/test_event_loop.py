@@ -99,7 +99,7 @@ def test_time_in_which_the_loop_does_not_run_is_no_turn() -> None:
     assert loop.turns.longest_ms < an_hour
 
 
-def test_unwatched_loop_tells_no_stalls_and_keeps_measuring() -> None:
+def test_unwatched_loop_reports_no_stalls_and_keeps_measuring() -> None:
     turns, stalls = watched(10)
     turns.unwatch(stalls.append)
     turns.ended(0, 20 * _MS, 0)

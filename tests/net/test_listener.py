@@ -72,13 +72,13 @@ def test_connections_leave_descriptors_for_files() -> None:
         for writer in clients:
             writer.close()
             await writer.wait_closed()
-        while Quiet.open:  # noqa: ASYNC110 - nothing tells a test when the last has gone
+        while Quiet.open:  # noqa: ASYNC110 - there is no event for the last one's end
             await asyncio.sleep(0)
 
     asyncio.run(story())
 
 
-def test_a_host_that_nobody_knows_is_named() -> None:
+def test_an_unknown_host_is_named() -> None:
     async def story() -> None:
         with pytest.raises(OSError, match=r"nobody\.invalid:9092"):
             await TcpNetwork().listen("nobody.invalid", 9092, Quiet)

@@ -154,7 +154,7 @@ def test_requests_are_pipelined_and_answers_find_their_requests_in_any_order() -
     assert run(Server(behave), work) == [1, 2, 3]
 
 
-def test_a_late_answer_closes_the_connection_for_everyone() -> None:
+def test_a_late_response_closes_the_connection_for_all_requests() -> None:
     async def work(peer):
         slow = peer.post(heartbeat(), timeout_ms=20)
         other = peer.post(heartbeat(), timeout_ms=60_000)
@@ -232,7 +232,7 @@ def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
     run(Server(behave), work)
 
 
-def test_nobody_listening_is_an_os_error() -> None:
+def test_a_refused_connection_is_an_os_error() -> None:
     async def main() -> None:
         async with Server() as server:
             port = server.port

@@ -1,4 +1,4 @@
-"""The budget of all requests stops reading before memory is gone, and never for good."""
+"""The budget of all requests stops reading before memory is gone, and never permanently."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def half(size: int, came: int) -> bytes:
 class World:
     """A handler, a budget and some connections; virtual time."""
 
-    def __init__(self, limit: int, most_queued: int, largest: int, medium: int) -> None:
+    def __init__(self, limit: int, max_queued: int, largest: int, medium: int) -> None:
         self.handler = Handler()
         most = limit + largest + 65536
-        self.budget = RequestBudget(BudgetLimits(limit, most, most_queued, STALL_MS, medium))
+        self.budget = RequestBudget(BudgetLimits(limit, most, max_queued, STALL_MS, medium))
         self.most_held = 0
         self.sockets: list[Socket] = []
 
@@ -172,15 +172,15 @@ def run(
     story: Story,
     *,
     limit: int = LARGE,
-    most_queued: int = 500,
+    max_queued: int = 500,
     largest: int = LARGE,
     medium: int = 0,
 ) -> None:
     async def told() -> None:
-        world = World(limit, most_queued, largest, medium)
+        world = World(limit, max_queued, largest, medium)
         await story(world)
         beginnings = (36 << 10) * len(world.sockets)
-        assert world.most_held <= world.budget.limits.most_bytes + limit // 8 + beginnings
+        assert world.most_held <= world.budget.limits.max_bytes + limit // 8 + beginnings
         for socket in world.sockets:
             socket.abort()
         assert (world.budget.held_bytes, world.budget.queued) == (0, 0)
@@ -366,7 +366,7 @@ def test_a_full_queue_stops_all_reading_until_turns_are_taken() -> None:
         third.read()
         assert len(world.handler.frames) == 81 > before
 
-    run(story, limit=1 << 40, most_queued=2)
+    run(story, limit=1 << 40, max_queued=2)
 
 
 def test_frames_that_wait_for_earlier_answers_are_not_queued() -> None:
@@ -377,7 +377,7 @@ def test_frames_that_wait_for_earlier_answers_are_not_queued() -> None:
         assert len(world.handler.frames) == 2
         assert (world.budget.queued, world.budget.is_tight) == (0, False)
 
-    run(story, limit=1 << 40, most_queued=1)
+    run(story, limit=1 << 40, max_queued=1)
 
 
 def test_stalled_requests_lose_their_memory_while_others_wait(

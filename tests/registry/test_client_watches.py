@@ -11,11 +11,11 @@ GONE = Event(EventType.DELETED, "/n")
 
 
 def hear(_event: Event) -> None:
-    """Be told."""
+    """Receive an event."""
 
 
 def hear_too(_event: Event) -> None:
-    """Be told as well."""
+    """Receive an event as well."""
 
 
 def test_a_watch_is_there_before_its_call_goes_and_after_it() -> None:
@@ -43,7 +43,7 @@ def test_the_last_watch_that_is_taken_back_leaves_no_path() -> None:
     assert watches.paths() == ([], [], [])
 
 
-def test_a_watch_that_is_told_while_its_call_fails_is_not_missed() -> None:
+def test_a_watch_that_fires_while_its_call_fails_is_not_missed() -> None:
     watches = ClientWatches()
 
     def fail() -> None:
@@ -55,7 +55,7 @@ def test_a_watch_that_is_told_while_its_call_fails_is_not_missed() -> None:
     assert len(watches.table) == 0
 
 
-def test_a_watch_that_is_set_anew_is_kept_once() -> None:
+def test_a_watch_that_is_set_again_is_kept_once() -> None:
     watches = ClientWatches()
     for watch in (hear, hear_too, hear):
         with watches.reading("/n", NODE, watch):
@@ -105,7 +105,7 @@ def test_an_event_takes_out_the_watches_that_it_is_for(kind, told, left):
     assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
 
 
-def test_a_member_is_told_which_nodes_were_there() -> None:
+def test_the_server_gets_the_kinds_of_watches_that_are_set_again() -> None:
     watches = ClientWatches()
     for path in ("/there", "/gone", "/made"):
         with watches.reading(path, NODE, hear):

@@ -356,7 +356,7 @@ def test_folding_costs_in_proportion_to_what_is_written(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_nobody_else_may_read_the_passwords_of_sessions(tmp_path: Path) -> None:
+def test_only_the_user_may_read_the_passwords_of_sessions(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b"")
     (tmp_path / JOURNAL).chmod(0o644)  # of an older version
 

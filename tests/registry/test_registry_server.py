@@ -208,7 +208,7 @@ def test_a_session_goes_on_on_another_connection_which_takes_its_place() -> None
 
 
 @pytest.mark.parametrize("change", [{"password": b"guess"}, {"password": None}, {"session_id": 99}])
-def test_a_session_is_not_given_to_who_does_not_know_it(change: dict[str, Any]) -> None:
+def test_a_session_is_not_resumed_with_a_wrong_password(change: dict[str, Any]) -> None:
     async def story() -> None:
         async with serving() as server:
             _first, begun = await Client.connected(server.port)
@@ -357,7 +357,7 @@ def test_identities_are_taken_and_unknown_schemes_end_the_connection(
     run(story())
 
 
-def test_watches_that_are_set_again_tell_what_was_missed() -> None:
+def test_watches_that_are_set_again_report_missed_events() -> None:
     async def story() -> None:
         async with serving() as server:
             client, begun = await Client.connected(server.port)
@@ -583,7 +583,7 @@ def test_a_line_end_behind_a_word_does_not_break_the_connection() -> None:
     run(story())
 
 
-def test_four_letter_words_tell_of_sessions_and_watches() -> None:
+def test_four_letter_words_list_sessions_and_watches() -> None:
     async def story() -> None:
         async with serving({"4lw.commands.whitelist": "*"}) as server:
             client, begun = await Client.connected(server.port)

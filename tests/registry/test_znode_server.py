@@ -1,4 +1,4 @@
-"""One keeper, several sessions: watches, order, time-outs, cuts."""
+"""One keeper, several sessions: watches, order, timeouts, cuts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def durable(path: Path) -> ZnodeServer:
 
 
 async def lost(session: Registry) -> None:
-    """Wait until a session is told that it is over."""
+    """Wait until a session is notified of its end."""
     told = asyncio.Event()
     session.session_lost = told.set
     await told.wait()
@@ -69,7 +69,7 @@ def test_set_answers_with_the_facts_of_its_own_change() -> None:
     run(story())
 
 
-def test_a_watch_is_told_before_the_new_data_can_be_read() -> None:
+def test_a_watch_is_notified_before_the_new_data_can_be_read() -> None:
     async def story() -> None:
         znode_server = in_memory()
         writer, reader = LocalSession(znode_server), LocalSession(znode_server)
@@ -83,7 +83,7 @@ def test_a_watch_is_told_before_the_new_data_can_be_read() -> None:
     run(story())
 
 
-def test_nobody_reads_what_is_not_synced_yet(tmp_path: Path) -> None:
+def test_no_session_reads_a_change_that_is_not_synced_yet(tmp_path: Path) -> None:
     async def story() -> None:
         znode_server = await durable(tmp_path)
         writer, reader = LocalSession(znode_server), LocalSession(znode_server)
@@ -179,7 +179,7 @@ def test_a_call_of_a_cut_session_fails_after_the_time_out() -> None:
     run(story())
 
 
-def test_expiry_tells_the_session_and_fails_what_it_waits_for() -> None:
+def test_expiry_notifies_the_session_and_fails_its_waiting_calls() -> None:
     async def story() -> None:
         znode_server = in_memory()
         session = LocalSession(znode_server, 10_000)
@@ -271,7 +271,7 @@ def test_a_slowed_session_gets_its_answers_in_order() -> None:
     run(story())
 
 
-def test_durable_sessions_outlive_the_keeper_and_others_do_not(tmp_path: Path) -> None:
+def test_durable_sessions_outlive_the_server_and_others_do_not(tmp_path: Path) -> None:
     async def story() -> None:
         znode_server = await durable(tmp_path)
         session = znode_server.create_session(10_000, is_durable=True)
@@ -341,7 +341,7 @@ class TellingDisk(OsDisk):
         return await super().run(work, *args)
 
 
-def test_changes_are_synced_in_the_keepers_context_and_told_in_the_sessions(
+def test_changes_are_synced_in_the_servers_context_and_delivered_in_the_sessions(
     tmp_path: Path,
 ) -> None:
     """So the simulation can kill or pause one process without harm to the others."""
@@ -376,7 +376,7 @@ class StoppedClock(SystemClock):
         return super().tick_ms() + self.lost_ms
 
 
-def test_silence_while_the_keeper_stood_still_expires_nobody() -> None:
+def test_a_pause_of_the_server_expires_no_session() -> None:
     async def story() -> None:
         clock = StoppedClock()
         znode_server = ZnodeServer(clock, SystemRandom())
@@ -435,8 +435,8 @@ class FullDisk(OsDisk):
         return await super().run(work, *args)
 
 
-def test_a_journal_that_fails_twice_is_told_of_once(tmp_path: Path) -> None:
-    """An append fails, and then the sync that was under way."""
+def test_a_journal_that_fails_twice_is_reported_once(tmp_path: Path) -> None:
+    """An append fails, and then the sync that was in progress."""
 
     async def story() -> None:
         disk = FullDisk()

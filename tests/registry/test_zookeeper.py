@@ -163,10 +163,10 @@ async def relayed(
 
 
 async def cut_off(relay: Relay, registry: ZooKeeperRegistry) -> None:
-    """Break the way, and let nobody through until the relay refuses no longer."""
+    """Break connections, and refuse new ones until the relay accepts again."""
     relay.refuses = True
     relay.cut()
-    while registry.is_connected:  # noqa: ASYNC110 - nobody tells when it is not
+    while registry.is_connected:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(0)
 
 
@@ -253,7 +253,7 @@ def test_events_that_were_missed_come_with_the_next_connection() -> None:
     run(work())
 
 
-def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one() -> None:
+def test_an_expired_session_is_notified_once_and_calls_are_refused_until_a_new_one() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             await registry.create("/mine", ephemeral=True)
@@ -273,7 +273,7 @@ def test_an_expired_session_is_told_once_and_calls_are_refused_until_a_new_one()
 
 
 def test_a_session_that_is_given_up_for_another_ends() -> None:
-    """Who is refused a registration begins anew; the office of the session before must not wait for its time-out."""
+    """A refused registration is repeated; the controller znode of the session before must not wait for its timeout."""
 
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
@@ -286,7 +286,7 @@ def test_a_session_that_is_given_up_for_another_ends() -> None:
 
 
 def test_what_was_asked_in_a_session_is_not_done_in_the_next() -> None:
-    """Who ruled in the session that is gone may not write as one who rules in the next."""
+    """The controller of the expired session may not write as the controller of the next."""
 
     async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
@@ -310,7 +310,7 @@ def test_a_call_waits_on_when_the_connection_that_it_waited_for_is_gone_already(
             await cut_off(relay, registry)
             call = asyncio.ensure_future(registry.stat("/"))
             await asyncio.sleep(0)
-            registry._connected.set()  # and lost before the call goes on
+            registry._connected.set()  # and lost before the call continues
             registry._connected.clear()
             await asyncio.sleep(0)
             relay.refuses = False
@@ -332,7 +332,7 @@ def test_calls_wait_for_a_connection_and_no_longer_than_a_session() -> None:
 def test_a_silent_member_is_given_up_for_another() -> None:
     async def work() -> None:
         async with serving() as (_keeper, port):
-            silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
+            silent = socket.create_server(("127.0.0.1", 0))  # no process accepts
             dead = silent.getsockname()[1]
             async with opened(
                 dead, port, dead, timeout_ms=1500, connection_timeout_ms=20_000
@@ -343,7 +343,7 @@ def test_a_silent_member_is_given_up_for_another() -> None:
     run(work())
 
 
-def test_a_watch_is_told_before_the_data_that_it_speaks_of() -> None:
+def test_a_watch_is_notified_before_its_data_can_be_read() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             other = LocalSession(znode_server)
@@ -361,7 +361,7 @@ def test_a_watch_is_told_before_the_data_that_it_speaks_of() -> None:
 
 
 def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced() -> None:
-    """Whoever answers sends senseless bytes in the same packet as the greeting."""
+    """The server sends senseless bytes in the same packet as the greeting."""
 
     async def work() -> None:
         async with serving() as (_keeper, port):
@@ -374,7 +374,7 @@ def test_a_connection_that_breaks_right_behind_its_greeting_is_replaced() -> Non
     run(work())
 
 
-def test_paths_that_nobody_watches_are_not_kept() -> None:
+def test_unwatched_paths_are_not_kept() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             other = LocalSession(znode_server)
@@ -390,7 +390,7 @@ def test_paths_that_nobody_watches_are_not_kept() -> None:
     run(work())
 
 
-def test_watches_that_were_not_set_again_yet_are_told_of_what_was_missed_before() -> None:
+def test_watches_that_were_not_set_again_yet_get_missed_events() -> None:
     """The first of two packets of watches is answered, with a newer transaction, when the connection breaks again."""
 
     async def work() -> None:
@@ -445,7 +445,7 @@ class NoChance(SystemRandom):
 def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted() -> None:
     async def work() -> None:
         async with serving() as (_keeper, port), Relay(port) as relay:
-            silent = socket.create_server(("127.0.0.1", 0))  # nobody accepts
+            silent = socket.create_server(("127.0.0.1", 0))  # no process accepts
             ports = relay.port, silent.getsockname()[1]
             # 2000 ms are granted.
             async with opened(

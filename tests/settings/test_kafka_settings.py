@@ -1,4 +1,4 @@
-"""Names, types, defaults and bounds are those of Apache Kafka 3.9, as `ConfigDef` tells them."""
+"""Names, types, defaults and bounds are those of Apache Kafka 3.9, from `ConfigDef`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LATER = {
 
 
 def is_checked(setting: Setting) -> bool:
-    """Tell whether a setting does something, or may at least be changed at any time."""
+    """Return whether a setting has an effect, or may at least be changed at any time."""
     return setting.effective or setting.scope is not Scope.READ_ONLY
 
 

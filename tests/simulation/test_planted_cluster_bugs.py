@@ -80,7 +80,7 @@ class Plant:
         self._patch.setattr(FollowedPartition, "next_request", question)
 
     def obeys_stale_controllers(self) -> None:
-        """A deposed controller goes on, the registry takes what it writes, and brokers obey it."""
+        """A deposed controller continues, the registry takes what it writes, and brokers obey it."""
 
         async def multi(writer: RegistryWriter, operations: Any) -> None:
             await multi_merging_configs(writer._registry, operations)
@@ -117,7 +117,7 @@ class Plant:
         self._patch.setattr(controller, "controller_settings", lenient)
 
     def takes_followers_in_before_they_caught_up(self) -> None:
-        """Whoever fetches is proposed for the in-sync set."""
+        """Each follower that fetches is proposed for the in-sync set."""
 
         def propose(
             partition: Partition, replica: BrokerId, follower: Follower
@@ -164,7 +164,7 @@ class Plant:
         self._patch.setattr(follower_fetch, "find_divergence", lambda replica, asked: None)
 
     def shows_open_transactions(self) -> None:
-        """Who reads committed records may read up to the high watermark."""
+        """Readers of committed records may read up to the high watermark."""
         whole = property(lambda partition: partition.high_watermark)
         self._patch.setattr(Partition, "last_stable_offset", whole)
 
@@ -187,7 +187,7 @@ class Plant:
         self._patch.setattr(marker_appends, "_append", torn)
 
     def obeys_fenced_producers(self) -> None:
-        """The coordinator ends transactions for whoever asks, whatever the epoch."""
+        """The coordinator ends transactions for any producer, with any epoch."""
 
         def lenient(transaction: Any, event: Any, step: Any, new_id: int | None = None) -> None:
             if transaction is not None and transaction.value is not None:
@@ -209,7 +209,7 @@ class Plant:
         self._patch.setattr(transactions, "appended", counted)
 
     def does_not_await_the_former_lifes_commit(self) -> None:
-        """Who takes an id over need not wait for a commit that is under way, nor for its offsets (KIP-447)."""
+        """A producer that takes an id over does not wait for a commit in progress, nor for its offsets (KIP-447)."""
         fetch = offset_fetch._fetch
 
         def hasty(transaction: Any, event: Any, step: Any, new_id: int | None = None) -> None:
@@ -234,7 +234,7 @@ class Plant:
         self._patch.setattr(init, "_timeout_ms", lambda event: 3000)
 
     def aborts_what_is_prepared_when_the_id_is_taken_over(self) -> None:
-        """Who takes an id over and wants to keep what is open has it aborted all the same."""
+        """A producer that takes an id over to keep its open transaction has it aborted nevertheless."""
 
         def hasty(transaction: Any, event: Any, step: Any, new_id: int | None = None) -> None:
             init_producer(transaction, values.replace(event, keep_prepared=False), step, new_id)

@@ -1,4 +1,4 @@
-"""The exactly-once protocol without Spark and without brokers: who does what, given what is known."""
+"""The commit protocol of the exactly-once sink, without Spark and without brokers."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_a_repair_adds_the_missing_part_to_those_there_are() -> None:
         decision_of(messages[:2])
 
 
-# How it goes on
+# How it continues
 
 
 def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> None:
@@ -247,7 +247,7 @@ def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> N
     ("name", "producer_id", "epoch", "is_proof"),
     [
         ("CompleteAbort", 100, 5, True),  # by EndTxn
-        ("CompleteAbort", 100, 6, True),  # by a time-out
+        ("CompleteAbort", 100, 6, True),  # by a timeout
         ("PrepareAbort", 100, 6, True),
         ("Empty", 100, 7, True),  # an operator has forced it
         ("Ongoing", 100, 5, False),
@@ -257,7 +257,7 @@ def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> N
             6,
             False,
         ),  # Kafka raises the epoch in memory before the abort is in the log
-        ("Empty", 100, 5, False),  # it has not heard of the partitions
+        ("Empty", 100, 5, False),  # it has not learned of the partitions
         ("CompleteAbort", 100, 4, False),  # nor of the last InitProducerId
         ("CompleteCommit", 100, 4, False),
         ("CompleteCommit", 100, 5, False),
@@ -266,7 +266,7 @@ def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> N
         ("CompleteAbort", 99, 9, False),
     ],
 )
-def test_only_who_knows_of_the_abort_is_believed(
+def test_an_abort_counts_only_if_the_coordinator_shows_it(
     name: str, producer_id: int, epoch: int, is_proof: bool
 ) -> None:
     one = replace(part(0), state=state(100, 5))
@@ -324,7 +324,7 @@ def test_a_process_uses_an_id_once_in_a_plan_and_again_in_the_next() -> None:
 
 
 @pytest.mark.parametrize("late", [state(7, 1), state(7, 2), state(6, 0)])
-def test_a_task_of_an_older_plan_gets_an_id_that_nobody_has(late: PreparedTxnState) -> None:
+def test_a_task_of_an_older_plan_gets_an_unused_id(late: PreparedTxnState) -> None:
     ids = own_ids()
     used = {ids.allocate(plan) for plan in (state(6, 5), state(7, 1), state(7, 2), state(7, 3))}
     assert ids.allocate(late) not in used

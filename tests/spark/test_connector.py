@@ -398,7 +398,7 @@ def test_a_query_goes_on_where_it_was_also_with_new_partitions(
     assert all(committed[row[0]] > row[1] for row in ends.collect())
 
 
-def test_lost_records_stop_a_query_unless_it_is_told_to_go_on(
+def test_lost_records_stop_a_query_unless_fail_on_data_loss_is_false(
     spark: SparkSession, any_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:
     make_topic(any_broker, fresh_name, 1)

@@ -60,7 +60,7 @@ def test_other_rows_have_another_digest(some: Rows, others: Rows) -> None:
         ([b""], []),
     ],
 )
-def test_what_looks_alike_is_told_apart(
+def test_similar_rows_have_different_digests(
     some: list[bytes | None], others: list[bytes | None]
 ) -> None:
     one, two = (

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Crash(Exception):
-    """Whoever raises this is dead."""
+    """The crash of a process."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Query:
         return asyncio.run(work())
 
     def tasks(self, plan: Plan, number: int) -> list[Done]:
-        """Write the rows of a batch, split anew each time it is run."""
+        """Write the rows of a batch, split again each time it is run."""
         rows = [str(number * ROWS + row) for row in range(ROWS)]
         split: list[list[str]] = [[] for _ in range(self.rng.randrange(1, 4))]
         for row in rows:
@@ -100,7 +100,7 @@ class Query:
     def run_batch(self) -> None:
         plan = self.drive("plan", False)
         if self.rng.random() < 0.2:
-            self.tasks(plan, self.next)  # attempts whose messages nobody gets
+            self.tasks(plan, self.next)  # attempts with lost messages
         done = self.tasks(plan, self.next)
         if self.rng.random() < 0.15:
             self.unfinished.append((plan, done))
@@ -130,7 +130,7 @@ def open_transactions(broker: Broker, sink: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_each_row_is_there_once_whoever_crashes_or_comes_late(
+def test_each_row_is_there_once_after_any_crash_or_late_message(
     kavka_broker: Broker, fresh_name: str, seed: int
 ) -> None:
     make_topic(kavka_broker, fresh_name, PARTITIONS)
@@ -229,7 +229,7 @@ def test_a_part_is_not_taken_for_aborted_by_a_coordinator_that_is_behind(
 
 
 def torn(broker: Broker, topic: str) -> tuple[Query, list[list[str]]]:
-    """Decide a batch of two tasks, lose one of them to its time-out, and return how the rows were split."""
+    """Decide a batch of two tasks, lose one of them to its timeout, and return how the rows were split."""
     make_topic(broker, topic, PARTITIONS)
     query = Query(broker.bootstrap, topic, random.Random(0))
     query.more = {"kafka.transaction.timeout.ms": "5000"}

@@ -40,7 +40,7 @@ def test_each_update_is_there_once_when_the_job_is_killed(tmp_path: Path, moment
         for number in range(20 * BATCHES):
             producer.produce("in", str(number), partition=number % 2)
         assert producer.flush(30) == 0
-        del producer  # it would go on to look for the broker
+        del producer  # it would continue to look for the broker
         killed = run(broker.bootstrap, tmp_path, moment, 3)
         assert killed.returncode == -9, killed.stderr[-2000:]
         again = run(broker.bootstrap, tmp_path, "no", 0)

@@ -85,6 +85,6 @@ def test_the_pool_returns_results_and_raises_errors(tmp_path: Path) -> None:
     disk.close()
 
 
-def test_usage_tells_the_size_of_the_file_system(tmp_path: Path) -> None:
+def test_usage_returns_the_size_of_the_file_system(tmp_path: Path) -> None:
     total, usable = OsDisk().usage(str(tmp_path))
     assert 0 < usable <= total

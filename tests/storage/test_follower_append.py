@@ -153,7 +153,7 @@ def test_an_epoch_that_wrote_nothing_goes_with_a_truncation_at_the_end(bench: Lo
     asyncio.run(scenario())
 
 
-def test_beginning_anew_forgets_producers_of_an_earlier_stop(bench: LogBench) -> None:
+def test_a_restarted_log_drops_producers_of_an_earlier_stop(bench: LogBench) -> None:
     async def scenario() -> None:
         log = await bench.open(SMALL)
         for sequence in range(15):
@@ -168,7 +168,7 @@ def test_beginning_anew_forgets_producers_of_an_earlier_stop(bench: LogBench) ->
     asyncio.run(scenario())
 
 
-def test_beginning_anew_at_the_same_offset_leaves_an_empty_log(bench: LogBench) -> None:
+def test_a_restart_at_the_same_offset_leaves_an_empty_log(bench: LogBench) -> None:
     async def scenario() -> None:
         async with bench.log(SMALL) as log:
             add(log)

@@ -384,7 +384,7 @@ def test_a_copy_of_what_was_truncated_is_aligned(mover: Mover) -> None:
     asyncio.run(scenario())
 
 
-def test_a_copy_that_ends_before_the_log_begins_starts_anew(mover: Mover) -> None:
+def test_a_copy_that_ends_before_the_log_begins_is_restarted(mover: Mover) -> None:
     async def scenario() -> None:
         log = await mover.fill()
         future = await mover.store.create_future(WHERE, str(mover.path / "d2"))

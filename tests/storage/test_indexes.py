@@ -130,7 +130,7 @@ def test_time_lookups_give_the_entry_at_or_before(files: PartitionDirectory) -> 
     assert (index.last_timestamp, index.last_offset) == (1220, 122)
 
 
-def test_a_file_of_broken_entries_is_told(files: PartitionDirectory, tmp_path: Path) -> None:
+def test_a_file_of_broken_entries_is_reported(files: PartitionDirectory, tmp_path: Path) -> None:
     (tmp_path / "a.index").write_bytes(bytes(9))
     with pytest.raises(CorruptFile, match="whole entries"):
         OffsetIndex(files, "a.index").load()
@@ -166,7 +166,7 @@ def test_a_lookup_that_may_not_block_says_what_is_cold(files: PartitionDirectory
     index.append(5, 5)
     index.storage.write()
     file = index.storage.data.file()
-    # A file system that cannot tell what is cached:
+    # A file system that does not report what is cached:
     file._probe = None  # type: ignore[attr-defined]
     with pytest.raises(NotCached):
         index.position_before(2, may_block=False)

@@ -177,7 +177,7 @@ def test_flush_waits_for_what_is_queued_and_not_for_what_is_appended_meanwhile(
             writes.submit(first.wait)  # type: ignore[arg-type]
             add(log)
             flushed = log.schedule_flush()
-            while log.is_flush_waiting:  # noqa: ASYNC110 - one that begins tells nobody
+            while log.is_flush_waiting:  # noqa: ASYNC110 - there is no event for one that begins
                 await asyncio.sleep(0)
             writes.submit(second.wait)  # type: ignore[arg-type]
             add(log)

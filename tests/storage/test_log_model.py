@@ -154,7 +154,7 @@ class LogMachine(RuleBasedStateMachine):
         kept = [b for i, b in enumerate(self.batches) if b[0] + self.count(i) <= self.end]
         if kept and kept[-1][0] + walk(kept[-1][1])[0].record_count < self.end:
             kept = []
-        # A log that ended before its start begins anew there.
+        # A log that ended before its start begins again there.
         assert kept or self.end == max(self.start, self.log.segments[0].base_offset)
         self.batches = [b for b in kept if b[0] + walk(b[1])[0].record_count > self.start]
         self.start = min(self.start, self.end)

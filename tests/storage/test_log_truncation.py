@@ -71,7 +71,7 @@ def test_truncation_survives_a_crash(bench: LogBench) -> None:
     asyncio.run(scenario())
 
 
-def test_truncation_below_the_first_segment_begins_anew(bench: LogBench) -> None:
+def test_truncation_below_the_first_segment_restarts_the_log(bench: LogBench) -> None:
     async def scenario() -> None:
         async with bench.log(SMALL) as log:
             await log.truncate_fully_and_start_at(100)

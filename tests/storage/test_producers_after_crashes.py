@@ -153,7 +153,7 @@ class WatchedDisk(OsDisk):
 
 
 def test_retention_waits_for_the_snapshot_of_what_stays(bench: LogBench) -> None:
-    """A kill between the two would leave a log that knows nobody."""
+    """A kill between the two would leave a log that knows no producer."""
 
     async def scenario() -> None:
         await bench.crash(await fill(bench, NONE_KEPT))

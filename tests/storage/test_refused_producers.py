@@ -90,7 +90,7 @@ def test_the_first_batches_of_a_producer_keep_their_order_at_a_failover(tmp_path
     asyncio.run(story())
 
 
-def test_a_gap_that_is_real_is_told_after_two_seconds(tmp_path: Path) -> None:
+def test_a_real_gap_is_refused_after_two_seconds(tmp_path: Path) -> None:
     async def story() -> None:
         async with place(tmp_path) as p:
             p.elect(HERE)

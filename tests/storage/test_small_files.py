@@ -53,7 +53,7 @@ def test_a_checkpoint_that_kafka_has_only_made_has_no_entries() -> None:
         b"\0\0\0",
     ],
 )
-def test_a_malformed_checkpoint_is_told(content: bytes) -> None:
+def test_a_malformed_checkpoint_is_reported(content: bytes) -> None:
     with pytest.raises(CorruptCheckpoint):
         decode_offsets(content, "x")
 
@@ -84,7 +84,7 @@ def test_meta_properties_of_both_versions_are_read() -> None:
         (b"version=0\nbroker.id=x\n", "broker.id 'x'"),
     ],
 )
-def test_damaged_meta_properties_are_told(content: bytes, reason: str) -> None:
+def test_damaged_meta_properties_are_reported(content: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         MetaProperties.decode(content)
 
@@ -123,7 +123,7 @@ def test_a_producer_snapshot_comes_back(entries: list[ProducerEntry]) -> None:
 
 
 @given(_entries, st.data())
-def test_a_damaged_producer_snapshot_is_told(
+def test_a_damaged_producer_snapshot_is_reported(
     entries: list[ProducerEntry], data: st.DataObject
 ) -> None:
     content = bytearray(encode_snapshot(entries))

@@ -1,4 +1,4 @@
-"""Transactional producers on one partition, against a model that knows who committed what.
+"""Transactional producers on one partition, against a model that knows the outcome of each.
 
 The model keeps the log as a list and works everything out anew; the partition must have the same last stable offset,
 and readers with read_committed must see, from every place, what is committed before it and nothing else. Replicas lag,
@@ -229,7 +229,7 @@ class TransactionMachine(RuleBasedStateMachine):
             assert partition.high_watermark == self.high_watermark
             stable = partition.last_stable_offset
             assert self.start <= stable <= self.high_watermark
-            # Who is new forgets which markers were not replicated; the outcome is certain all the same.
+            # A new leader does not know which markers were not replicated; the outcome is certain nevertheless.
             known = max(self.high_watermark, self.known_from)
             least = self.last_stable_offset(self.high_watermark)
             assert least <= stable <= self.last_stable_offset(known)
@@ -279,7 +279,7 @@ PRODUCER_IDS = (1, 2, 3)
 
 
 def visible(data: bytes, pending: list[tuple[int, int]]) -> list[int]:
-    """Return the base offsets of the data batches that a consumer with read_committed hands out."""
+    """Return the base offsets of the data batches that a consumer with read_committed returns."""
     aborted: set[int] = set()
     seen: list[int] = []
     for header in walk_complete(data):

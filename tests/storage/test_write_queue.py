@@ -28,5 +28,5 @@ def test_who_waits_for_what_is_queued_does_not_wait_for_what_comes_later() -> No
     asyncio.run(run())
 
 
-def test_nobody_waits_for_an_empty_queue() -> None:
+def test_no_caller_waits_for_an_empty_queue() -> None:
     asyncio.run(WriteQueue(SystemClock(), 50, lambda error: error).reached())

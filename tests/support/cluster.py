@@ -72,7 +72,7 @@ class Cluster(InProcessCluster):
         await self.znode_server.close()
 
     async def deafen(self, number: int) -> None:
-        """Let nobody connect to a broker, and break what is connected, while it lives on."""
+        """Refuse connections to a broker, and break existing ones, while it stays alive."""
         broker = self.brokers[number]
         broker.listeners.close()
         for connection in list(broker.dispatcher.connections):
@@ -139,7 +139,7 @@ class Cluster(InProcessCluster):
         return replica.partition
 
     def hosts(self, number: int, topic_partition: TopicPartition) -> bool:
-        """Tell whether a broker has the log of a partition."""
+        """Return whether a broker has the log of a partition."""
         return self.brokers[number].replica_manager.store.get(topic_partition) is not None
 
     async def create(self, name: str, *replicas: list[int]) -> None:

@@ -20,7 +20,7 @@ Row = tuple[bytes | None, bytes | None]
 
 @dataclass
 class Producer:
-    """Who appends; sequences are its own, and whether a transaction is open."""
+    """A producer, with its sequences, and whether its transaction is open."""
 
     producer_id: int = -1
     epoch: int = 0

@@ -95,7 +95,7 @@ def _elements(item: Kind | type, version: int, count: int, *, distinct: bool) ->
 
 
 def _known(cls: type, version: int) -> Any:
-    """Return an object that names what exists, as far as names tell."""
+    """Return an object with existing names, as far as the fields' names allow."""
     made = cls()
     for each in fields_of(cls):
         if version not in each.versions or not isinstance(each.type, Kind):

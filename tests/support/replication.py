@@ -55,7 +55,7 @@ class ReplicaCluster(InProcessCluster):
     # -- brokers
 
     async def start(self, *numbers: int) -> None:
-        """Start brokers, on ports that nobody knows from before: the next order names them."""
+        """Start brokers, on new ports: the next control request names them."""
         for number in numbers:
             self.ports.pop(number, None)
         await super().start(*numbers)
@@ -77,7 +77,7 @@ class ReplicaCluster(InProcessCluster):
         replicas: Iterable[int] | None = None,
         to: Iterable[int] | None = None,
     ) -> None:
-        """Elect; tell the live replicas, or those in `to`."""
+        """Elect; send LeaderAndIsr to the live replicas, or to those in `to`."""
         self.leader = leader
         self.epoch += 1
         self.partition_epoch += 1
@@ -152,7 +152,7 @@ class ReplicaCluster(InProcessCluster):
         leader: int = 1,
         to: Iterable[int] = (1,),
     ) -> None:
-        """Tell the brokers in `to` who leads a partition of an internal topic, with brokers 1 and 2 as its replicas."""
+        """Send the brokers in `to` the leader of a partition of an internal topic, with replicas on 1 and 2."""
         facts: dict[str, Any] = {
             "partition_index": topic_partition.partition,
             "controller_epoch": 1000,

@@ -44,7 +44,7 @@ NOW_MS = int(time.time() * 1000)  # markers are of today, and a segment holds se
 
 
 class Producer:
-    """A transactional producer that does what it is told to, in order or not."""
+    """A transactional producer that sends the given requests, in order or not."""
 
     def __init__(self, served: Any, name: str, producer_id: int = -1, epoch: int = 0) -> None:
         self.served = served

@@ -44,14 +44,14 @@ def test_a_wrong_number_of_processes_is_refused(
     assert f"'{text}' is no number of processes from 1 to 64" in capsys.readouterr().err
 
 
-def test_one_seed_is_told_as_a_story(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_is_printed_as_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--storage", "--seed", "3"]) == 0
     told = capsys.readouterr().out
     assert "disk-1         starts (run 1)" in told
     assert told.splitlines()[-1].startswith("seed 3: ok")
 
 
-def test_quiet_tells_the_outcome_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_the_outcome_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert kavka(["simulate", "--storage", "--seed", "3", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
 

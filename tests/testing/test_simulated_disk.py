@@ -88,7 +88,7 @@ def test_the_death_of_a_process_loses_nothing() -> None:
     assert door_again(disk).open("/f").read_at(3, 0) == b"abc"
 
 
-def test_the_doors_of_a_dead_process_are_shut() -> None:
+def test_a_dead_process_can_do_no_io() -> None:
     _, door = disk_of()
     file = door.open("/f", create=True)
     door._process.end(killed=True)
@@ -258,7 +258,7 @@ def test_a_lock_belongs_to_one_process_until_it_dies() -> None:
     door.lock("/.lock")
 
 
-def test_work_in_the_pool_takes_time_and_goes_on_when_nobody_waits() -> None:
+def test_work_in_the_pool_takes_time_and_continues_without_a_waiting_caller() -> None:
     async def use(disk: SimDisk, door: ProcessDisk) -> None:
         file = door.open("/f", create=True)
         task = asyncio.ensure_future(door.run(file.write_at, b"abc", 0))

@@ -1,4 +1,4 @@
-"""The loop with virtual time: what makes a run the same everywhere, and what it says when nothing goes on."""
+"""The loop with virtual time: what makes a run the same everywhere, and what it says when nothing continues."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def _names() -> list[str]:
     return names
 
 
-def test_deadlock_says_who_waits() -> None:
+def test_deadlock_names_the_waiting_tasks() -> None:
     world = World(1)
 
     async def forgotten() -> None:
@@ -84,7 +84,7 @@ def test_a_loop_without_end_is_reported() -> None:
         world.run(main())
 
 
-def test_a_wait_that_is_too_long_says_who_waits() -> None:
+def test_a_wait_that_is_too_long_names_the_waiting_tasks() -> None:
     world = World(1)
 
     async def main() -> None:
@@ -95,7 +95,7 @@ def test_a_wait_that_is_too_long_says_who_waits() -> None:
         world.run(main(), limit_s=60)
 
 
-def test_an_exception_that_nobody_handles_is_a_failure() -> None:
+def test_an_unhandled_exception_is_a_failure() -> None:
     world = World(1)
 
     async def program(environment: SimEnvironment) -> None:
@@ -205,7 +205,7 @@ def test_clocks_of_a_node_have_different_origins_and_only_one_jumps() -> None:
     world.run(main())
 
 
-def test_what_a_callback_raises_is_told_without_a_handle_of_asyncio() -> None:
+def test_an_exception_of_a_callback_is_reported_without_a_handle_of_asyncio() -> None:
     """From Python 3.12 on asyncio reads the handle's own parts, and a step has none of them."""
     world = World(1)
     told: list[dict[str, object]] = []

@@ -210,7 +210,7 @@ def test_a_host_without_power_says_nothing_until_it_is_back() -> None:
     pair.world.run(main())
 
 
-def test_nobody_listening_refuses_and_nobody_there_times_out() -> None:
+def test_a_port_without_listener_refuses_and_an_absent_host_times_out() -> None:
     pair = Pair()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The witness: it tells news only, and what it has told is what there is."""
+"""The cluster observer: it reports changes only, and its reports are the present state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.simulation
 
 
 class Memory(Invariant):
-    """Keeps what each replica was told to be last."""
+    """Keeps the last report of each replica."""
 
     says = "nothing is forgotten"
 
@@ -27,7 +27,7 @@ class Memory(Invariant):
                 self.told[seen.broker, seen.run, str(seen.partition)] = seen
 
 
-def test_every_replica_was_told_as_it_is_whenever_the_witness_has_looked() -> None:
+def test_every_replica_is_reported_as_it_is_at_each_observation() -> None:
     run = ClusterRun(34)
     memory = Memory()
     run.checker._invariants.append(memory)

@@ -275,7 +275,7 @@ def test_short_records_share_a_buffer_with_their_neighbours() -> None:
 
 
 class SomeRange:
-    """A range of a file as far as an encoder looks at it."""
+    """A range of a file as far as an encoder checks it."""
 
     length = 7
 
@@ -300,7 +300,7 @@ def test_a_range_of_a_file_is_a_part_of_its_own(version: int) -> None:
     assert decode(FetchResponse, version, filled).responses[0].partitions[0].records == b"records"
 
 
-def test_bytes_that_somebody_keeps_are_not_tied_to_the_frame() -> None:
+def test_stored_bytes_are_not_tied_to_the_frame() -> None:
     from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
     frame = bytearray(joined(SaslAuthenticateRequest(auth_bytes=b"token"), 2))

@@ -19,11 +19,11 @@ from kavka.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 _LEADERS_ADD_PARTITIONS = 2
-"""The transaction version of clients whose leaders add."""
+"""The transaction version in which leaders add partitions."""
 
 
 class TransactionalProducer(NamedTuple):
-    """The producer whose transaction it is."""
+    """The producer of the transaction."""
 
     transactional_id: str
     producer_id: int
@@ -86,7 +86,7 @@ class AddPartitionsQueue:
             )
             code = reply if isinstance(reply, ErrorCode) else reply.error_code
         except Exception:
-            # A fault of ours must not keep those waiting who come next.
+            # A bug must not block later requests.
             log.exception("partitions not added id=%s", producer.transactional_id)
         finally:
             _settle(partitions, code)

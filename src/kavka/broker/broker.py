@@ -1,7 +1,7 @@
-"""One broker: its parts, its start and its stop.
+"""A broker: its parts, its start and its stop.
 
     start   directories locked -> registry opened -> logs loaded -> listeners bound -> registered -> controller known
-            -> requests served -> duties
+            -> requests served -> periodic tasks
     stop    leaderships handed over -> listeners closed -> coordinators stopped -> connections closed -> registry closed
             -> logs flushed and closed -> marker
 
@@ -120,7 +120,7 @@ class Broker:
         self.clock, self.random = self.context.clock, self.context.random
         self.configs, self.metadata = self.context.configs, self.context.metadata
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when the broker cannot go on and must be stopped."""
+        """Done, with the reason, when the broker cannot continue and must be stopped."""
         self.state = BrokerState.STARTING
         self.registration: Registration | None = None
         self.exposition: Exposition | None = None
@@ -151,7 +151,7 @@ class Broker:
         self.request_budget = RequestBudget(budget_limits(config, self.environment.memory_bytes))
         self.slices = Slices(clock.tick_ms)
         self.coordinators: dict[str, Coordinators[Any]] = {}
-        """Those that there are so far, by their internal topics."""
+        """The existing coordinators, by their internal topics."""
         self.partition_events = PartitionEvents()
         self.replica_manager = ReplicaManager(
             context,
@@ -345,7 +345,7 @@ class Broker:
         await self._start_metrics()
         await self._register(endpoints)
         if not self.has_own_registry:
-            # Not before: directories of a broker whose id is in use must be free for another id.
+            # Not before: if the id is in use, the directories must be free for another id.
             await self.replica_manager.write_meta(self.broker_id, identity.cluster_id)
         await self.controller.start(bounced=not self.replica_manager.was_clean)
         await self.features.read()  # this broker may have begun the cluster
@@ -375,7 +375,7 @@ class Broker:
             await self.exposition.start(self.config.text("kavka.metrics.host"), port)
 
     def metrics_sources(self) -> MetricsSources:
-        """Return the parts whose counters and states the metrics show."""
+        """Return the parts with counters and states for the metrics."""
         from kavka.broker.metrics.sources import MetricsSources
 
         return MetricsSources(
@@ -443,7 +443,7 @@ class Broker:
         return epoch
 
     async def _registered_again(self, epoch: int) -> None:
-        """Go on in another session: nothing of the one before is left in the registry."""
+        """Continue in another session: nothing of the one before is left in the registry."""
         self.context.broker_epoch = epoch
         self.controller.session_renewed()
         self.config_changes.session_renewed()
@@ -499,7 +499,7 @@ class Broker:
     async def kill(self) -> None:
         """End as a killed process does, as far as that can be in one that lives on: for tests and the simulation.
 
-        Nobody is told, nothing is handed over or flushed, and the session of a given registry goes on until it expires.
+        No leadership moves, no log is flushed, and the session of a given registry stays until it expires.
         """
         self.listeners.close()
         for connection in list(self.dispatcher.connections):

@@ -1,7 +1,7 @@
 """The log cleaner: which compacted log is next, how many at once, how fast; and what came of it.
 
-A round looks at all compacted logs and begins a pass over the dirtiest one that is due, as long as fewer than
-`log.cleaner.threads` are under way; when there is none, the next round comes after `log.cleaner.backoff.ms`. Leaders
+A round checks all compacted logs and begins a pass over the dirtiest one that is due, as long as fewer than
+`log.cleaner.threads` are in progress; when there is none, the next round comes after `log.cleaner.backoff.ms`. Leaders
 and followers clean on their own: each replica has its own segments, and the same records survive. A log that cannot be
 cleaned (a damaged batch) is left alone until the broker starts again or the log is another one, and counted.
 """
@@ -82,7 +82,7 @@ class Cleaner:
         self._rounds = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """End the passes that are under way at their next block, and wait for that: nothing is written afterwards."""
+        """End the passes that are in progress at their next block, and wait for that: nothing is written afterwards."""
         self._stopping.set()
         if self._rounds is not None:
             await self._rounds
@@ -99,7 +99,7 @@ class Cleaner:
             except OSError as error:  # the directory is offline now, and has said so
                 log.warning("dirty logs not determined reason=%s", error)
             except Exception:
-                # A fault of ours in one round must not end the cleaning of all logs: the next round tries again.
+                # A bug in one round must not end the cleaning of all logs: the next round tries again.
                 log.exception("cleaner failed")
             if not has_begun:
                 await self._pause()
@@ -119,7 +119,7 @@ class Cleaner:
         return min(max(backoff_ms, 1), _MAX_SLEEP_MS) / 1000
 
     async def _clean_once(self) -> bool:
-        """Begin a pass over the dirtiest log that is due; false when there is none, or enough are under way."""
+        """Begin a pass over the dirtiest log that is due; false when there is none, or enough are in progress."""
         if len(self._passes) >= self._configs.broker_integer("log.cleaner.threads"):
             return False
         self._forget_replaced()
@@ -155,7 +155,7 @@ class Cleaner:
         return found
 
     def _is_cleanable(self, replica: Replica) -> bool:
-        """A log that moves waits for its new place: its copy must not miss a tombstone whose value it has already."""
+        """Return whether a log may be cleaned now; not one that moves: its copy must not miss a tombstone."""
         return (
             replica.log.config.is_compacted
             and replica.log.directory.failure is None
@@ -165,7 +165,7 @@ class Cleaner:
         )
 
     def _forget_replaced(self) -> None:
-        """A log that was deleted, or moved, says nothing of the one that is there now."""
+        """Drop failures of logs that were deleted or moved: they do not concern the present log."""
         for topic_partition, unclean in list(self._unclean_logs.items()):
             if self._replica_manager.store.get(topic_partition) is not unclean:
                 del self._unclean_logs[topic_partition], self.uncleanable[topic_partition]
@@ -187,7 +187,7 @@ class Cleaner:
         except LogDirectoryFailed:
             pass  # said when it failed
         except Exception as fault:
-            # A fault of ours with one log must not end the cleaning of the others; this one is left alone.
+            # A bug with one log must not end the cleaning of the others; this one is left alone.
             self._mark_uncleanable(partition_log, repr(fault))
             log.exception("log cannot be cleaned log=%s", topic_partition)
 

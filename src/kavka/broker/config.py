@@ -25,7 +25,7 @@ _ENDPOINT = re.compile(
 
 @frozen
 class Endpoint:
-    """One entry of `listeners`: a name, where it is, and the security protocol behind the name."""
+    """An entry of `listeners`: a name, its address, and the security protocol of the name."""
 
     name: str
     host: str
@@ -44,9 +44,7 @@ def _host_names() -> list[str]:
 
 
 class BrokerConfig:
-    """The settings of `server.properties` and `--override`, and defaults for the rest. Never changes while the broker
-    runs.
-    """
+    """The settings of `server.properties` and `--override`, and defaults; constant while the broker runs."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
@@ -169,7 +167,7 @@ class BrokerConfig:
         authorizer = self.optional("authorizer.class.name")
         if authorizer:
             reason = (
-                "this release has no access control, so everybody could do everything; "
+                "this release has no access control, so every client could do everything; "
                 "remove the setting if that is meant"
             )
             raise InvalidSetting("authorizer.class.name", authorizer, reason)

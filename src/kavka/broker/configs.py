@@ -52,7 +52,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One of the places that could give a value, strongest first."""
+    """A possible source of a value, strongest first."""
 
     name: str
     value: str | None
@@ -60,7 +60,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One row of DescribeConfigs."""
+    """A row of DescribeConfigs."""
 
     setting: Setting
     value: str | None
@@ -76,7 +76,7 @@ class Configs:
         """Begin with the static configuration alone."""
         self._static = config
         self._topics: dict[str, dict[str, str]] = {}
-        # Of the topics whose overrides are known: a topic that is created again has other ones.
+        # Ids of the topics with known overrides: a topic that is created again has other ones.
         self._topic_ids: dict[str, TopicId] = {}
         self._broker: dict[str, str] = {}
         self._default_broker: dict[str, str] = {}
@@ -133,11 +133,11 @@ class Configs:
         )
 
     def knows(self, topic: str) -> bool:
-        """Return whether anybody has said what the topic overrides, be it nothing."""
+        """Return whether the topic's overrides are known, be they empty."""
         return topic in self._topics
 
     def topic_id(self, topic: str) -> TopicId:
-        """Return the id of the topic whose overrides are known by that name; NO_TOPIC_ID when that was not said."""
+        """Return the id of the topic with known overrides of that name; NO_TOPIC_ID without one."""
         return self._topic_ids.get(topic, NO_TOPIC_ID)
 
     def topic_overrides(self, topic: str) -> dict[str, str]:
@@ -182,7 +182,7 @@ class Configs:
     def describe_topic(
         self, topic: str, stored: Mapping[str, str] | None = None
     ) -> list[ConfigEntry]:
-        """Return a row for every topic setting, and for others: as it is `stored`, else as this broker obeys it."""
+        """Return a row for every topic setting, and for others: as `stored`, else as in effect on this broker."""
         if stored is None or stored == self._topics.get(topic):
             return self._topic_rows(self._topics.get(topic, {}), self.topic(topic))
         return self._topic_rows(stored, self.effective(stored, topic))
@@ -217,8 +217,8 @@ class Configs:
     def describe_broker(self, *, default: bool) -> list[ConfigEntry]:
         """Return a row for every setting of this broker, or for the dynamic defaults of all brokers.
 
-        What is stored and not declared has one, too: Kafka's tool takes all dynamic rows and sends them back changed,
-        which deletes what it was not told of. At a secret it stops.
+        Stored settings without declaration have one, too: Kafka's tool takes all dynamic rows and sends them back
+        changed, which deletes settings that it did not get. At a secret it stops.
         """
         if default:
             source = Source.DYNAMIC_DEFAULT_BROKER
@@ -276,7 +276,7 @@ def _valid_overrides(
 ) -> dict[str, str]:
     """Return stored overrides without those that cannot be read.
 
-    Somebody else wrote them: another tool, or a broker of another release. One must not stop what works without it,
+    Another tool, or a broker of another release, wrote them. One must not stop work that does not need it,
     least of all elections.
     """
     sound = {}

@@ -1,4 +1,4 @@
-"""What the parts of a broker have in common: settings, I/O, the metadata cache, the registry, the broker's identity.
+"""The context of the parts of a broker: settings, I/O, the metadata cache, the registry, the broker's identity.
 
 It knows no part. `Broker` makes one, and gives it to each part, or what the part uses of it, with the parts that this
 one works with.

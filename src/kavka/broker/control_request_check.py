@@ -3,12 +3,12 @@
     claim (controller id, controller epoch, broker epoch)
         broker with a registry of its own     -> CLUSTER_AUTHORIZATION_FAILED: its only controller is in this process
         older broker or controller epoch      -> STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
-        as confirmed by the registry before   -> carried out
+        as confirmed by the registry before   -> applied
         anything else                         -> the registry is read; what it does not confirm is stale
 
-A new controller may order before this broker has heard of its election, so a newer epoch is no reason to refuse: it is
-a reason to ask. One read serves all claims that wait, and the orders of the confirmed controller do not wait for it.
-Orders with one claim are admitted in the sequence in which they came.
+A new controller may send requests before this broker has learned of its election, so a newer epoch is no reason to
+refuse: it is looked up. One read serves all waiting claims; requests of the confirmed controller do not wait for it.
+Requests with one claim are admitted in the sequence in which they came.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ControlRequestCheck:
     async def check(
         self, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
     ) -> ErrorCode:
-        """Return why an order is not carried out, or NONE. Raise ConnectionError when the registry does not answer."""
+        """Return why a request is refused, or NONE. Raise ConnectionError when the registry does not answer."""
         claim = _ClaimedController(
             request.controller_id, request.controller_epoch, request.broker_epoch
         )

@@ -4,8 +4,8 @@
     StopReplica     perhaps with the log
     UpdateMetadata  all live brokers, and the states of some partitions
 
-Orders are carried out one after another. `control_request_check` judges those that come over the network. The order
-of an older controller is refused here, too (STALE_CONTROLLER_EPOCH), since a newer one may have ordered meanwhile,
+Requests are applied one after another. `control_request_check` checks those that come over the network. A request
+of an older controller is refused here, too (STALE_CONTROLLER_EPOCH), since a newer one may have sent one meanwhile,
 and so is one to an older registration of this broker (STALE_BROKER_EPOCH): a broker epoch is the czxid of its
 registration.
 
@@ -70,15 +70,15 @@ _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FIRST_LEADER_AND_ISR_BY_ID = 5
 _AT_ONCE = 64
 _UNKNOWN = PartitionMetadata(BrokerId(-1), -1, (), (), -1)
-_MOST_UNTOLD: Final = 10_000
-_UNTOLD_PER_STATE: Final = 10
-"""How many partitions an order may leave out below those that it names, for each that it names."""
+_MAX_UNSENT: Final = 10_000
+_MAX_UNSENT_PER_STATE: Final = 10
+"""Maximum of unsent partitions below those of a request, for each of its states."""
 
 _Changes = dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]]
 
 
 class _PartitionState(NamedTuple):
-    """One partition of a LeaderAndIsr."""
+    """A partition of a LeaderAndIsr."""
 
     topic_partition: TopicPartition
     state: PartitionState
@@ -86,7 +86,7 @@ class _PartitionState(NamedTuple):
 
 
 class ControlRequests:
-    """Carries out what controllers order."""
+    """Applies control requests."""
 
     def __init__(
         self,
@@ -111,12 +111,12 @@ class ControlRequests:
         self._on_brokers_known = on_brokers_known
         self._lock = asyncio.Lock()
         self.controller_epoch = -1
-        """The newest that was heard of."""
+        """The newest that was learned of."""
 
-    # -- who may order
+    # -- checks of the sender
 
     def _refusal(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """Judge the epochs of an order. The controller may know a newer registration than this broker does."""
+        """Check the epochs of a request. The controller may know a newer registration than this broker does."""
         if 0 <= broker_epoch < self._context.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if controller_epoch < self.controller_epoch:
@@ -135,7 +135,7 @@ class ControlRequests:
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int = 7
     ) -> LeaderAndIsrResponse:
-        """Lead and follow as ordered. The request may be incomplete, whatever its type says: nothing is deleted."""
+        """Lead and follow as requested. A request of any type may be incomplete: nothing is deleted."""
         async with self._lock:
             error = self._refusal(
                 request.controller_id, request.controller_epoch, request.broker_epoch
@@ -152,13 +152,13 @@ class ControlRequests:
                 (o.topic_partition.topic, o.state.topic_id) for o in orders
             )
             own = self._context.broker_id
-            # Leaders first: who follows needs them.
+            # Leaders first: followers need them.
             orders.sort(key=lambda order: order.state.leader != own)
             outcomes = await self._apply_all(orders)
             return await _leader_and_isr_response(orders, outcomes, version, pace)
 
     async def _apply_all(self, orders: list[_PartitionState]) -> list[ErrorCode]:
-        """Obey some at a time: new logs are made together."""
+        """Apply some at a time: new logs are created together."""
         outcomes: list[ErrorCode] = []
         for at in range(0, len(orders), _AT_ONCE):
             some = orders[at : at + _AT_ONCE]
@@ -196,7 +196,7 @@ class ControlRequests:
         return code
 
     async def _load_topic_configs(self, topics: Iterable[tuple[str, TopicId]]) -> None:
-        """Read what topics override that this broker has not heard of, be it that one of the name was there before."""
+        """Read the overrides of topics that are new on this broker, also if an earlier one had the name."""
         registry = self._context.registry
         unknown = [each for each in dict.fromkeys(topics) if not self._has_topic_configs(*each)]
         for topic, topic_id in unknown:
@@ -311,11 +311,11 @@ class ControlRequests:
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
     def _is_sensible(self, changes: _Changes) -> bool:
-        """Tell whether the partitions named are about all that there are.
+        """Return whether the named partitions are about all that there are.
 
-        What is known of a topic has a place for every partition below the largest; a few may not be told of yet.
+        The metadata of a topic has an entry for every partition below the largest; a few may not be sent yet.
         """
-        unknown, told = 0, 0
+        unknown, named = 0, 0
         for topic, (_topic_id, states) in changes.items():
             indexes = [state.partition_index for state in states]
             if min(indexes, default=0) < 0:
@@ -323,20 +323,20 @@ class ControlRequests:
             known = self._context.metadata.topics.get(topic)
             places = 0 if known is None else len(known.partitions)
             unknown += max(0, max(indexes, default=-1) + 1 - places)
-            told += len(states)
-        return unknown <= _MOST_UNTOLD + _UNTOLD_PER_STATE * told
+            named += len(states)
+        return unknown <= _MAX_UNSENT + _MAX_UNSENT_PER_STATE * named
 
     async def _remove_partitions(
         self, topic: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
     ) -> None:
         """Delete replicas that were moved away from here while the controller could not reach this broker.
 
-        It was told neither to follow the new leader nor to stop, so an old leader would go on to serve.
+        It got neither LeaderAndIsr nor StopReplica, so an old leader would continue to serve.
         """
         own = self._context.broker_id
         for state in states:
             if own in state.replicas or state.leader in (own, LEADER_DURING_DELETE):
-                continue  # who leads is never one of those that are not needed
+                continue  # a leader is never one of the removed replicas
             topic_partition = TopicPartition(topic, state.partition_index)
             replica = self._replica_manager.find(topic_partition)
             if isinstance(replica, ErrorCode):
@@ -368,7 +368,7 @@ class ControlRequests:
     def _put_topic(
         self, name: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
     ) -> bool:
-        """Change one topic; tell whether the topic that was known by this name is gone."""
+        """Change one topic; return whether the earlier topic of this name is gone."""
         metadata = self._context.metadata
         known = metadata.topics.get(name)
         is_replaced = known is not None and are_other_topics(known.topic_id, topic_id)

@@ -1,4 +1,4 @@
-"""Current leaders in responses, so that a client can go on without metadata (KIP-951)."""
+"""Current leaders in responses, so that a client can continue without metadata (KIP-951)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def add_current_leaders_to_fetch(
 
 
 def _leader_of(services: Services, topic_partition: TopicPartition) -> tuple[int, int]:
-    """Return leader and epoch as the replica knows them, which hears of both first; else as metadata says."""
+    """Return leader and epoch as the replica knows them, which learns of both first; else as metadata says."""
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
         return replica.partition.leader, replica.partition.leader_epoch

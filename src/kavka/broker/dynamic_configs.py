@@ -1,6 +1,6 @@
-"""Settings that change while the broker runs: stored in the registry, and obeyed.
+"""Settings that change while the broker runs: stored in the registry, and applied.
 
-A change is the znode of a topic or broker with a notification that all brokers obey (`control.config_changes`).
+A change is the znode of a topic or broker with a notification for all brokers (`control.config_changes`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kavka.wire.stored import znodes
 
 
 class DynamicConfigs:
-    """Changes the settings of topics and brokers, and obeys those that were changed."""
+    """Changes the settings of topics and brokers, and applies those that were changed."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class DynamicConfigs:
         return stored_overrides(data, path)
 
     async def configure_topic(self, name: str, make: Callable[[], Mapping[str, str]]) -> None:
-        """Store the overrides that `make` gives a topic, and obey them; `make` sees the newest that are stored."""
+        """Store the overrides that `make` gives a topic, and apply them; `make` sees the newest that are stored."""
         path = znodes.config_path("topics", name)
         async with self._config_lock:
             overrides = await self._store(
@@ -73,7 +73,7 @@ class DynamicConfigs:
     async def configure_broker(
         self, make: Callable[[], Mapping[str, str]], *, default: bool
     ) -> None:
-        """Store the dynamic overrides that `make` gives this broker, or all, and obey them; `make` as above."""
+        """Store the dynamic overrides that `make` gives this broker, or all, and apply them; `make` as above."""
         entity = znodes.DEFAULT_ENTITY if default else str(self._context.broker_id)
         async with self._config_lock:
             overrides = await self._store(
@@ -87,7 +87,7 @@ class DynamicConfigs:
     def topic_configured(
         self, name: str, overrides: Mapping[str, str], topic_id: TopicId | None = None
     ) -> None:
-        """Obey what a topic overrides; the id is given when it may be another topic than the one that was known."""
+        """Apply the overrides of a topic; the id is given when it may be another topic than the one that was known."""
         was_known = self._configs.knows(name)
         self._configs.put_topic(name, overrides, topic_id)
         if was_known:  # nothing is hosted of a topic before its settings are known
@@ -96,7 +96,7 @@ class DynamicConfigs:
             self._on_unclean_enabled(name)
 
     def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
-        """Obey what this broker overrides, or all."""
+        """Apply the dynamic overrides of this broker, or of all."""
         self._configs.put_broker(overrides, default=default)
         self._replica_manager.reconfigure()
         if self._configs.broker_values()["unclean.leader.election.enable"] is True:

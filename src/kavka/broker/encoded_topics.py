@@ -1,8 +1,8 @@
 """Topics as Metadata answers have them, encoded once for each change.
 
 A topic is encoded when an answer first needs it, a piece at a time, so that one with thousands of partitions does not
-stop the loop; clients that ask for it meanwhile go on with the same pieces. It counts as long as the metadata cache
-has the very same picture of the topic, and the same brokers live.
+stop the loop; clients that ask for it meanwhile continue with the same pieces. It counts as long as the metadata cache
+has the very same entry of the topic, and the same brokers live.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kavka.wire.metadata_answer import (
 
 PIECE: Final = 512
 """Partitions that are encoded in one go: less than a millisecond."""
-_MOST_FORMS: Final = 4
+_MAX_FORMS: Final = 4
 _HEAD_COST: Final = 2
-"""What a topic takes besides its partitions, in partitions."""
+"""Memory of a topic besides its partitions, in partitions."""
 
 
 class Form(NamedTuple):
-    """What the bytes of a topic depend on besides the topic."""
+    """The facts besides the topic that its bytes depend on."""
 
     version: int
     operations: int
@@ -52,7 +52,7 @@ class EncodedTopic:
         self.data: bytes | None = None
         """All of it; None before the last piece."""
         self.leaderless = 0
-        """How many partitions have LEADER_NOT_AVAILABLE, of those that are encoded."""
+        """Number of encoded partitions with LEADER_NOT_AVAILABLE."""
 
     def go_on(self) -> int:
         """Encode one more piece, of as many partitions as this returns."""
@@ -98,7 +98,7 @@ class EncodedTopics:
         self._forms: dict[Form, dict[str, EncodedTopic]] = {}
 
     def take(self, topics: Collection[TopicMetadata], form: Form) -> list[EncodedTopic]:
-        """Return topics that the metadata cache has now, each encoded as far as somebody needed it before."""
+        """Return topics that the metadata cache has now, each encoded as far as it was needed before."""
         if self._live != self._metadata.brokers.keys():
             self._live = frozenset(self._metadata.brokers)
             self._forms.clear()
@@ -110,7 +110,7 @@ class EncodedTopics:
         self._forms[form] = (
             known  # the last one now: the first is the one that was not asked for longest
         )
-        if len(self._forms) > _MOST_FORMS:
+        if len(self._forms) > _MAX_FORMS:
             del self._forms[next(iter(self._forms))]
         found = []
         for topic in topics:

@@ -1,4 +1,4 @@
-"""The finalised features of the cluster, as `/feature` says them: every broker follows it and tells clients."""
+"""The finalised features of the cluster, from `/feature`: every broker watches it and returns them to clients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Features:
-    """Follows the znode; `failed` is called when the cluster has finalised a level that this release does not
-    support.
-    """
+    """Follows the znode; `failed` is called for a finalised level that this release does not support."""
 
     def __init__(self, context: BrokerContext, failed: Callable[[str], None]) -> None:
         """Know nothing before `start`: nothing is finalised."""
@@ -44,7 +42,7 @@ class Features:
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
-        """Learn that the watch is gone, and perhaps a change was missed."""
+        """Note that the watch is gone, and perhaps a change was missed."""
         self._watch_loop.notify()
 
     async def read(self) -> None:
@@ -55,7 +53,7 @@ class Features:
         try:
             data, stat = await registry.get(znodes.FEATURE)
         except RegistryRefused:
-            return  # removed meanwhile; the watch tells
+            return  # removed meanwhile; the watch fires
         if stat.version <= self.epoch:
             return
         levels = decode_or_none(data, znodes.decode_features, znodes.FEATURE)

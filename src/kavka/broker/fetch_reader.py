@@ -1,7 +1,7 @@
 """Reading for one fetch of a consumer: which range of which file answers each of its partitions.
 
 The bytes of the answer are shared out in the order of the partitions. The first one with records gets at least one
-whole batch, however large, so that a consumer can always go on (KIP-74).
+whole batch, however large, so that a consumer can always continue (KIP-74).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_down_conversion(version: int) -> bool:
 
 
 class ConsumerRead(PartitionRead):
-    """What a consumer's fetch found of one partition."""
+    """The outcome of a consumer's fetch for one partition."""
 
     __slots__ = ("aborted", "key", "preferred_read_replica", "transactions")
 
@@ -122,7 +122,7 @@ class ConsumerRead(PartitionRead):
 
 
 class _Transactions(NamedTuple):
-    """The part of a log whose aborted transactions matter: what was asked for, up to the last stable offset."""
+    """The part of a log in which aborted transactions matter: the requested one, up to the last stable offset."""
 
     replica: Replica
     offset: int
@@ -152,7 +152,7 @@ class FetchReader:
     ) -> None:
         """`partitions` are those of the session, in the order in which bytes are shared out.
 
-        `authorizer` tells which topics the client may read; None stands for all.
+        `authorizer` says which topics the client may read; None stands for all.
         """
         self._authorizer = authorizer
         self._services = services
@@ -162,7 +162,7 @@ class FetchReader:
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         """Bytes that the request waits for: at most as many as it can take."""
         self._requested = [(key, asked, self._topic_partition(key)) for key, asked in partitions]
-        # Who says its rack may read from followers, and be sent to them (KIP-392).
+        # A client with a rack may read from followers, and be sent to them (KIP-392).
         self._may_follow = version >= _FIRST_WITH_RACK
         self._rack = ""
         if self._may_follow and services.config.values["replica.selector.class"] == RACK_AWARE:
@@ -186,7 +186,7 @@ class FetchReader:
         return total
 
     def awaits_markers(self) -> bool:
-        """Return whether nothing is there that read_committed may read, nor an error to tell."""
+        """Return whether there is no record for read_committed, and no error."""
         for _key, asked, topic_partition in self._requested:
             replica = (
                 None

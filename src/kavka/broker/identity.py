@@ -36,7 +36,7 @@ async def establish_identity(
 ) -> Identity:
     """Find or make the broker id and the cluster id. Raise IdentityError.
 
-    Where nobody else could have the id it is written down at once; else whoever registers with it does that.
+    Where no other broker could have the id it is stored at once; else the broker that registers with it does that.
     """
     found = await replica_manager.read_meta()
     cluster_id = await _cluster_id(registry, found, random)
@@ -60,7 +60,7 @@ async def refuse_other_cluster(registry: Registry, cluster_id: str) -> None:
     if found != cluster_id:
         raise IdentityError(
             f"The registry at zookeeper.connect is of cluster {found} now, but this broker belongs to {cluster_id}: "
-            "it has lost its data, or another one answers. Restore a backup, or mend zookeeper.connect."
+            "it has lost its data, or another one answers. Restore a backup, or correct zookeeper.connect."
         )
 
 
@@ -77,11 +77,11 @@ async def _cluster_id(
         if meta is not None and meta.cluster_id is not None
     ]
     if known and not isinstance(registry, EmbeddedRegistry):
-        # As a new cluster's, these logs would be set aside: a mistyped chroot is enough.
+        # As a new cluster's, these logs would be renamed to `-stray`: a mistyped chroot is enough.
         raise IdentityError(
             f"The registry at zookeeper.connect has no cluster, but meta.properties of log.dirs has the Cluster ID "
             f"{known[0]}. Is zookeeper.connect right, with its chroot? For a registry that has lost its data restore a "
-            "backup; to begin it anew with these directories, create its znode /cluster/id (docs/how-to/recover.md)."
+            "backup; to start again with these directories, create its znode /cluster/id (docs/how-to/recover.md)."
         )
     cluster_id = known[0] if known else uuid_text(random.random_bytes(16))
     await ensure_path(registry, "/cluster")
@@ -124,7 +124,7 @@ async def _broker_id(
 
 
 async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None:
-    """An embedded registry has one broker: under another id it would lead none of its topics."""
+    """Refuse another id with an embedded registry: the broker would lead none of its topics."""
     for name in await registry.children(znodes.TOPICS):
         path = znodes.topic_path(name)
         data, _stat = await registry.get(path)
@@ -142,7 +142,7 @@ async def _refuse_others_topics(registry: Registry, broker_id: BrokerId) -> None
 async def _generated_id(registry: Registry, largest_reserved: int) -> int:
     """Count up `/brokers/seqid`: its version is the sequence, above the reserved ids.
 
-    A lone broker with an embedded registry is number 0 when nobody else could have had it.
+    A lone broker with an embedded registry is number 0 when no other broker could have had it.
     """
     stat = await registry.stat(znodes.BROKER_SEQUENCE)
     is_alone = isinstance(registry, EmbeddedRegistry) and stat is not None and stat.version == 0

@@ -3,8 +3,8 @@
     registry      log's topic                       the log
     new           any                               is hosted; adopted, where the registry is the broker's own
     not new       known, same topic id or none      is hosted
-    not new       known, another topic id           is set aside: the topic was deleted and created again
-    not new       unknown                           is set aside: the topic was deleted
+    not new       known, another topic id           is renamed to `-stray`: the topic was deleted and created again
+    not new       unknown                           is renamed to `-stray`: the topic was deleted
 
 Topics are deleted, or created again, while the directory of one of their logs is offline. A registry is new until its
 first controller is elected; `control.adoption` says what adopting is.
@@ -66,5 +66,5 @@ async def _topic_id(registry: Registry, name: str) -> TopicId | None:
             raise
         return None
     node = decode_or_none(data, znodes.TopicNode.decode, znodes.topic_path(name))
-    # Of a topic that cannot be read no log is set aside.
+    # Of a topic that cannot be read no log is renamed.
     return NO_TOPIC_ID if node is None else node.topic_id

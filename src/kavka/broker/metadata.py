@@ -1,6 +1,6 @@
 """The metadata cache: live brokers, topics, and the leaders of partitions.
 
-Written by the controller's news only; read by every handler. Values are immutable, so they may be kept across an await.
+Written by UpdateMetadata only; read by every handler. Values are immutable, so they may be kept across an await.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TopicMetadata(NamedTuple):
 
 
 class MetadataCache:
-    """The present picture; one per broker."""
+    """The present metadata; one per broker."""
 
     def __init__(self, cluster_id: str = "") -> None:
         """Start without brokers and topics."""
@@ -76,10 +76,10 @@ class MetadataCache:
         self._expected: set[str] = set()
         self._expected_until_ms = 0
 
-    # -- what is still to be told
+    # -- topics to be published
 
     def expect_topics(self, topics: Iterable[str], now_ms: int) -> None:
-        """Learn which topics the registry had when this broker started: a controller will tell about them."""
+        """Note the topics of the registry at the start of this broker: a controller will send them."""
         self._expected = set(topics)
         self._expected_until_ms = now_ms + _EXPECTED_MS
 
@@ -93,23 +93,23 @@ class MetadataCache:
             self._expected.clear()
         return self._expected
 
-    # -- doubts
+    # -- suspect brokers
 
     def suspect(self, broker: BrokerId, now_ms: int) -> None:
-        """Learn that a connection to a broker broke: whom it leads may soon be led by another.
+        """Note that a connection to a broker broke: another may soon lead its partitions.
 
-        A client that lost it, too, asks at the same moment who leads, and would not ask again for a second or more.
+        A client that lost it, too, asks for the leader at the same time, and would not ask again for a second or more.
         """
         if broker in self.brokers:
             self._suspected_until[broker] = now_ms
 
     def clear_suspicion(self, broker: BrokerId) -> None:
-        """Learn that a broker is reached again."""
+        """Note that a broker is reached again."""
         if self._suspected_until.pop(broker, None) is not None:
             self.changed()
 
     def is_suspected(self, broker: BrokerId, now_ms: int) -> bool:
-        """Return whether a broker was lost a moment ago, and nothing was heard of it since."""
+        """Return whether a broker was lost a moment ago, and nothing was learned of it since."""
         if not self._suspected_until:
             return False
         since_ms = self._suspected_until.get(broker)
@@ -126,14 +126,14 @@ class MetadataCache:
         return bool(self._suspected_until)
 
     def changed(self) -> None:
-        """Wake those who wait for news."""
+        """Wake waiters for updates."""
         waiting, self._changes = self._changes, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return a future of the next news."""
+        """Return a future of the next update."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changes.append(future)
         return future

@@ -6,7 +6,7 @@
         if pace.is_over():
             await pace.rest()
 
-Requests that are small have `UNPACED`, whose time is never over, so that their first stage stays one iteration of the
+Requests that are small have `UNPACED`, which is never over, so that their first stage stays one iteration of the
 loop. In the simulation no time passes while a handler runs, so nothing rests there.
 """
 
@@ -39,7 +39,7 @@ class Slices:
         self._is_scheduled = False
 
     def pace(self) -> Pace:
-        """Return the pace of a request whose work begins now."""
+        """Return the pace of a request that begins now."""
         return Pace(self)
 
     def tick_ms(self) -> int:

@@ -1,6 +1,6 @@
 """Changes of the partitions that this broker hosts, and the parts that are notified of them.
 
-`ReplicaManager` publishes; the subscribers are called one after the other before it goes on, in the order in which
+`ReplicaManager` publishes; the subscribers are called one after the other before it continues, in the order in which
 `partition_subscribers` lists them. That order is part of correctness.
 """
 
@@ -20,11 +20,11 @@ class PartitionChange(Enum):
     HOSTED = auto()
     """The partition has a replica here, as yet without a role."""
     ROLE_CHANGED = auto()
-    """It leads, or follows, in a new leader epoch."""
+    """The replica leads, or follows, in a new leader epoch."""
     STOPPED = auto()
-    """It follows no longer, until the controller says otherwise; its log stays."""
+    """The replica stops following until the controller's next request; its log stays."""
     RESUMED = auto()
-    """It follows again in the leader epoch in which it was stopped."""
+    """The replica follows again in the leader epoch in which it was stopped."""
     LOW_WATERMARK_MOVED = auto()
     """The least log start offset of all replicas may have moved."""
     LOG_REPLACED = auto()
@@ -32,11 +32,11 @@ class PartitionChange(Enum):
     LOG_FAILED = auto()
     """The directory of its log failed."""
     DELETED = auto()
-    """It is hosted no longer; its log is deleted next."""
+    """The replica is removed; its log is deleted next."""
 
 
 class PartitionEvent(NamedTuple):
-    """One change of one partition."""
+    """A change of a partition."""
 
     change: PartitionChange
     replica: Replica

@@ -36,7 +36,7 @@ class Divergence(NamedTuple):
 
 
 class PartitionRead:
-    """What a fetch found of one partition. A caller that does not send its records calls `release`."""
+    """The outcome of a fetch for one partition. A caller that does not send its records calls `release`."""
 
     __slots__ = (
         "diverging",

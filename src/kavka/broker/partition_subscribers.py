@@ -1,9 +1,9 @@
 """The parts that are notified when a partition changes, and their order.
 
-    1  metadata cache      a leader whose log failed is not shown: clients, answered below, ask who leads
+    1  metadata cache      a leader with a failed log is not shown: clients, answered below, ask for the leader
     2  replica fetchers    nothing is fetched in the old role any more
     3  the replica         epoch and last stable offset are the new role's; what watches it (followers' sessions) looks
-    4  moves               a move to another directory that was interrupted goes on
+    4  moves               a move to another directory that was interrupted continues
     5  coordinators        resign, or begin, before any request that waits below is answered and comes again
     6  produce purgatory   what waits for other replicas is judged by the new role, and by the disk it has now
     7  fetch purgatory     consumers are answered with what there is
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PartitionSubscribers:
-    """What each part does when a partition changes."""
+    """The order in which the parts are notified of a partition's change."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class PartitionSubscribers:
             coordinators.resign(topic_partition.partition)
 
     def _check_produces(self, event: PartitionEvent) -> None:
-        # The other partitions of a request go on waiting.
+        # The other partitions of a request continue waiting.
         self._produce_purgatory.check_and_complete(event.topic_partition)
 
     def _release_fetches(self, event: PartitionEvent) -> None:

@@ -1,6 +1,6 @@
 """Periodic tasks of a broker: retention, flushing, checkpoints, expiry, idle connections.
 
-Each duty is a loop of its own that sleeps between its turns; a failure is logged and does not end the others.
+Each task is a loop of its own that sleeps between its runs; a failure is logged and does not end the others.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _IDLE_CHECK_MS = 10_000
 _MAX_SLEEP_MS = 24 * 3600 * 1000
 
 
-class DutyRound(NamedTuple):
-    """One round of a duty, up to where it first waits."""
+class TaskRun(NamedTuple):
+    """A run of a periodic task, up to its first wait."""
 
     name: str
     began_ms: int
@@ -49,7 +49,7 @@ class PeriodicTasks:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin all duties."""
+        """Start all tasks."""
         replica_manager, config = self._replica_manager, self._config
 
         def every(name: str) -> int:
@@ -84,13 +84,13 @@ class PeriodicTasks:
         async def loop() -> None:
             while True:
                 await asyncio.sleep(interval_s)
-                note_work(DutyRound(work.__name__, self._clock.tick_ms()))
+                note_work(TaskRun(work.__name__, self._clock.tick_ms()))
                 try:
                     await work()
                 except OSError as error:  # the directory is offline now, and has said so
                     log.warning("periodic task failed task=%s reason=%s", work.__name__, error)
                 except Exception:
-                    # A fault of ours in one round must not end the duty: the next round tries again.
+                    # A bug in one run must not end the task: the next run tries again.
                     log.exception("periodic task failed task=%s", work.__name__)
 
         self._tasks.append(asyncio.get_running_loop().create_task(loop()))
@@ -106,7 +106,7 @@ class PeriodicTasks:
                 connection.abort()
 
     async def stop(self) -> None:
-        """End all duties."""
+        """Stop all tasks."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,7 +1,7 @@
 """The registry's sessions of processes that held these directories: `.kavka_sessions`, a hexadecimal number a line.
 
-A process holds the lock of its directories for as long as it lives. So whoever holds it now and finds a session there
-knows that its process is dead. An address proves less: that of another machine may be written like one's own.
+A process holds the lock of its directories while it is alive. So the process that has the lock and finds a session
+there knows that the earlier one is dead. An address proves less: another machine's may be written like the own one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 FILE = ".kavka_sessions"
 _MAX_KEPT = 8
-"""Sessions of processes that died before they were registered, and the one that may still stand in the registry."""
+"""Maximum of sessions: those of processes that died before their registration, and the registered one."""
 
 
 class PreviousSessions:
-    """The sessions of earlier processes on these directories, whose locks this process holds."""
+    """The sessions of earlier processes on these directories, of which this process has the locks."""
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         """Remember in all of `directories` that are online; without any, in this process."""
@@ -30,10 +30,11 @@ class PreviousSessions:
         self._known: list[int] = []
 
     def __contains__(self, session_id: int) -> bool:
+        """Return whether a session is one of them."""
         return session_id in self._known
 
     async def load(self) -> None:
-        """Read what is remembered. What cannot be read is not known: the registry's time-out decides."""
+        """Read what is remembered. What cannot be read is not known: the registry's timeout decides."""
         for directory in self._directories:
             if directory.failure is not None:
                 continue

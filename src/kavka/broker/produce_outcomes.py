@@ -1,4 +1,4 @@
-"""What became of a Produce's batches, and the response that says so."""
+"""The outcomes of a Produce's batches, and its response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NONE = ErrorCode.NONE
 
 @mutable
 class PartitionOutcome:
-    """What became of the batch of one partition."""
+    """The outcome of the batch of one partition."""
 
     partition: int
     replica: Replica | None
@@ -37,7 +37,7 @@ class PartitionOutcome:
 
 @mutable
 class TopicOutcomes:
-    """What became of the batches of one topic."""
+    """The outcomes of the batches of one topic."""
 
     name: str
     partitions: list[PartitionOutcome]

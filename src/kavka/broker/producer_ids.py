@@ -1,9 +1,9 @@
-"""Producer ids, given out from blocks of a thousand that the registry accounts for (KIP-730).
+"""Producer ids, allocated from blocks of a thousand that the registry accounts for (KIP-730).
 
     this broker rules, or is alone     takes its blocks from the registry
     another broker rules               asks it (AllocateProducerIds); from the registry when it cannot be asked
 
-Both ways lead through the version of one znode, so an id is never given out twice. A block that a crashed broker had
+Both ways lead through the version of one znode, so an id is never allocated twice. A block that a crashed broker had
 not used up is lost.
 """
 
@@ -39,11 +39,11 @@ _REQUEST_TIMEOUT_MS: Final = 2_000
 
 
 class NoProducerId(Exception):
-    """The registry has no further producer id: its block cannot be read, or all ids were given out."""
+    """The registry has no further producer id: its block cannot be read, or all ids were allocated."""
 
 
 class ProducerIdManager:
-    """This broker's supply."""
+    """The producer ids of this broker, allocated in blocks."""
 
     def __init__(self, context: BrokerContext, controller: Controller) -> None:
         """Take no block before the first id is asked for."""
@@ -118,7 +118,7 @@ class ProducerIdManager:
 
 
 def _last_id(data: bytes) -> int:
-    """Return the last id that was given out, -1 for none, from the content of the znode. Raise NoProducerId."""
+    """Return the last id that was allocated, -1 for none, from the content of the znode. Raise NoProducerId."""
     if not data:
         return -1
     try:

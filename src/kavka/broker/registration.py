@@ -1,7 +1,7 @@
-"""This broker's registration: the ephemeral `/brokers/ids/<id>`, whose czxid is the broker epoch.
+"""Registration of the broker: the ephemeral `/brokers/ids/<id>`; its czxid is the broker epoch.
 
-register() -> epoch          this broker's last life has the node: it is removed; another process has it: refused
-session lost -> new session -> register() again -> a new epoch: whoever acts on the old one is fenced
+register() -> epoch          the node is of an earlier process of this broker: it is removed; of another one: refused
+session lost -> new session -> register() again -> a new epoch: requests with the old one are fenced
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Registration:
         session_timeout_ms: int,
         same_cluster: Callable[[], Awaitable[None]],
     ) -> None:
-        """`node` is what is registered; `patience_ms` bounds the wait for an older node whose owner may live.
+        """Register `node`; the wait for an older znode of an owner that may be alive lasts a session timeout.
 
         `same_cluster` raises IdentityError when the registry, of which a session was lost, is of another cluster now.
         """
@@ -103,7 +103,7 @@ class Registration:
     async def register_again(self, timeout_s: float | None = None) -> int:
         """Register in a new session, if the registry still belongs to the same cluster. Raise as `register`.
 
-        `patience_s` bounds the wait for a registry that answers.
+        `timeout_s` bounds the wait for a registry that answers.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -138,9 +138,7 @@ class Registration:
             log.warning("stale registration removed broker=%d", self._broker_id)
 
     async def _may_be_alive(self, theirs: BrokerNode, stat: Stat, ours: BrokerNode) -> bool:
-        """Return whether an older node's process may live; its session is given time to end if nothing else says
-        so.
-        """
+        """Return whether an older node's process may be alive; in doubt its session is given time to expire."""
         is_own = stat.ephemeral_owner in self._previous_sessions
         is_here = set(theirs.endpoints) <= set(ours.endpoints)  # it would hear itself
         is_reachable = None if is_here else await self._is_reachable(theirs)
@@ -153,9 +151,7 @@ class Registration:
         return not await self._wait_until_gone()
 
     async def _controller_node_of(self, session_id: int) -> list[Operation]:
-        """Return the operations that remove the controller znode of a dead session: else there is no controller until
-        it expires.
-        """
+        """Return operations that remove a dead session's controller znode, which would delay an election."""
         stat = await self._registry.stat(znodes.CONTROLLER)
         if stat is None or stat.ephemeral_owner != session_id:
             return []
@@ -167,7 +163,7 @@ class Registration:
         return [fence, Delete(znodes.CONTROLLER, stat.version)]
 
     async def _is_reachable(self, node: BrokerNode) -> bool | None:
-        """Return whether somebody listens where a broker was: yes, no (refused), or unknown (silence)."""
+        """Return whether a process listens at a broker's address: yes, no (refused), or None (no answer)."""
         verdict: bool | None = False
         for endpoint in node.endpoints:
             host, _colon, port = endpoint.partition("://")[2].rpartition(":")
@@ -183,7 +179,7 @@ class Registration:
         return verdict
 
     async def _wait_until_gone(self) -> bool:
-        """Wait until the node is gone, for as long as a session lasts; tell whether it is."""
+        """Wait until the node is gone, for at most a session timeout; return whether it is."""
         gone = asyncio.Event()
         try:
             async with asyncio.timeout(self._session_timeout_s):
@@ -201,8 +197,8 @@ class Registration:
     ) -> None:
         """Register again whenever the session is lost, then await `renewed(epoch)`.
 
-        `failed` is told why when that cannot be, or when another process took the id while this one lived: two that
-        lead under one number would be worse than one that stops.
+        `failed` is called with the reason when that is impossible, or when another process has taken the id meanwhile:
+        two leaders under one id would be worse than one that stops.
         """
 
         def lost() -> None:
@@ -229,9 +225,9 @@ class Registration:
             try:
                 stat = await self._registry.stat(self._path, self._on_node_changed)
             except (ConnectionError, RegistryRefused):
-                self._is_node_changed = True  # the watch that told is used up
+                self._is_node_changed = True  # the watch that fired is used up
                 if self._is_lost:
-                    return  # who registers anew looks then
+                    return  # a new registration checks it
                 await asyncio.sleep(_RETRY_S)
                 continue
             is_ours = self._registry.session_id == session_id and self.epoch >= 0
@@ -244,7 +240,7 @@ class Registration:
     async def _register_until_done(
         self, renewed: Callable[[int], Awaitable[None]], failed: Callable[[str], None]
     ) -> None:
-        while self._is_lost:  # again, if it was lost anew before all was done
+        while self._is_lost:  # again, if it was lost again before all was done
             self._is_lost = False
             self.epoch = -1
             try:
@@ -252,8 +248,9 @@ class Registration:
             except IdentityError as error:
                 failed(str(error))
                 return
-            except Exception as error:  # a broker that tries no more would be nobody for ever
-                # That session is over, too, or nobody answers; anything else is a fault, and said with its place.
+            except Exception as error:  # without another try the broker would stay unregistered
+                # That session expired, too, or no server answers; any other error is a bug, and logged with its
+                # traceback.
                 is_fault = not isinstance(error, ConnectionError)
                 log.log(
                     logging.ERROR if is_fault else logging.WARNING,
@@ -291,7 +288,7 @@ class _Probe(asyncio.BufferedProtocol):
         return bytearray(1024)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Nothing is read: the other side was there, that is all."""
+        """Ignore the bytes: only the connection matters."""
 
     def close(self) -> None:
         self._transport.close()

@@ -1,6 +1,4 @@
-"""Choice of the registry: ZooKeeper (or a server of its protocol) when zookeeper.connect is set, else the broker's
-own.
-"""
+"""Choice of the registry: ZooKeeper or a server of its protocol with zookeeper.connect, else the embedded one."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ async def open_registry(
 ) -> Registry:
     """Begin a session.
 
-    The broker's own registry lives in `directory`; `failed` is told when its journal cannot be written. Raise
+    The broker's own registry lives in `directory`; `failed` is called when its journal cannot be written. Raise
     ConnectionError when no ZooKeeper answers, ValueError when `zookeeper.connect` cannot be read, CorruptRegistry.
     """
     connect = config.optional("zookeeper.connect")
@@ -42,6 +40,6 @@ async def open_registry(
 
 
 def connection_timeout_ms(config: BrokerConfig) -> int:
-    """Return for how long a start waits until the registry answers: a session's time-out, unless that is set."""
+    """Return for how long a start waits until the registry answers: a session's timeout, unless that is set."""
     chosen = config.values["zookeeper.connection.timeout.ms"]
     return chosen if isinstance(chosen, int) else config.integer("zookeeper.session.timeout.ms")

@@ -1,4 +1,4 @@
-"""What names that stand in a request again and again add to its answer.
+"""Repeated names of a request, and their part of its response.
 
 Apache Kafka answers each. Here each name is looked up once, and its row is in the answer as often as it was asked for,
 up to a bound: two bytes that ask for thirty thousand are an attack.
@@ -11,7 +11,7 @@ from typing import Any, Final
 from kavka.broker.requests.memory import RequestTooLarge
 from kavka.broker.requests.refusals import RefusalReason
 
-_MOST_BYTES: Final = 16 << 20
+_MAX_BYTES: Final = 16 << 20
 
 
 class Repetitions:
@@ -29,9 +29,9 @@ class Repetitions:
         if known is None:
             known = self._sizes[id(row)] = row, size_of(row)
         self._total += known[1]
-        if self._total > _MOST_BYTES:
+        if self._total > _MAX_BYTES:
             raise RequestTooLarge(
-                f"what a {self._api} names repeatedly would be answered in more than {_MOST_BYTES} bytes",
+                f"what a {self._api} names repeatedly would be answered in more than {_MAX_BYTES} bytes",
                 RefusalReason.RESPONSE_SIZE,
             )
 

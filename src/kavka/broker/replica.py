@@ -1,4 +1,4 @@
-"""This broker's replica of one partition: its log on disk and its place in the replication."""
+"""A replica on this broker: its log on disk and its state in the replication."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Watcher(Protocol):
     """An observer of a replica: a follower that fetches it, or a move to another directory."""
 
     def notify(self, *, can_wait: bool = False) -> None:
-        """Learn that the end, the high watermark, the log start offset or the leadership moved. Must not raise.
+        """Note that the end, the high watermark, the log start offset or the leadership moved. Must not raise.
 
-        `can_wait`: only the high watermark did, for which nobody needs to hurry.
+        `can_wait`: only the high watermark did, which is not urgent.
         """
         ...
 
@@ -104,7 +104,7 @@ class Replica:
         self._stamps = False
 
     def configure(self, values: Mapping[str, Value]) -> None:
-        """Obey the topic's settings from the next append on."""
+        """Apply the topic's settings from the next append on."""
         self._batch_rules = batch_rules(values)
         self._stamps = self._batch_rules.timestamp_type is TimestampType.LOG_APPEND_TIME
         self.partition.min_insync_replicas = whole_number(values, "min.insync.replicas")
@@ -164,8 +164,8 @@ class Replica:
     ) -> AppendOutcome | BatchCheck:
         """Append as `append`; or, when the allowance does not suffice, return the check that is to be finished first.
 
-        Then nothing was appended. What may change meanwhile is judged when the check is given to `append`: who leads,
-        the replicas in sync, the producer's sequence.
+        Then nothing was appended. State that may change meanwhile is checked when the check is passed to `append`: the
+        leadership, the replicas in sync, the producer's sequence.
         """
         partition = self.partition
         if partition.role is not Role.LEADER or self.is_frozen:
@@ -193,7 +193,7 @@ class Replica:
             )
         buffer, header = numbered
         if header.attributes & TRANSACTIONAL_BIT and verification is None:
-            # A transaction that nobody coordinates would never end, and hold the last stable offset for ever.
+            # A transaction without coordinator would never end, and block the last stable offset without limit.
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return AppendOutcome(code, message="A transactional batch without transactional id")
         if header.producer_id >= 0:
@@ -222,7 +222,7 @@ class Replica:
         return AppendOutcome(reason)
 
     def _after_refusals(self, header: BatchHeader, verdict: ErrorCode | None) -> ErrorCode | None:
-        """Judge a batch again, whose producer may lack one only because that was refused a moment ago."""
+        """Check a batch again after a gap that may come from a batch refused a moment ago."""
         producer_id = header.producer_id
         if verdict is None and (header.base_sequence == 0 or self.log.producers.knows(producer_id)):
             self._recent_refusals.forget(producer_id)
@@ -348,19 +348,17 @@ class Replica:
                 self.notify_watchers()
 
     def notify_watchers(self, *, can_wait: bool = False) -> None:
-        """Tell those who watch."""
+        """Notify the watchers."""
         for watcher in list(self.watchers):
             watcher.notify(can_wait=can_wait)
 
     def advance_high_watermark(self, now_ms: int) -> None:
-        """Advance the high watermark over all offsets that no replica holds back, also when no append or fetch
-        follows.
-        """
+        """Advance the high watermark as far as all replicas allow, also when no append or fetch follows."""
         if self.partition.advance_high_watermark(now_ms):
             self.high_watermark_moved()
 
     def high_watermark_moved(self) -> None:
-        """Tell everybody that the high watermark was moved by a follower's fetch, or by the in-sync set."""
+        """Notify all listeners that a follower's fetch, or the in-sync set, moved the high watermark."""
         self.note_transactions()
         self._on_high_watermark_moved(self.topic_partition)
         self.notify_watchers(can_wait=True)
@@ -368,7 +366,7 @@ class Replica:
     # -- following
 
     def role_changed(self) -> None:
-        """Learn that the partition has begun to lead, or to follow, in a new leader epoch."""
+        """Note that the partition has begun to lead, or to follow, in a new leader epoch."""
         self.note_transactions()
         self.leader_high_watermark = -1
         if self.partition.is_leader:
@@ -402,21 +400,21 @@ class Replica:
     def has_all_committed(self) -> bool:
         """Return whether this follower's log reaches the leader's last known high watermark.
 
-        Before its leader told one, the order to follow says so, which names who is in sync.
+        Before its leader returned one, the in-sync set of LeaderAndIsr decides.
         """
         if self.leader_high_watermark < 0:
             return self.partition.began_in_sync
         return self.leader_high_watermark <= self.log.log_end_offset
 
     def truncated(self) -> None:
-        """Learn that the log was cut by the leader's epochs."""
+        """Note that the log was cut by the leader's epochs."""
         self.truncation_count += 1
         self.partition.truncated(self.log.log_end_offset)
         self.note_transactions()
         self.notify_watchers()
 
     def restarted(self) -> None:
-        """Learn that the log was emptied and begins where the leader's does."""
+        """Note that the log was emptied and begins where the leader's does."""
         self.truncation_count += 1
         self.partition.restarted_at(self.log.log_end_offset)
         self.note_transactions()
@@ -448,7 +446,7 @@ class Replica:
         return self.log.config.cleanup_policy
 
     def note_log_start(self) -> None:
-        """Tell the replication where the log begins now; while a follower's is cut, who cuts it does."""
+        """Report the log start to the replication; during a truncation the truncating caller does."""
         if self.lock.locked() and not self.partition.is_leader:
             return
         if self.partition.log_start_moved(self.log.log_start_offset):
@@ -457,7 +455,7 @@ class Replica:
 
 
 def batch_rules(values: Mapping[str, Value]) -> BatchRules:
-    """Return what produced batches must obey under a topic's settings."""
+    """Return the rules of a topic's settings for produced batches."""
     whole = partial(whole_number, values)
     policy = values["cleanup.policy"]
     assert isinstance(policy, list)

@@ -139,7 +139,7 @@ class ReplicaManager:
             self._on_all_failed(f"log directory {directory.path} failed: {directory.failure}")
 
     def registry_failed(self, error: OSError) -> None:
-        """The registry's journal cannot be written: nothing that changes could be remembered."""
+        """Stop the broker: without the registry's journal no change could be stored."""
         self._on_all_failed(f"the registry's journal failed: {error}")
 
     # -- hosting
@@ -162,7 +162,7 @@ class ReplicaManager:
     ) -> ErrorCode:
         """Lead or follow a partition as the controller says, making its log when there is none.
 
-        Who has every directory makes any log; with one offline only a new partition's, since the log may be in there.
+        With all directories online any log is created; else only a new partition's, since the log may be in there.
         """
         replica = self._hosted.get(topic_partition)
         if replica is None:
@@ -178,7 +178,7 @@ class ReplicaManager:
             ):  # since a swap that held the turn
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if replica.log.written_offset < replica.log.log_end_offset:
-                # Nothing more is appended, else a slow disk and busy producers would keep a deposed leader for ever.
+                # Nothing more is appended, else a slow disk and busy producers would delay the change without limit.
                 replica.is_frozen = True
                 try:
                     await replica.log.directory.writes.reached()
@@ -232,7 +232,7 @@ class ReplicaManager:
         return any(directory.failure is not None for directory in self.store.directories)
 
     def _apply_state(self, replica: Replica, state: PartitionState) -> ErrorCode:
-        """Change the role; waiting requests of the old one are failed. A leader that stays one goes on."""
+        """Change the role; waiting requests of the old one are failed. A leader that stays one continues."""
         partition = replica.partition
         replica.note_written()
         is_filled_in = partition.topic_id == NO_TOPIC_ID != state.topic_id
@@ -266,9 +266,9 @@ class ReplicaManager:
     def metadata_changed(
         self, shown: Iterable[TopicPartition], *, are_brokers_others: bool
     ) -> None:
-        """Learn that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
+        """Note that partitions were shown, and whether other brokers are alive now; known ones may be elsewhere.
 
-        A leader does not wait for a replica whose broker is dead, or whose directory is offline.
+        A leader does not wait for a replica with a dead broker, or with an offline directory.
         """
         self._is_replicated |= len(self._context.metadata.brokers) > 1
         if not self._is_replicated:
@@ -297,7 +297,7 @@ class ReplicaManager:
     async def stop(
         self, topic_partition: TopicPartition, leader_epoch: int, *, delete: bool
     ) -> ErrorCode:
-        """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always obeyed."""
+        """Stop following, and delete the log if so; -1 and -2 are leader epochs that are always accepted."""
         replica = self._hosted.get(topic_partition)
         if replica is not None:
             if replica.is_offline:
@@ -314,7 +314,7 @@ class ReplicaManager:
         )
 
     async def _remove(self, topic_partition: TopicPartition) -> bool:
-        """Host a partition no longer and delete its log; false when the disk does not obey."""
+        """Host a partition no longer and delete its log; False when the disk fails."""
         replica = self._hosted.pop(topic_partition, None)
         if replica is not None:
             replica.partition.resign()
@@ -341,7 +341,7 @@ class ReplicaManager:
         return True
 
     def reconfigure(self, topic: str | None = None) -> None:
-        """Obey the settings as they are now, of one topic or of all; they may be hosted and not shown yet."""
+        """Apply the present settings, of one topic or of all; they may be hosted and not shown yet."""
         for replica in self._hosted.values():
             name = replica.topic_partition.topic
             if topic is None or name == topic:
@@ -360,7 +360,7 @@ class ReplicaManager:
         """Go over the hosted replicas as they are now."""
         return iter(list(self._hosted.values()))
 
-    # -- duties
+    # -- periodic tasks
 
     async def delete_old_segments(self) -> None:
         """Apply retention everywhere."""
@@ -374,12 +374,12 @@ class ReplicaManager:
                 await asyncio.sleep(0)
 
     async def flush_due(self) -> None:
-        """Flush the logs whose `flush.ms` is over. That comes every second, so topics are asked before logs."""
+        """Flush the logs after their `flush.ms`. It runs every second, so it checks topics before logs."""
         if any(config.flush_ms != NEVER for _, config in self._log_configs.values()):
             await self.store.flush_due()
 
     async def remove_due_files(self) -> None:
-        """Unlink files whose delay is over."""
+        """Unlink files after their delay."""
         await self.store.remove_due()
 
     async def expire_producers(self) -> None:

@@ -22,7 +22,7 @@ Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
 
 DUPLICATE_RESOURCE = "Each resource must appear at most once."
-_MOST_SETTINGS = 10_000
+_MAX_SETTINGS = 10_000
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -70,7 +70,7 @@ async def duplicates(resources: Iterable[tuple[int, str]], pace: Pace) -> set[tu
 def check_changes(changes: Iterable[tuple[str, str | None]]) -> None:
     """Raise ConfigRefused for names that stand twice, and for values that are missing."""
     given = list(changes)
-    check_count("ALTER_CONFIGS", "settings of one resource", len(given), _MOST_SETTINGS)
+    check_count("ALTER_CONFIGS", "settings of one resource", len(given), _MAX_SETTINGS)
     if len({name for name, _value in given}) < len(given):
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     missing = [name for name, value in given if value is None]

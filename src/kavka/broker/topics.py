@@ -2,7 +2,7 @@
 
 create, grow, delete     the controller only: checked, placed, and asked of its machine
 create by use            any broker: the controller finds the znodes (as Kafka 3.9 does with ZooKeeper)
-settings                 any broker: the znode, and a notification that all brokers obey
+settings                 any broker: the znode, and a notification for all brokers
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Topics:
         return CreatedTopic(wanted.topic_id, shape.partitions, shape.replication_factor)
 
     async def auto_create(self, topic: NewTopic) -> CreatedTopic | TopicRefusal:
-        """Create a topic because somebody uses it, on any broker; who leads it is known a little later."""
+        """Create a topic that a client uses, on any broker; its leaders are known a little later."""
         if self._controller.is_active:
             return await self.create(topic, validate_only=False)
         locations = self._known_locations()

@@ -22,9 +22,7 @@ class WatchLoop:
         expected_errors: tuple[type[Exception], ...] = (ConnectionError,),
         expected_error_level: int = logging.WARNING,
     ) -> None:
-        """Read nothing before `start`; `failed` is the log message for a failure, without a traceback for `passing`
-        errors.
-        """
+        """Read nothing before `start`; a failure is logged with its message, expected errors without traceback."""
         self._read = read
         self._log = log
         self._failure_message = failure_message
@@ -59,7 +57,7 @@ class WatchLoop:
             except self._expected_errors as error:
                 log.log(self._expected_error_level, "%s reason=%s", self._failure_message, error)
             except Exception:
-                # A node that cannot be read, or a fault of ours: whoever looks no more never learns of a change again.
+                # A node that cannot be read, or a bug: without another read later changes would be missed.
                 log.exception(self._failure_message)
             else:
                 continue

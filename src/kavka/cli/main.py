@@ -40,7 +40,7 @@ COMMANDS: dict[str, str] = {
 }
 """The commands and what each does; the module in `kavka.cli.commands` is the name with underscores."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a write to standard output when the disk or its quota is full."""
 
 
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         drop_output()
         return 0
     except OSError as error:
-        if error.errno not in _NO_ROOM or error.filename is not None:
+        if error.errno not in _DISK_FULL or error.filename is not None:
             raise
         print(f"kavka: the output cannot be written: {error.strerror}", file=sys.stderr)
         drop_output()

@@ -76,7 +76,7 @@ class Client(ABC):
         self._random = random or SystemRandom()
         self._is_open = False
         self._calls = PendingCalls(type(self).__name__.lower())
-        self._is_inherited = False  # of a forked child: the parent goes on using the connections
+        self._is_inherited = False  # of a forked child: the parent continues using the connections
 
     async def __aenter__(self) -> Self:
         """Start."""

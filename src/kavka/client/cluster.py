@@ -75,7 +75,7 @@ class Cluster:
     async def start(self, timeout_ms: int = 0) -> None:
         """Learn the brokers; close again where that fails.
 
-        While none of `bootstrap.servers` answers, try again for `timeout_ms`; an attempt under way is finished. Raise
+        While none of `bootstrap.servers` answers, try again for `timeout_ms`; an attempt in progress is finished. Raise
         BootstrapError then, and at once where another attempt cannot help.
         """
         try:
@@ -86,7 +86,7 @@ class Cluster:
         self._refresh_task = asyncio.create_task(self._keep_fresh(), name="kavka-metadata")
 
     async def close(self) -> None:
-        """Close every connection; requests under way fail with ConnectionError."""
+        """Close every connection; requests in progress fail with ConnectionError."""
         tasks = [t for t in (self._refresh_task, self._refreshing) if t]
         for task in tasks:
             task.cancel()
@@ -118,7 +118,7 @@ class Cluster:
         """
         topics = dict.fromkeys(topic_partition.topic for topic_partition in partitions)
         self.add_topics(topics)
-        for _ in range(2):  # an update that is under way may have left without them
+        for _ in range(2):  # an update that is in progress may have left without them
             if all(topic in self.metadata.topics for topic in topics):
                 return
             with suppress(*NOT_REACHED):
@@ -179,7 +179,7 @@ class Cluster:
     # Metadata
 
     async def refresh(self) -> None:
-        """Ask for metadata now, or join the update under way. Raise ConnectionError when no broker answers."""
+        """Ask for metadata now, or join the update in progress. Raise ConnectionError when no broker answers."""
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh_once())
             self._refreshing.add_done_callback(self._on_refreshed)

@@ -68,7 +68,7 @@ class Connections:
     def __init__(
         self, config: Config, metadata: MetadataCache, network: Network, random: Random
     ) -> None:
-        """Nothing is opened before it is asked for."""
+        """Open no connection before it is requested."""
         self._metadata = metadata
         self._network = network
         self._random = random
@@ -90,7 +90,7 @@ class Connections:
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
     async def close(self) -> None:
-        """Close every connection; requests under way fail with ConnectionError."""
+        """Close every connection; requests in progress fail with ConnectionError."""
         for task in self._connecting.values():
             task.cancel()
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)

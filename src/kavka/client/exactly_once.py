@@ -8,7 +8,7 @@ One `step` of the loop:
     send_offsets_to_transaction            so is how far the input was read; the group checks that we are its member
     commit                                 both become visible, in one decision of the coordinator
 
-Whatever goes wrong in between, the transaction is aborted and the same batches are read again. When the process dies,
+After any error in between, the transaction is aborted and the same batches are read again. When the process dies,
 the next one with the same `transactional.id` aborts what was left open (`init_transactions`), and its consumer begins
 where the last commit says. What the transformation does elsewhere (files, calls of other services) is done again.
 

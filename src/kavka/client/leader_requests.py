@@ -35,7 +35,7 @@ _STALE = frozenset(
 async def send_to_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition], ask: SendToLeader[T]
 ) -> Answers[T]:
-    """Ask each leader once, side by side. Without an answer are those whose leader is unknown or not reached."""
+    """Ask each leader once, concurrently. Partitions with an unknown or unreachable leader have no response."""
     answers: Answers[T] = {}
     leaders: dict[BrokerId, list[TopicPartition]] = {}
     for topic_partition in partitions:

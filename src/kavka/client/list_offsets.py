@@ -79,7 +79,7 @@ async def look_up_offsets(
 async def list_offsets_once(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> Answers[OffsetAndTimestamp]:
-    """Ask each leader once; partitions whose leader is unknown or not reached are missing in what is returned."""
+    """Ask each leader once; partitions with an unknown or unreachable leader are missing in the result."""
     return await send_to_leaders(cluster, wanted, _Lookup(cluster, wanted, read_committed).ask)
 
 

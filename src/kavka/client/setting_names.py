@@ -60,7 +60,7 @@ _SAME_HERE: Final = {
     "socket.timeout.ms": "request.timeout.ms",
     "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
 }
-"""What librdkafka's names are called here."""
+"""Names of kavka for librdkafka's names."""
 
 
 class UnknownSetting(InvalidSetting):
@@ -94,10 +94,10 @@ def check_names(catalogue: Catalogue, given: Mapping[str, Any]) -> None:
         )
 
 
-def obeyed(catalogue: Catalogue, given: Mapping[str, str]) -> dict[str, str]:
+def effective_settings(catalogue: Catalogue, given: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that have an effect, and log the others.
 
-    For the tools: those of Apache Kafka pass over what they do not know, and their files are for all clients.
+    For the tools: those of Apache Kafka ignore unknown names, and their files are for all clients.
     """
     unknown = unknown_names(catalogue, given)
     for name, near in unknown.items():
@@ -124,7 +124,7 @@ def _useless(catalogue: Catalogue, given: Mapping[str, Any]) -> list[str]:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Whether any client of Kafka knows the name."""
+    """Return whether any client of Kafka knows the name."""
     is_ours = name in PRODUCER or name in CONSUMER or name in ADMIN
     return is_ours or name in _OTHER_CLIENTS or name.startswith(_SECURITY)
 

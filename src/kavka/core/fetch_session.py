@@ -7,7 +7,7 @@
     (id, -1)                full fetch, close `id`
     (id, n)                 incremental; n must be the session's next epoch, else an error of the whole request
 
-An incremental answer holds only partitions with news: records, an error, a moved high watermark or log start offset,
+An incremental answer contains only changed partitions: records, an error, a moved high watermark or log start offset,
 a preferred replica, a diverging epoch. The cache has a fixed number of slots. A new session takes the slot of one that
 was not used for two minutes, else of a smaller or less privileged one that is older than that; else there is none.
 Followers are privileged: a consumer never takes their slot.
@@ -81,7 +81,7 @@ class _CachedPartition:
 
     def has_changes(self, outcome: FetchOutcome) -> bool:
         """Return whether the response must include the partition, and record it as sent."""
-        news = (
+        is_changed = (
             outcome.records_length > 0
             or outcome.high_watermark != self.high_watermark
             or outcome.log_start_offset != self.log_start_offset
@@ -93,7 +93,7 @@ class _CachedPartition:
             # After the error the partition is sent again, with any high watermark.
             self.high_watermark = -1
             return True
-        return news
+        return is_changed
 
 
 class _Session:
@@ -240,11 +240,11 @@ class FetchSessionCache:
     """All fetch sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
 
     def __init__(
-        self, slots: int, most_partitions: int = 1 << 31, eviction_ms: int = EVICTION_MS
+        self, slots: int, max_partitions: int = 1 << 31, eviction_ms: int = EVICTION_MS
     ) -> None:
-        """Keep no more than `slots` sessions, of `most_partitions` together; 0 makes every fetch a full one."""
+        """Keep no more than `slots` sessions, of `max_partitions` together; 0 makes every fetch a full one."""
         self._slots = slots
-        self._most_partitions = most_partitions
+        self._max_partitions = max_partitions
         self._eviction_ms = eviction_ms
         self.partition_count = 0
         """How many partitions all sessions remember."""
@@ -331,9 +331,9 @@ class FetchSessionCache:
 
     def _has_room(self, size: int, now_ms: int) -> bool:
         """Return whether `size` more partitions fit, perhaps after the eviction of unused sessions."""
-        if size > self._most_partitions:
+        if size > self._max_partitions:
             return False
-        while self.partition_count + size > self._most_partitions:
+        while self.partition_count + size > self._max_partitions:
             stalest = next(iter(self._sessions.values()))
             if now_ms - stalest.last_used_ms <= self._eviction_ms:
                 return False

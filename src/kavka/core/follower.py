@@ -131,7 +131,7 @@ class FollowedPartition:
 
     __slots__ = (
         "_backoff_ms",
-        "_longest_backoff_ms",
+        "_max_backoff_ms",
         "_searched_end",
         "delayed_until_ms",
         "is_checked_by_fetch",
@@ -146,7 +146,7 @@ class FollowedPartition:
         leader_epoch: int,
         *,
         is_checked_by_fetch: bool = True,
-        longest_backoff_ms: int = 1000,
+        max_backoff_ms: int = 1000,
     ) -> None:
         """`is_checked_by_fetch`: the leader serves Fetch v12, whose response reports divergence."""
         self.log = log
@@ -154,7 +154,7 @@ class FollowedPartition:
         self.is_checked_by_fetch = is_checked_by_fetch
         self.delayed_until_ms = 0
         self._backoff_ms = _FIRST_BACKOFF_MS
-        self._longest_backoff_ms = longest_backoff_ms
+        self._max_backoff_ms = max_backoff_ms
         self._searched_end = _UNKNOWN
         self.phase = Phase.TRUNCATING
         self._begin()
@@ -295,7 +295,7 @@ class FollowedPartition:
 
     def _delay(self, now_ms: int) -> None:
         self.delayed_until_ms = now_ms + self._backoff_ms
-        self._backoff_ms = min(2 * self._backoff_ms, self._longest_backoff_ms)
+        self._backoff_ms = min(2 * self._backoff_ms, self._max_backoff_ms)
 
 
 _NOTHING: Final = FetchPartition(-1, -1)

@@ -8,7 +8,7 @@
 
 The leader takes appends, hears from followers how far they are by their fetches, and moves the high watermark to
 the smallest log end offset of those that are in sync or about to be. Membership of the in-sync set changes through the
-controller: the leader proposes (`IsrChange`), counts with the *maximal* set while the proposal is under way (nothing
+controller: the leader proposes (`IsrChange`), counts with the *maximal* set while the proposal is in progress (nothing
 can be acknowledged that a replica about to join lacks), and adopts what the controller answers.
 
 Epochs fence: the leader epoch grows with each election, the partition epoch with each change of leader or in-sync set.
@@ -427,7 +427,7 @@ class Partition:
     ) -> bool:
         """Adopt the controller's response to `change`; return whether the high watermark moved.
 
-        An answer that newer news has overtaken is dropped.
+        A response that is older than a later request of the controller is dropped.
         """
         if change != self._pending:
             return False
@@ -441,7 +441,7 @@ class Partition:
     def isr_change_failed(self, change: IsrChange, error: ErrorCode) -> bool:
         """Handle the refusal of `change`; return whether the same proposal should be sent again later.
 
-        After errors that mean "your view is old" the set stays maximal until the controller's news comes: the
+        After errors that mean "your view is old" the set stays maximal until the controller's next request: the
         proposal may have been carried out, and is made again from time to time (`pending_change`).
         INVALID_REQUEST and INELIGIBLE_REPLICA say that it was not.
         """
@@ -474,7 +474,7 @@ class Partition:
     # What the controller says
 
     def apply_state(self, state: PartitionState, now_ms: int) -> ErrorCode:
-        """Obey the controller: lead or follow. Only a newer leader epoch is obeyed (STALE_CONTROLLER_EPOCH else)."""
+        """Lead or follow, as requested by the controller in a newer leader epoch (else STALE_CONTROLLER_EPOCH)."""
         if state.leader_epoch <= self.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if are_other_topics(self.topic_id, state.topic_id):
@@ -519,7 +519,7 @@ class Partition:
         self.followers = {}
 
     def resign(self) -> None:
-        """Be no replica any more: what is still under way with this object is for another broker."""
+        """Be no replica any more: what is still in progress with this object is for another broker."""
         self.role = Role.NONE
         self._pending = None
         self.followers = {}

@@ -315,7 +315,7 @@ class ProducerState:
     def _marker_voids(self, producer_id: int, marker_epoch: int) -> None:
         """Let a marker void what may be asked about the transaction that it ends.
 
-        Where the end raises the epoch, a marker of the very epoch is of the transaction before: a producer goes on as
+        Where the end raises the epoch, a marker of the very epoch is of the transaction before: a producer continues as
         soon as that is decided, so its first batch may be here before that marker.
         """
         found = self._verifications.get(producer_id)

@@ -1,4 +1,4 @@
-"""One line of a web server's access log on its way to a topic, and the combined log format.
+"""A line of a web server's access log on its way to a topic, and the combined log format.
 
 The combined format is that of Apache's and nginx's access logs:
 `host ident user [day/month/year:time zone] "request" status bytes "referrer" "agent"`.

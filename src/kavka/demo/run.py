@@ -223,7 +223,7 @@ class _Rate:
 
 
 def _report(sent: Tally, checks: list[Check], bootstrap: str, *, keep: bool) -> bool:
-    """Print the audit and how to go on; return whether all numbers agree."""
+    """Print the audit and how to continue; return whether all numbers agree."""
     print(
         f"\nAudit of {sent.sent:,} records ({sent.malformed:,} malformed, {sent.too_late:,} too late):"
     )

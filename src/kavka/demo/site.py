@@ -1,7 +1,7 @@
-"""A plausible web site: what its server would write into the access log, from a seed.
+"""A plausible web site: the access log of its server, from a seed.
 
-Everybody on the site is a process that says what it requests and when; a heap merges them by the time at which the
-line arrives. There are visitors in sessions (pages by Zipf's law, searches, links that are broken), crawlers that obey
+Each visitor is a process that yields its requests and their times; a heap merges them by the arrival of the
+line. There are visitors in sessions (pages by Zipf's law, searches, links that are broken), crawlers that respect
 robots.txt and one that does not, and an abuser who tries passwords. Some lines arrive late, few too late, some are
 broken. The same seed gives the same lines, on every machine.
 """
@@ -41,7 +41,7 @@ _SEARCHES = (
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One request and its answer."""
+    """A request and its response."""
 
     time_ms: int
     visitor: str
@@ -88,7 +88,7 @@ class Site:
         for hit in self._hits(rng):
             line = self._written(rng, hit)
             heapq.heappush(waiting, (line.arrived_ms, next(order), line))
-            # Whatever comes later has a later event time, so it cannot arrive before this hit happened.
+            # Later hits have a later event time, so they cannot arrive before this hit happened.
             while waiting and waiting[0][0] <= hit.time_ms:
                 yield heapq.heappop(waiting)[2]
 
@@ -140,7 +140,7 @@ class Site:
         return f"GET {page}", 304 if draw < 0.2 else 200, 1024 + len(page) * 512
 
     def _polite(self, rng: Random, number: int) -> Iterator[Hit]:
-        """A crawler that reads robots.txt once a day, waits ten seconds and keeps out of what is forbidden."""
+        """Yield hits of a crawler that reads robots.txt once a day, waits ten seconds and respects it."""
         visitor, agent = f"192.0.2.{number + 1}", f"GoodBot{number}/1.0 (+https://good.example/bot)"
         time_ms = START_MS + rng.randrange(10_000)
         for step in count():
@@ -150,7 +150,7 @@ class Site:
             time_ms += 10_000 + rng.randrange(500)
 
     def _rude(self, rng: Random, number: int) -> Iterator[Hit]:
-        """A crawler that asks for two pages a second, the forbidden ones too."""
+        """Yield hits of a crawler that requests two pages a second, the forbidden ones too."""
         visitor, agent = f"198.51.100.{number + 1}", "GreedySpider/0.9"
         time_ms = START_MS + 60_000 + rng.randrange(60_000)
         for step in count():
@@ -161,7 +161,7 @@ class Site:
                 time_ms += 1_200_000
 
     def _attacks(self, rng: Random) -> Iterator[Hit]:
-        """An abuser with the name of a browser who tries a few hundred passwords in some minutes."""
+        """Yield hits of an abuser with a browser's name that tries a few hundred passwords in some minutes."""
         now = float(START_MS)
         while True:
             now += 300_000 + rng.expovariate(self.traffic.attacks / 3_600_000)

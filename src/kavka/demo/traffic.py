@@ -35,7 +35,7 @@ class Traffic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after what is under way; calling it twice or before `start` is allowed."""
+        """Stop after what is in progress; calling it twice or before `start` is allowed."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -54,7 +54,7 @@ class Traffic:
     def _run(self) -> None:
         try:
             asyncio.run(self._play())
-        except Exception as error:  # noqa: BLE001 - it is raised to whoever asks for the tally
+        except Exception as error:  # noqa: BLE001 - it is raised when the tally is requested
             self._error = error
 
     async def _play(self) -> None:

@@ -18,7 +18,7 @@ _PLAIN_EVERY_S = 5.0
 
 @dataclass(slots=True)
 class Snapshot:
-    """One look at the running demo."""
+    """A snapshot of the running demo."""
 
     phase: str
     elapsed_s: float = 0.0

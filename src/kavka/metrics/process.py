@@ -1,4 +1,4 @@
-"""Facts of this process, as Linux tells them: nothing is kept, and what the system does not tell is left out."""
+"""Facts of this process from Linux: nothing is stored, and facts that the system lacks are left out."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 _EXACT = 64  # durations below this have a bucket each
 _STEPS = 8  # buckets for each doubling above
-_LONGEST = (1 << 27) - 1  # a day and a half
+_MAX_DURATION_MS = (1 << 27) - 1  # a day and a half
 _BUCKETS = _EXACT + (27 - 6) * _STEPS
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
-"""Those that Kafka shows."""
+"""Quantiles that Kafka shows."""
 
 
 class Timings:
@@ -26,7 +26,7 @@ class Timings:
         """Begin with none."""
         self.sum_ms = 0
         self.recent = [0] * _BUCKETS
-        """Of this minute; who knows that a duration is 0 may add to the first itself."""
+        """Counts of this minute; a caller with a duration of 0 may add to the first itself."""
         self._previous: list[int] | None = None
         self._discarded = 0
 
@@ -79,7 +79,7 @@ def quantiles(counts: Sequence[int], wanted: Sequence[float] = QUANTILES) -> lis
 def _bucket(ms: int) -> int:
     if ms <= 0:
         return 0
-    ms = min(ms, _LONGEST)
+    ms = min(ms, _MAX_DURATION_MS)
     doubling = ms.bit_length() - 7  # 64 to 127 are doubling 0
     return _EXACT + doubling * _STEPS + ((ms >> (doubling + 3)) & (_STEPS - 1))
 

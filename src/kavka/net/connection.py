@@ -1,11 +1,11 @@
-"""The broker's side of one connection: frames in, answers out in the order of the frames.
+"""The broker's side of a connection: frames are received, responses are sent in the order of the frames.
 
-Every frame gets a `ResponseSlot` when it is read. Answers may become ready in any order; a slot leaves when all
-before it have left. Reading stops while too many requests are in work or too many answer bytes wait for a slow
-reader, so a connection costs bounded memory whatever its client does; what all together may take, `request_budget`
-says. Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
-not delay the others. While a connection is blocked, its frames wait and it is not read: what a client sends in order
-is handled in order, though one request takes many iterations of the loop.
+Every frame gets a `ResponseSlot` when it is read. Responses may become ready in any order; a slot is sent when all
+before it are sent. Reading stops while too many requests are in work or too many response bytes wait for a slow
+reader, so a connection costs bounded memory with any client; the bound of all connections is in `request_budget`.
+Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
+not delay the others. While a connection is blocked, its frames wait and it is not read: requests are handled in
+order, though one may take many iterations of the loop.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -42,9 +42,9 @@ class ResponseSlot:
         """Begin without an answer to a request of so many bytes."""
         self.parts: Sequence[Sendable] | None = None
         self.held_bytes = request_bytes
-        """What is kept in memory: the request, then the answer while it waits for earlier ones."""
+        """Bytes in memory: the request, then the response while it waits for earlier ones."""
         self.outlives_connection = False
-        """Whether the request is worked on, and keeps its bytes, when its connection is gone: until `release`."""
+        """True if the request stays in work, with its bytes, after its connection is gone: until `release`."""
 
 
 class FrameHandler(Protocol):
@@ -90,13 +90,13 @@ class Connection:
         chunk: bytearray | None = None,
         budget: RequestBudget | None = None,
     ) -> None:
-        """`listener_name` tells which listener accepted it; connections of one loop may share a receiving `chunk`.
+        """Serve a connection of the listener `listener_name`; those of one loop may share a receiving `chunk`.
 
         All connections of a broker share its `budget`; without one, a connection has a budget without bounds.
         """
         self.listener_name = listener_name
         self.attachment: Any = None
-        """What the handler keeps for the connection."""
+        """State of the handler for the connection."""
         self.peer_host = ""
         self.last_active_ms = 0
         self._handler = handler
@@ -222,27 +222,27 @@ class Connection:
 
     @property
     def partial_bytes(self) -> int:
-        """How many bytes of a request that is not complete have come."""
+        """Return the received bytes of an incomplete request."""
         return self._reader.partial_bytes
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes a half-received large request lacks; 0 without one."""
+        """Return the missing bytes of a half-received large request; 0 without one."""
         return self._reader.missing_bytes
 
     @property
     def bytes_in_work(self) -> int:
-        """How many bytes complete requests hold, and answers that wait for earlier ones or for the client."""
+        """Return the bytes of complete requests, and of responses that wait for earlier ones or for the client."""
         return self._bytes_in_flight + self._bytes_waiting + self._bytes_unsent
 
     @property
     def bytes_unsent(self) -> int:
-        """How many bytes of answers wait for the client to read them."""
+        """Return the bytes of responses that wait for the client to read them."""
         return self._bytes_unsent
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is not read because requests of it are in work, and not because its client does not read."""
+        """Return whether it is not read because its requests are in work, and not because its client does not read."""
         return bool(self._bytes_in_flight) and self._is_full and not self._writing_paused
 
     def idle_ms(self, now_ms: int) -> int:
@@ -298,7 +298,7 @@ class Connection:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether no further frame is handled until `unblock`."""
+        """Return whether no further frame is handled until `unblock`."""
         return self._blocks > 0
 
     def block(self) -> None:
@@ -376,7 +376,7 @@ class Connection:
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
         inflow = self._flow_control
-        # Nearly always nothing waits, and the connection is read and goes on to be.
+        # Nearly always nothing waits, and the connection is read and continues to be.
         if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
             inflow.update(
                 self._transport,

@@ -1,8 +1,8 @@
 """An event loop that measures its turns: how long it is busy between two calls of `select`.
 
-asyncio calls `select`, then runs all that is ready: that is a turn. Nobody else is served while it lasts, so a long one
-is a *stall*, and its owner learns of it at its end: how long it took, how much of that was processor time, and what
-was begun in it.
+asyncio calls `select`, then runs all ready callbacks: that is a turn. No other client is served while it lasts, so a
+long one is a *stall*, which is reported at its end with its duration, its processor time, and the work that was begun
+in it.
 
     select -> callbacks, steps of tasks -> select -> ...
               |<------- a turn ------->|
@@ -25,16 +25,16 @@ from kavka.metrics.timings import Timings
 
 _NS = 1_000_000  # of a millisecond
 _CPU_READ_NS = 10 * _NS
-_MOST_WORKS = 256
+_MAX_WORKS = 256
 _NEVER_NS = 1 << 62
 
 
 class Work(Protocol):
-    """Something that was begun in a turn, as its owner describes it."""
+    """Work that was begun in a turn, described by its owner."""
 
     @property
     def began_ms(self) -> int:
-        """When, by the monotonic clock."""
+        """Return the start, by the monotonic clock."""
         ...
 
 
@@ -43,18 +43,18 @@ class Stall(NamedTuple):
 
     duration_ms: int
     cpu_ms: int
-    """What the loop's thread worked; the rest of the duration it waited for the processor, or in a system call."""
+    """Processor time of the loop's thread; in the rest it waited for the processor, or in a system call."""
     work: Work | None
-    """What lasted longest of what was noted; None when nothing was, as in the step of a task."""
+    """The noted work that lasted longest; None when none was noted, as in the step of a task."""
 
 
 class LoopTurns:
-    """What is known of a loop's turns. All calls come from its thread."""
+    """Statistics of a loop's turns. All calls come from its thread."""
 
     def __init__(self, *, is_measured: bool = True) -> None:
         """Begin with none; where turns are not measured, what is noted is forgotten at once."""
-        self.works: deque[Work] = deque(maxlen=_MOST_WORKS if is_measured else 1)
-        """What was begun in this turn, in order. `works.append` is for the hot path: it is a call into C."""
+        self.works: deque[Work] = deque(maxlen=_MAX_WORKS if is_measured else 1)
+        """Work that was begun in this turn, in order. `works.append` is for the hot path: it is a call into C."""
         self.timings = Timings()
         """Of the turns of at least a millisecond."""
         self.stalls = 0
@@ -105,7 +105,7 @@ class LoopTurns:
 
 
 class MeasuredSelector(selectors.DefaultSelector):
-    """The system's selector, which tells `turns` of each turn of at least a millisecond."""
+    """The system's selector; it reports each turn of at least a millisecond to `turns`."""
 
     def __init__(self, turns: LoopTurns) -> None:
         """Wait for nothing yet."""

@@ -1,6 +1,4 @@
-"""Read flow control of a connection: frames wait to be handled, and reading is paused while the connection is
-full.
-"""
+"""Read flow control of a connection: frames wait to be handled, and reading pauses while the connection is full."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ class ReadFlowControl:
 
     @property
     def has_turn(self) -> bool:
-        """Whether frames wait, and will be handled soon."""
+        """Return whether frames wait, and will be handled soon."""
         return self._handle is not None
 
     def drop(self) -> None:

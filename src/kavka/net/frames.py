@@ -1,13 +1,13 @@
-"""Cut size-delimited frames out of received bytes: pure, used by both sides of a connection.
+"""Split received bytes into size-delimited frames: pure, used by both sides of a connection.
 
     reader = FrameReader(on_frame, max_bytes)         on_frame(frame: memoryview) -> None
     reader.get_buffer(sizehint)                       the two methods of `io.BufferedProtocol`:
     reader.buffer_updated(nbytes)                     delegate them to the reader
 
-A frame is handed out without its four bytes of size, as a *writable* `memoryview` over memory of its own, which nobody
-else touches afterwards: it may be kept as long as needed and patched in place.
+A frame is passed on without its four bytes of size, as a *writable* `memoryview` over memory of its own, which the
+reader does not use afterwards: it may be kept as long as needed and patched in place.
 
-Memory: small frames are received into a chunk that is reused for ever and copied out of it (below a microsecond). All
+Memory: small frames are received into a chunk that is always reused and copied out of it (below a microsecond). All
 connections of one loop may share a chunk, because it is empty between two callbacks: the beginning of a small frame
 waits in memory of its reader. A frame above 32 KiB of which only a beginning has come gets memory of its own, into
 which the rest is received directly. A length may lie, so up to a mebibyte this memory grows with what has come, to 32
@@ -26,7 +26,7 @@ _DIRECT_BYTES = 32 * 1024
 _MAPPED_BYTES = 1024 * 1024
 _GROWTH = 32
 READ_BYTES = 1024 * 1024
-"""The most that is received at once: the budget of all connections is looked at between two reads."""
+"""The most that is received at once: the budget of all connections is checked between two reads."""
 _HTTP = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN")
 _TLS_RECORDS = (0x15, 0x16)
 """An alert, and the handshake with which a connection begins."""
@@ -73,14 +73,16 @@ class FrameReader:
         self._chunk = memoryview(bytearray(_CHUNK_BYTES) if chunk is None else chunk)
         assert len(self._chunk) >= _CHUNK_BYTES
         self._rest = b""  # the beginning of a small frame. Invariant: shorter than the chunk
-        self._frame: memoryview | None = None  # a large frame under way, filled up to partial_bytes
+        self._frame: memoryview | None = (
+            None  # a large frame in progress, filled up to partial_bytes
+        )
         self._frame_size = 0  # how long it will be. Invariant: not below the length of _frame
         self.partial_bytes = 0
-        """How many bytes of a frame that is not complete have come."""
+        """Received bytes of an incomplete frame."""
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes a large frame under way lacks; 0 without one."""
+        """Return the missing bytes of an incomplete large frame; 0 without one."""
         return 0 if self._frame is None else self._frame_size - self.partial_bytes
 
     def drop(self) -> None:
@@ -101,7 +103,7 @@ class FrameReader:
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that were put into the last buffer and hand out the frames that they complete.
 
-        Raise InvalidFrameSize; frames before the bad size have been handed out.
+        Raise InvalidFrameSize; frames before the bad size have been returned.
         """
         frame = self._frame
         if frame is None:

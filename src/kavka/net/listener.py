@@ -90,7 +90,7 @@ class SocketListener:
 def _first_reserved_descriptor() -> int:
     """Return the descriptor from which on a connection is refused: a quarter is for files, up to a thousand.
 
-    A process gets the lowest free descriptor, so one that high tells how few are left. Without a reserve, clients that
+    A process gets the lowest free descriptor, so a high one shows that few are left. Without a reserve, clients that
     open many connections would let the next write to a log or a checkpoint fail, and with it the broker.
     """
     limit, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""How much memory this process may use, as the machine and its control groups say it."""
+"""The memory that this process may use, by the machine and its control groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to a broker: versions negotiated, requests pipelined, answers matched, time bounded.
+"""A connection to a broker: versions negotiated, requests pipelined, answers matched, time bounded.
 
 States: connecting -> negotiating (ApiVersions) -> open -> closed. `Peer.connect` returns in *open*. A peer never
 reconnects: its owner makes another one. When a request's time is over the connection is closed, because answers
@@ -255,7 +255,7 @@ class Peer(asyncio.BufferedProtocol):
             raise InvalidFrameSize(f"frame with the unknown correlation id {correlation_id}")
         waiting.timer.cancel()
         if waiting.future.done():
-            return  # the caller has given up; the stream goes on
+            return  # the caller has given up; the stream continues
         try:
             answer: tuple[int, Any] = decode_response(
                 waiting.response_class, waiting.version, frame

@@ -1,27 +1,28 @@
-"""What the requests of all connections may take, by reading only as fast as memory is given back.
+"""The memory budget of the requests of all connections: they are read only as fast as memory becomes free.
 
-Bytes count from their arrival until their request is answered: half-received requests, those that wait for their
-turn, those in work, and answers that wait for earlier ones of their connection, or for their client to read. Requests
-that wait for something else (records of a long poll, replicas, the other members of a group) keep no frame, so they
+Bytes count from their arrival until their request is answered: half-received requests, queued ones,
+those in work, and responses that wait for earlier ones of their connection, or for their client to read. Requests
+that wait for another event (records of a long poll, replicas, the other members of a group) keep no frame, so they
 count no longer.
 
-    free     everything is read
-    tight    the bytes reach `limit_bytes`, or as many connections as `most_queued` have requests that wait for a turn
-             or for the disk, or somebody waits already
+    free     all connections are read
+    tight    the bytes reach `limit_bytes`, or as many connections as `max_queued` have requests that wait to be handled
+             or for the disk, or a connection waits already
 
 A tight budget reads
 
-- *small* requests (up to 32 KiB) of a connection without any other in work: heartbeats and metadata go on,
-- of the half-received ones above that, those that were *admitted*, in the order in which they came to wait. Up to 1 MiB
-  they are *medium*, and have an eighth of the limit to themselves, so that those of ordinary producers do not queue
-  behind large ones. *Large* ones are admitted, each by the bytes that it still lacks, as far as there is room below the
-  limit; and one at least, as it can be finished by reading only, as far as there is room below `most_bytes`,
-- other connections when nothing half-received waits and there is room.
+- *small* requests (up to 32 KiB) of a connection without any other in work: heartbeats and metadata continue,
+- of the half-received ones above that, those that were *admitted*, in the order in which they began to wait. Up to 1
+MiB
+  they are *medium*, and have an eighth of the limit reserved, so that those of ordinary producers do not queue
+  behind large ones. *Large* ones are admitted, each by its missing bytes, as far as there is memory below the
+  limit; and one at least, as it can be finished by reading only, as far as there is memory below `max_bytes`,
+- other connections when no half-received request waits and there is memory.
 
-No request is admitted while complete ones reach the limit: they give it back when they are answered. `most_bytes` is
-larger than the limit by the largest request and what may come in one read. What is held beyond it is the eighth, and
+No request is admitted while complete ones reach the limit: their memory is free when they are answered. `max_bytes` is
+larger than the limit by the largest request and the bytes of one read. Memory beyond it is the eighth, and
 36 KiB of each connection. So there is no deadlock: if no more is admitted, then because of requests in work, or of
-half-received ones that were admitted before and came no further, which lose what they hold (`request_progress`).
+half-received ones that were admitted before and made no progress, which are closed (`request_progress`).
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from kavka.values import frozen
 log = logging.getLogger(__name__)
 
 SMALL_READ_BYTES: Final = 36 << 10
-"""What a connection reads at once from a tight budget: a small request, or the beginning of a large one."""
+"""Bytes that a connection reads at once from a tight budget: a small request, or the beginning of a large one."""
 _LANE: Final = 8
-"""The share of the limit that medium requests have to themselves: one part of so many."""
+"""Divisor of the limit for the share that is reserved for medium requests."""
 _LOG_EVERY_S: Final = 60.0
 
 
@@ -48,19 +49,19 @@ class BudgetLimits:
     """Bounds of all connections together."""
 
     limit_bytes: int
-    """At so many bytes reading stops, but for requests that are begun, one after the other."""
-    most_bytes: int
-    """So many bytes are held at most."""
-    most_queued: int = 500
-    """At so many connections with requests that nobody has looked at, no other is read (`queued.max.requests`)."""
+    """Bytes at which reading stops, except for requests that have begun, one after the other."""
+    max_bytes: int
+    """Maximum of the held bytes."""
+    max_queued: int = 500
+    """Number of connections with queued requests at which no other is read (`queued.max.requests`)."""
     stall_ms: int = 10_000
-    """How long a half-received request may make no progress while the budget is tight."""
+    """Milliseconds without progress after which a half-received request is closed while the budget is tight."""
     medium_bytes: int = 1 << 20
     """Up to this size a request does not queue behind larger ones."""
 
 
 class _Lane:
-    """Half-received requests of one kind: who waits, and who is read on."""
+    """Half-received requests of one kind: waiting and admitted ones."""
 
     __slots__ = ("admitted", "reserved", "waiting")
 
@@ -94,7 +95,7 @@ class RequestBudget:
         self.limits = limits
         self.queued = 0
         self.is_tight = False
-        """Whether `may_read` must be asked before each read."""
+        """True if `may_read` must be called before each read."""
         self.held_bytes = 0  # Invariant: the sum of _held
         self._work_bytes = 0  # what complete requests hold of that. Invariant: the sum of _work
         self._held: dict[Reader, int] = {}
@@ -108,12 +109,12 @@ class RequestBudget:
 
     @property
     def waiting(self) -> int:
-        """How many connections are not read because of the budget."""
+        """Return the number of connections that are not read because of the budget."""
         return len(self._medium.waiting) + len(self._large.waiting) + len(self._waiting)
 
     @property
     def closed_stalled(self) -> int:
-        """How many connections were closed because a request made no progress."""
+        """Return the number of connections that were closed because a request made no progress."""
         return self._progress.closed
 
     def account(self, reader: Reader) -> None:
@@ -145,19 +146,19 @@ class RequestBudget:
         self.account(reader)
 
     def queue(self, change: int) -> None:
-        """Count a connection whose requests wait for their turn, or a request that waits for the disk."""
+        """Count a connection with queued requests, or a request that waits for the disk."""
         self.queued += change
-        if self.is_tight or self.queued >= self.limits.most_queued:
+        if self.is_tight or self.queued >= self.limits.max_queued:
             self._settle()
 
     def may_read(self, reader: Reader) -> bool:
-        """Tell whether a connection is read on; if not, `read_on` is called later. Ask only while `is_tight`."""
+        """Return whether a connection is read on; if not, `read_on` is called later. Call only while `is_tight`."""
         missing = reader.missing_bytes
         is_medium = missing + reader.partial_bytes <= self.limits.medium_bytes
         lane = self._medium if is_medium else self._large
         if reader in lane.admitted:
             return True
-        if self.queued < self.limits.most_queued and not missing and not reader.bytes_in_work:
+        if self.queued < self.limits.max_queued and not missing and not reader.bytes_in_work:
             return True
         self._note_wait()
         waiting = lane.waiting if missing else self._waiting
@@ -169,7 +170,7 @@ class RequestBudget:
 
     def _settle(self, asking: Reader | None = None) -> None:
         """Admit what there is room for; `asking` reads already."""
-        is_queue_full = self.queued >= self.limits.most_queued
+        is_queue_full = self.queued >= self.limits.max_queued
         if not is_queue_full:
             self._admit(self._medium, self._may_admit_medium, asking)
             self._admit(self._large, self._may_admit_large, asking)
@@ -206,7 +207,7 @@ class RequestBudget:
         if self._work_bytes >= self.limits.limit_bytes:
             return -1
         beginnings = SMALL_READ_BYTES * (len(self._medium.waiting) + len(self._large.waiting))
-        above = self.limits.most_bytes - self.limits.limit_bytes
+        above = self.limits.max_bytes - self.limits.limit_bytes
         return self._room() + above + min(beginnings, self.held_bytes)
 
     def _may_admit_medium(self, missing: int) -> bool:

@@ -1,13 +1,14 @@
-"""Half-received requests that make no progress, while others need the memory that they hold.
+"""Half-received requests without progress, while others need their memory.
 
-A client that announces a large request and is silent would keep what it has. While the budget of all requests is tight:
+A client that announces a large request and sends no more would keep its memory. While the budget of all requests is
+tight:
 
-- An admitted request of which nothing comes for a tenth of the time to stall is not admitted any more, until more has
-  come. If a large request waits then and none can be admitted, the silent one that holds most is closed.
-- At the end of each such time, a request that was read, and of which fewer than 64 KiB have come in it, is closed, and
+- An admitted request without a byte for a tenth of the stall time is not admitted any more, until more bytes
+  arrive. If a large request waits then and none can be admitted, the stalled one with most memory is closed.
+- At the end of each stall time, a request that was read, and got fewer than 64 KiB in it, is closed, and
   so is one that was seen twelve times. For those that wait to be admitted for the first time this time does not count.
   (Twelve times ten seconds are the `delivery.timeout.ms` of a producer: it has given the request up itself.)
-- So is a connection of whose answers the client has read fewer than 64 KiB in such a time, and not the last.
+- So is a connection with a client that has read fewer than 64 KiB of its responses in such a time, and not the last.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Final, Protocol
 log = logging.getLogger(__name__)
 
 TICKS: Final = 10
-"""How often in the time to stall admitted requests are looked at."""
+"""Number of checks of admitted requests in the stall time."""
 _PROGRESS_BYTES: Final = 64 << 10
-_MOST_ROUNDS: Final = 12
+_MAX_ROUNDS: Final = 12
 
 
 class Reader(Protocol):
@@ -32,32 +33,32 @@ class Reader(Protocol):
 
     @property
     def partial_bytes(self) -> int:
-        """How many bytes of a request that is not complete have come."""
+        """Return the received bytes of an incomplete request."""
         ...
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes a half-received large request lacks; 0 without one."""
+        """Return the missing bytes of a half-received large request; 0 without one."""
         ...
 
     @property
     def bytes_in_work(self) -> int:
-        """How many bytes complete requests hold."""
+        """Return the bytes of complete requests."""
         ...
 
     @property
     def bytes_unsent(self) -> int:
-        """How many bytes of answers wait for the client to read them."""
+        """Return the bytes of responses that wait for the client to read them."""
         ...
 
     @property
     def bytes_sent(self) -> int:
-        """How many bytes of answers the client has taken."""
+        """Return the bytes of responses that the client has read."""
         ...
 
     @property
     def is_busy(self) -> bool:
-        """Whether requests in work here are the reason for not reading."""
+        """Return whether requests in work are the reason for not reading."""
         ...
 
     def read_on(self) -> None:
@@ -70,7 +71,7 @@ class Reader(Protocol):
 
 
 class _Seen:
-    """What is noted of one half-received request."""
+    """Progress of a half-received request."""
 
     __slots__ = ("begin", "is_silent", "received", "rounds", "tick_received", "was_admitted")
 
@@ -131,7 +132,7 @@ class Progress:
                 self._close(reader)
 
     def close_unread(self, held: Iterable[Reader]) -> None:
-        """End a round: close those whose clients do not read their answers."""
+        """End a round: close connections with clients that do not read their responses."""
         before, self._sent = self._sent, {}
         for reader in held:
             if not reader.bytes_unsent:
@@ -152,7 +153,7 @@ class Progress:
         self._sent.pop(reader, None)
 
     def clear(self) -> None:
-        """Forget all: nobody needs their memory."""
+        """Drop all: no request needs their memory."""
         self._seen.clear()
         self._sent.clear()
 
@@ -174,7 +175,7 @@ class Progress:
         is_slow = seen.received >= 0 and came < _PROGRESS_BYTES and not waits
         seen.received = -1 if waits else reader.bytes_received
         seen.rounds += 1
-        return is_slow or seen.rounds > _MOST_ROUNDS
+        return is_slow or seen.rounds > _MAX_ROUNDS
 
     def _close(self, reader: Reader) -> None:
         self.closed += 1

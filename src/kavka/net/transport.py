@@ -33,7 +33,7 @@ _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two sy
 
 
 class SocketTransport:
-    """One side of a TCP connection on the running loop; used by its loop's thread only."""
+    """A transport of a TCP connection on the running loop; used by its loop's thread only."""
 
     def __init__(
         self, sock: socket.socket, protocol: BufferedProtocol, high_bytes: int = 1 << 20
@@ -143,7 +143,8 @@ class SocketTransport:
             self._enqueue((memoryview(buffer)[sent:],))
 
     def _enqueue(self, parts: Sequence[Sendable]) -> None:
-        for index, part in enumerate(parts):
+        for index, given in enumerate(parts):
+            part = given
             if isinstance(part, bytes | bytearray | memoryview):
                 if not part:
                     continue

@@ -3,7 +3,7 @@
     opened --4 letters--> answered, closed
     opened --ConnectRequest--> admitted --requests--> ... closed by either side, by expiry, or by senseless bytes
 
-The session outlives the connection; the client goes on with it on another one.
+The session outlives the connection; the client continues with it on another one.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Server(Protocol):
     def admit(
         self, connection: ClientConnection, request: ConnectRequest, *, is_modern: bool
     ) -> RequestProcessor | None:
-        """Begin or go on with a session, or None: the server has answered or closed the connection then.
+        """Begin or resume a session, or return None: the server has answered or closed the connection then.
 
-        A client since 3.4 `is_modern`: it wants to be told whether the server is read-only.
+        A client since 3.4 `is_modern`: its response says whether the server is read-only.
         """
         ...
 
@@ -59,7 +59,7 @@ class ClientConnection:
     """Implements `io.BufferedProtocol`. Memory is bounded: a slow client is not read from, then closed."""
 
     def __init__(self, server: Server, frame_bytes: int, chunk: bytearray) -> None:
-        """Connections of one loop may share `chunk`."""
+        """Serve one client; connections of one loop may share `chunk`."""
         self.address = ""
         self.processor: RequestProcessor | None = None
         self._server = server
@@ -109,7 +109,7 @@ class ClientConnection:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection; its session goes on."""
+        """Forget the connection; its session continues."""
         self._transport = None
         self._flow_control.drop()
         if self._admission is not None:
@@ -168,7 +168,7 @@ class ClientConnection:
     # -- inside
 
     def _is_word(self, nbytes: int) -> bool:
-        """Tell a four-letter word from the size of a frame, and answer it; what is behind it is not read."""
+        """Distinguish a four-letter word from the size of a frame, and answer it; bytes behind it are not read."""
         self._first += bytes(self._free_bytes[: min(nbytes, _FIRST_BYTES - len(self._first))])
         answer = self._server.answer_word(self._first) if len(self._first) == _FIRST_BYTES else None
         if answer is None:

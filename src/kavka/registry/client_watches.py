@@ -1,7 +1,7 @@
-"""Watches of a ZooKeeper client. Its server forgets them with the connection; the client sets them again on the next
-one.
+"""Watches of a ZooKeeper client.
 
-A watch is told of one event and is gone then (ZooKeeper Programmer's Guide, "ZooKeeper Watches").
+Its server drops them with the connection; the client sets them again on the next one. A watch is notified of one event
+and is gone then (ZooKeeper Programmer's Guide, "ZooKeeper Watches").
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class ClientWatches:
 
     @contextmanager
     def reading(self, path: str, kind: WatchKind, watch: Watch | None) -> Iterator[None]:
-        """Have a watch, if one is given, from before its call goes: the event may come in the bytes of the answer.
+        """Set a watch, if one is given, before its call is sent: the event may arrive with the bytes of the response.
 
-        A call that fails takes it back. One that is set anew is kept once: who looks again and again at what never
+        A call that fails removes it. One that is set again is kept once: repeated reads of a node that never
         changes would fill the memory.
         """
         if watch is None:

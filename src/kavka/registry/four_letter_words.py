@@ -25,19 +25,29 @@ class ServerStatus(Protocol):
     """The state of a registry server that the words report."""
 
     @property
-    def znode_server(self) -> ZnodeServer: ...
+    def znode_server(self) -> ZnodeServer:
+        """Return the served tree."""
+        ...
 
     @property
-    def config(self) -> RegistryServerConfig: ...
+    def config(self) -> RegistryServerConfig:
+        """Return the server's settings."""
+        ...
 
     @property
-    def connections(self) -> Collection[ClientConnection]: ...
+    def connections(self) -> Collection[ClientConnection]:
+        """Return the open connections."""
+        ...
 
     @property
-    def traffic(self) -> ClientStatistics: ...
+    def traffic(self) -> ClientStatistics:
+        """Return the counters of all clients."""
+        ...
 
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """Return the port that the server listens on."""
+        ...
 
 
 def answer_four_letter_word(letters: bytes, server: ServerStatus) -> bytes | None:
@@ -155,7 +165,7 @@ def _envi(_served: ServerStatus) -> str:
 
 
 def _dump(server: ServerStatus) -> str:
-    """Return the sessions by the end of their time-outs, and what dies with each."""
+    """Return the sessions by the end of their timeouts, and what dies with each."""
     znode_server = server.znode_server
     now_ms = znode_server.clock.tick_ms()
     rows = ["SessionTracker dump:", f"Session Sets ({len(znode_server.sessions())}):"]

@@ -24,10 +24,10 @@ class RegistryRefused(Exception):
 class Registry(Protocol):
     """A tree of znodes, as one session sees it.
 
-    Every call raises RegistryRefused where ZooKeeper would refuse, and ConnectionError when nobody keeps the tree or
-    the session is over. While the connection is broken calls wait, for a session time-out at most; a write that ends
-    in ConnectionError may have happened. A watch is told before a call can return what it speaks of; when the
-    connection broke it may be told of nothing: read again, whatever it says.
+    Every call raises RegistryRefused where ZooKeeper would refuse, and ConnectionError when no server is reachable or
+    the session has expired. While the connection is broken calls wait, for a session timeout at most; a write that ends
+    in ConnectionError may have been applied. A watch is notified before a call can return the change; after a
+    broken connection it may be notified without a change: read again in any case.
     """
 
     session_lost: Callable[[], None] | None
@@ -46,9 +46,7 @@ class Registry(Protocol):
         ...
 
     async def stat(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Return the stat, or None when there is no such node; `watch` is called when it is created, changed or
-        deleted.
-        """
+        """Return the stat, or None when there is no such node; `watch` is called at the next change of the node."""
         ...
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
@@ -109,8 +107,8 @@ async def ensure_paths(registry: Registry, paths: Iterable[str]) -> None:
 async def _missing(registry: Registry, paths: Iterable[str]) -> dict[str, None]:
     """Return what is missing, parents first."""
     missing: dict[str, None] = {}
-    for path in paths:
-        above: list[str] = []
+    for leaf in paths:
+        path, above = leaf, list[str]()
         while path and path not in missing and await registry.stat(path) is None:
             above.append(path)
             path = path.rsplit("/", 1)[0]

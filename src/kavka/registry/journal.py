@@ -122,7 +122,7 @@ class Journal:
         await self._disk.run(self._disk.sync_directory, self._directory)
 
     async def _drop(self, end: int) -> None:
-        """Go on in a new file that begins with what was appended after `end`."""
+        """Continue in a new file that begins with what was appended after `end`."""
         assert self._file is not None
         temporary = f"{self._journal_path}.tmp"
         file = self._disk.open(temporary, create=True, private=True)

@@ -4,8 +4,9 @@
     transaction:  [zxid, time_ms, changes, zxid of the last transaction that was synced when this one was written]
     snapshot:     {"version": 1, "zxid": ..., "nodes": [...], "sessions": [...]}
 
-What was synced tells a torn tail from damage: the pages of records that share a sync reach the medium in any order, so
-a whole record behind a torn one proves nothing, but one that was written after the torn one had been synced does.
+The synced zxid distinguishes a torn tail from damage: the pages of records that share a sync reach the medium in any
+order, so a whole record behind a torn one proves nothing, but one that was written after the torn one had been synced
+does.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Requests go up a lane to the server, answers and watch events come down another;
 cut or slowed, which is how tests and the simulation break the network between a broker and its registry.
 
     clear --cut()--> cut --heal() in time--> clear          nothing was lost, it only waited
-                      +----time-out, heal()--> over --reconnect()--> clear, under another session id
+                      +----timeout, heal()--> over --reconnect()--> clear, under another session id
     clear --ZnodeServer.expire()--> over
 """
 
@@ -181,7 +181,7 @@ class LocalSession:
         if self._up.is_clear:
             answer = self._arrive(act)
             if self._znode_server.is_synced and self._down.is_clear:
-                return answer()  # the common read: nothing is to be told before it
+                return answer()  # the common read: no event or response precedes it
             future = self._expect()
             self._resolve(future, answer)
         else:
@@ -237,15 +237,15 @@ class LocalSession:
 
     def _watch(self, path: str, kind: WatchKind, watch: Watch | None) -> None:
         if watch is not None:
-            told = _WatchNotification(self, watch)
-            self._watches.add(told)
-            self._znode_server.watches.add(path, kind, told)
+            notification = _WatchNotification(self, watch)
+            self._watches.add(notification)
+            self._znode_server.watches.add(path, kind, notification)
 
     def _expired(self, session_state: SessionState) -> None:
         self._down.put(partial(self._adopt_session, session_state))
 
     def _adopt_session(self, session_state: SessionState) -> None:
-        """Learn that a session is over, unless it is not ours any more."""
+        """Note that a session is over, unless it is not ours any more."""
         if session_state is self._session_state and not self._is_closed:
             self._forget()
             if self.session_lost is not None:
@@ -264,7 +264,7 @@ class LocalSession:
 
 
 class _WatchNotification:
-    """One watch: the callback of one call."""
+    """A watch: the callback of one call."""
 
     __slots__ = ("_session", "_watch")
 
@@ -279,7 +279,7 @@ class _WatchNotification:
 
 
 class _DelayLine:
-    """One direction: what is put in comes out in order, in a later step of the loop, in the context of the receiver."""
+    """A direction of messages: they arrive in order, in a later step of the loop, in the receiver's context."""
 
     def __init__(self, context: contextvars.Context) -> None:
         self.delay_ms = 0

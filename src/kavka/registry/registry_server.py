@@ -1,9 +1,9 @@
-"""A registry on a port, in ZooKeeper's client protocol: what a development cluster of several processes needs.
+"""The registry server, in ZooKeeper's client protocol: for development clusters of several processes.
 
-    clients --TCP--> ClientConnection --> Conversation --> Keeper --> Journal
+    clients --TCP--> ClientConnection --> RequestProcessor --> ZnodeServer --> Journal
 
-One process, no ensemble: what it has acknowledged survives a crash, but nobody serves while it is down. Sessions go on
-when it is back within their time-outs, with their ephemeral nodes.
+One process, no ensemble: acknowledged changes survive a crash, but no client is served while it is down. Sessions
+continue when it is back within their timeouts, with their ephemeral nodes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RegistryServer:
         )
 
     async def stop(self) -> None:
-        """Close the port and every connection; sessions go on in the journal."""
+        """Close the port and every connection; sessions continue in the journal."""
         if self._listener is not None:
             self._listener.close()
         for connection in list(self.connections):
@@ -89,7 +89,7 @@ class RegistryServer:
     def admit(
         self, connection: ClientConnection, request: ConnectRequest, *, is_modern: bool
     ) -> RequestProcessor | None:
-        """Begin a session, or go on with one whose password the client knows."""
+        """Begin a session, or resume one if the client has its password."""
         if request.last_zxid_seen > self.znode_server.tree.zxid:
             log.warning(
                 "registry client refused peer=%s reason=it has seen zxid 0x%x, this server only 0x%x",

@@ -35,11 +35,11 @@ class RegistryServerConfig:
         _check_names(texts)
         whole = partial(whole_number, values)
         tick_ms = whole("tickTime")
-        least_ms, most_ms = whole("minSessionTimeout"), whole("maxSessionTimeout")
-        least_ms = 2 * tick_ms if least_ms < 0 else least_ms
-        most_ms = 20 * tick_ms if most_ms < 0 else most_ms
-        if least_ms > most_ms:
-            raise InvalidSetting("minSessionTimeout", least_ms, "is above maxSessionTimeout")
+        min_ms, max_ms = whole("minSessionTimeout"), whole("maxSessionTimeout")
+        min_ms = 2 * tick_ms if min_ms < 0 else min_ms
+        max_ms = 20 * tick_ms if max_ms < 0 else max_ms
+        if min_ms > max_ms:
+            raise InvalidSetting("minSessionTimeout", min_ms, "is above maxSessionTimeout")
         words = values["4lw.commands.whitelist"]
         assert isinstance(words, list)
         return cls(
@@ -47,8 +47,8 @@ class RegistryServerConfig:
             str(values["clientPortAddress"]),
             whole("clientPort"),
             tick_ms,
-            least_ms,
-            most_ms,
+            min_ms,
+            max_ms,
             whole("maxClientCnxns"),
             tuple(words),
             whole("jute.maxbuffer"),

@@ -102,7 +102,7 @@ class ClientStatistics:
 
 
 class RequestProcessor:
-    """One connection with a session; also the watcher of all its watches."""
+    """The processor of a connection with a session; also the watcher of all its watches."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class RequestProcessor:
         """
         self.session = session
         self.in_flight = 0
-        """Requests whose answers have not left."""
+        """Requests with responses that were not sent yet."""
         self.statistics = ClientStatistics()
         self._total = total
         self._znode_server = znode_server
@@ -335,7 +335,7 @@ class RequestProcessor:
             self._znode_server.watches.add(path, WatchKind.RECURSIVE, self)
 
     def _set_watches(self, request: SetWatchesRequest) -> None:
-        """Watch again after the connection broke; tell at once of what happened meanwhile."""
+        """Set watches again after a broken connection; notify at once of events meanwhile."""
         node, child, seen = WatchKind.NODE, WatchKind.CHILD, request.relative_zxid
         for path in request.data_watches:
             stat = self._znode_server.tree.stat(path)

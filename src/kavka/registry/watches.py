@@ -1,12 +1,12 @@
 """ZooKeeper's watches: the watchers of each path.
 
-    kind        told of                                                  ends
-    NODE        the node comes, changes or goes                          when told
-    CHILD       children come or go, or the node goes                    when told
-    PERSISTENT  all of both                                              when removed
-    RECURSIVE   the node or anything below it comes, changes or goes     when removed
+    kind        events                                                          ends
+    NODE        the node is created, changed or deleted                         when notified
+    CHILD       a child is created or deleted, or the node is deleted           when notified
+    PERSISTENT  all of both                                                     when removed
+    RECURSIVE   the node or one below it is created, changed or deleted         when removed
 
-A watcher is told once of one event, whatever it watches. Source: ZooKeeper programmer's guide, "ZooKeeper Watches".
+A watcher with several watches is notified once of an event. Source: ZooKeeper programmer's guide, "ZooKeeper Watches".
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ W = TypeVar("W")
 
 
 class WatchTable(Generic[W]):
-    """All watches on one tree, by whom they tell: watchers at the server, calls at a client."""
+    """All watches on one tree, by receiver: watchers at the server, calls at a client."""
 
     def __init__(self) -> None:
         """Begin without any."""
         self._paths: dict[WatchKind, dict[str, dict[W, None]]] = {kind: {} for kind in WatchKind}
 
     def add(self, path: str, kind: WatchKind, watcher: W) -> None:
-        """Tell `watcher` of what `kind` listens to."""
+        """Add a watch of `kind` for `watcher`."""
         self._paths[kind].setdefault(path, {})[watcher] = None
 
     def remove(self, path: str, kind: WatchKind, watcher: W) -> bool:
-        """Take a watch away, and tell whether there was one."""
+        """Remove a watch; return whether there was one."""
         watchers = self._paths[kind].get(path, {})
         if watcher not in watchers:
             return False
@@ -64,34 +64,34 @@ class WatchTable(Generic[W]):
         return watcher in self._paths[kind].get(path, {})
 
     def drop(self, watchers: Iterable[W]) -> None:
-        """Take all watches of some watchers away."""
+        """Remove all watches of some watchers."""
         gone = set(watchers)
         for kind, paths in self._paths.items():
-            for path in [path for path, told in paths.items() if not gone.isdisjoint(told)]:
+            for path in [path for path, present in paths.items() if not gone.isdisjoint(present)]:
                 for watcher in gone.intersection(paths[path]):
                     self.remove(path, kind, watcher)
 
     def triggered(self, event: Event) -> list[W]:
         """Return the watchers of an event, each once, and remove one-time watches."""
-        told: dict[W, None] = {}
+        notified: dict[W, None] = {}
         if event.type is EventType.CHILDREN_CHANGED:
-            told.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
+            notified.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
         else:
-            told.update(self._paths[WatchKind.NODE].pop(event.path, {}))
+            notified.update(self._paths[WatchKind.NODE].pop(event.path, {}))
             if event.type is EventType.DELETED:
-                told.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
+                notified.update(self._paths[WatchKind.CHILD].pop(event.path, {}))
             if recursive := self._paths[WatchKind.RECURSIVE]:
                 for path in _upwards(event.path):
-                    told.update(recursive.get(path, {}))
-        told.update(self._paths[WatchKind.PERSISTENT].get(event.path, {}))
-        return list(told)
+                    notified.update(recursive.get(path, {}))
+        notified.update(self._paths[WatchKind.PERSISTENT].get(event.path, {}))
+        return list(notified)
 
     def watchers_of(self, path: str, kind: WatchKind) -> list[W]:
-        """Return who watches a path, in the order in which they came."""
+        """Return the watchers of a path, in the order of their first watch."""
         return list(self._paths[kind].get(path, ()))
 
     def paths(self, kind: WatchKind) -> list[str]:
-        """Return what is watched, in the order in which it was first asked for."""
+        """Return the watched paths, in the order of their first watch."""
         return list(self._paths[kind])
 
     def listing(self) -> Iterator[tuple[WatchKind, str, W]]:
@@ -102,8 +102,8 @@ class WatchTable(Generic[W]):
                     yield kind, path, watcher
 
     def __len__(self) -> int:
-        """Return how many watches there are."""
-        return sum(len(told) for paths in self._paths.values() for told in paths.values())
+        """Return the number of watches."""
+        return sum(len(watchers) for paths in self._paths.values() for watchers in paths.values())
 
 
 def _upwards(path: str) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """Serves one tree of znodes to many sessions: order, durability, watches and session timeouts.
 
-    Session, served connection --submit/read--> Keeper: ZnodeTree + WatchTable --after_sync--> answers, watch events
+    LocalSession, RequestProcessor --submit/read--> ZnodeTree, WatchTable, Journal --after_sync--> responses, watch
+    events
 
-Everything that a session is told, answers and events, is worked out at one moment against the tree as it is then, and
-leaves, in that order, when all that it is based on is synced. So nobody sees what a crash could take back, and a watch
-is heard before the data that it speaks of: ZooKeeper's guarantees. Changes that arrive while a sync is under way share
-the next one. Without a journal the tree lives in memory and nothing waits.
+Each response and watch event is computed at one point in time against the tree, and sent, in that order, when all
+changes that it is based on are synced. So no client sees a change that a crash could undo, and a watch is notified
+before the changed data can be read: ZooKeeper's guarantees. Changes that arrive during a sync share the next one.
+Without a journal the tree is in memory only and nothing waits.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from kavka.registry.watches import Watcher, WatchTable
 
 log = logging.getLogger(__name__)
 
-_PAUSE_MS = 500  # a timer that comes later tells that this process stood still
+_PAUSE_MS = 500  # a timer that is later than this shows that the process was paused
 Action = Callable[[ConnectionError | None], None]
 
 
@@ -66,14 +67,14 @@ class SessionState:
         self.password = password
         self.timeout_ms = timeout_ms
         self.deadline_ms: int | None = None
-        """Time of expiry by `tick_ms` unless the client is heard of; None while it cannot expire."""
+        """Time of expiry by `tick_ms` unless the client is learned of; None while it cannot expire."""
         self.is_closed = False
         self.on_expired: Callable[[], None] | None = None
         """Called when the session has expired, after every event that it was due."""
 
 
 class ZnodeServer:
-    """One tree, on the running loop. `submit`, reads of `tree` and `watches.add` happen in the order of the calls."""
+    """A tree of znodes, on the running loop; `submit`, reads of `tree` and `watches.add` are ordered as called."""
 
     def __init__(
         self,
@@ -102,8 +103,10 @@ class ZnodeServer:
 
     @classmethod
     async def open(cls, disk: Disk, directory: str, clock: Clock, random: Random) -> ZnodeServer:
-        """Read the journal. Sessions that outlive a process go on, with their whole time-out before them; the
-        ephemeral nodes of all others are removed. Raise CorruptRegistry, OSError.
+        """Read the journal. Raise CorruptRegistry, OSError.
+
+        Sessions that outlive a process continue with their whole timeout; the ephemeral nodes of all others are
+        removed.
         """
         journal = Journal(disk, directory)
         znode_server = cls(clock, random, journal, await journal.open())
@@ -140,7 +143,7 @@ class ZnodeServer:
         return list(self._sessions.values())
 
     def notify(self, session: SessionState) -> None:
-        """Hear of a session: it has its whole time-out before it again."""
+        """Hear of a session: it has its whole timeout before it again."""
         if session.timeout_ms is None:
             return
         session.deadline_ms = self.clock.tick_ms() + session.timeout_ms
@@ -219,7 +222,7 @@ class ZnodeServer:
         return results
 
     def _commit(self, txn: Txn) -> list[Stat | None]:
-        """Journal a transaction, apply it, and tell the watches; return the facts that each change left."""
+        """Journal a transaction, apply it, and notify the watches; return the stat that each change left."""
         stats: list[Stat | None] = []
         if not txn.changes:
             return stats
@@ -322,7 +325,7 @@ class ZnodeServer:
         return ConnectionError(f"the registry's journal failed: {self._failure}")
 
     def _fail(self, error: OSError) -> None:
-        """A failed sync is never retried: what is on the medium is unknown."""
+        """Stop after a failed sync, which is never retried: the state of the medium is unknown."""
         if self._failure is not None:
             return  # an append and the sync before it may both fail
         log.error("registry journal failed reason=%s", error)

@@ -1,10 +1,10 @@
-"""The registry of a cluster in production: Apache ZooKeeper, over our own asyncio client (decision 005).
+"""The registry of a cluster in production: Apache ZooKeeper, over kavka's own asyncio client (decision 005).
 
-    connected --connection breaks--> waiting --a member answers--> connected    the same session; missed events come
-                                        +----session time-out----> lost --reconnect()--> connected, a new session
+    connected --connection breaks--> waiting --a server answers--> connected    the same session; missed events follow
+                                        +----session timeout-----> lost --reconnect()--> connected, a new session
 
-A write whose connection breaks may have happened. It is tried again on the next connection, and a refusal of the
-second try counts as success when the tree looks as the first one would have left it.
+A write may have been applied although its connection broke. It is tried again on the next connection, and a refusal of
+the second try counts as success when the tree is as the first one would have left it.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class ZooKeeperRegistry:
             raise self._lost()
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its time-out."""
+        """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its timeout."""
         self._is_closed = True
         connection = self._connection
         if connection is not None:
@@ -242,7 +242,7 @@ class ZooKeeperRegistry:
             connection.abort()
             self._session_expired()
             return
-        # By what came right behind the greeting, when nobody could be told yet.
+        # By bytes right behind the greeting, before there was a listener.
         if connection.is_lost:
             raise ConnectionError("the connection broke right behind its greeting")
         if not self.session_id:
@@ -262,7 +262,7 @@ class ZooKeeperRegistry:
         self._connected.set()
 
     def _watch_again(self, connection: ZooKeeperConnection) -> None:
-        """Tell the member what is watched, so that it tells what happened since the last answer."""
+        """Set the watches again at the server, which reports the events since the last response."""
         lists = [[self._to_server_path(path) for path in paths] for paths in self._watches.paths()]
         step = _WATCHES_IN_A_PACKET
         while any(lists):
@@ -286,7 +286,7 @@ class ZooKeeperRegistry:
         log.warning("registry session expired session=0x%x", self.session_id)
         self._is_closed = True
         self.expirations += 1
-        self._connected.set()  # wakes who waits, to be refused
+        self._connected.set()  # wakes waiting calls, which then fail
         if self.session_lost is not None:
             self.session_lost()
 
@@ -297,9 +297,9 @@ class ZooKeeperRegistry:
             kind = EventType(event.type)
         except ValueError:
             return  # the state of the connection, which its owner knows
-        told = Event(kind, self._to_client_path(event.path))
-        for watch in self._watches.triggered(told):
-            watch(told)
+        client_event = Event(kind, self._to_client_path(event.path))
+        for watch in self._watches.triggered(client_event):
+            watch(client_event)
 
     def watches(self, path: str) -> tuple[bool, bool]:
         """Return whether a node and whether its children are watched."""
@@ -354,7 +354,7 @@ class ZooKeeperRegistry:
         return sorted(decode(ChildrenResponse, reader).children)
 
     async def acl(self, path: str) -> tuple[list[Acl], Stat]:
-        """Return who may do what with a node, and its facts."""
+        """Return the access list of a node, and its stat."""
         reader = await self._read_and_watch(
             OpCode.GET_ACL, PathRequest(self._to_server_path(path)), path
         )
@@ -362,7 +362,7 @@ class ZooKeeperRegistry:
         return response.acl, read_stat(response.stat)
 
     async def ephemerals(self, prefix: str) -> list[str]:
-        """Return the ephemeral nodes of this session whose paths begin so, sorted."""
+        """Return the ephemeral nodes of this session with this path prefix, sorted."""
         request = PathRequest(self._to_server_path(prefix))
         reader = await self._read_and_watch(OpCode.GET_EPHEMERALS, request, prefix)
         found = decode(EphemeralsResponse, reader).ephemerals
@@ -371,7 +371,7 @@ class ZooKeeperRegistry:
         )
 
     async def identities(self) -> list[ClientInfo]:
-        """Return as whom the member knows this session."""
+        """Return the identities of this session at the server."""
         return decode(
             WhoAmIResponse, await self._read_and_watch(OpCode.WHO_AM_I, None, "/")
         ).client_info
@@ -403,7 +403,8 @@ class ZooKeeperRegistry:
     ) -> str:
         """Make a node and return its path.
 
-        A sequence node whose connection broke is made anew: there may be two then, as with every ZooKeeper client.
+        After a broken connection a sequence node is created again: there may be two then, as with every ZooKeeper
+        client.
         """
         flags = EPHEMERAL_FLAG * ephemeral | SEQUENCE_FLAG * sequence
         request = CreateRequest(self._to_server_path(path), data, OPEN_ACL, flags)
@@ -444,7 +445,7 @@ class ZooKeeperRegistry:
     async def _change(
         self, kind: OpCode, request: NamedTuple, operation: Operation
     ) -> Reader | None:
-        """Write one thing; None when a try whose connection broke had done it already."""
+        """Write one operation; None when an earlier try with a broken connection had been applied."""
         body = encode(request)
         _check_size(body, [operation])
         return await self._written(lambda live: live.request_encoded(kind, body), [operation])
@@ -452,7 +453,7 @@ class ZooKeeperRegistry:
     async def _written(
         self, ask: Callable[[ZooKeeperConnection], Awaitable[T]], operations: Sequence[Operation]
     ) -> T | None:
-        """Write; None when a try whose connection broke had done it already."""
+        """Write; None when an earlier try with a broken connection had been applied."""
 
         async def is_done() -> bool:
             for operation in operations:
@@ -494,9 +495,7 @@ class ZooKeeperRegistry:
                 raise
 
     async def _is_applied(self, operation: Operation) -> bool:
-        """Return whether the tree is as an operation leaves it; a check, which leaves no trace, is taken to have
-        held.
-        """
+        """Return whether the tree is as an operation leaves it; True for a check, which leaves no trace."""
         if isinstance(operation, znodes.Check):
             return True
         try:

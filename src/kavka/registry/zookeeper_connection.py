@@ -1,9 +1,9 @@
-"""One connection to a member of a ZooKeeper ensemble: handshake, requests in order, pings, the watch events.
+"""A connection to a server of a ZooKeeper ensemble: handshake, requests in order, pings, the watch events.
 
     connecting -> greeting (ConnectRequest, ConnectResponse) -> open -> lost
 
-The loop itself pings: a broker whose loop is stuck falls silent, and loses its session as it should. A connection
-never comes back; the session (`zookeeper`) makes another one.
+The loop itself pings: a broker with a blocked loop sends no pings, and its session expires as it should. A connection
+is never opened again; the session (`zookeeper`) creates another one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
     ) -> tuple[ZooKeeperConnection, ConnectResponse]:
         """Connect and greet; the caller bounds the time. Raise OSError.
 
-        A response with a time-out of 0 or less says that the session is over.
+        A response with a timeout of 0 or less says that the session is over.
         """
         connection: Any = await network.connect(host, port, lambda: cls(on_event, on_lost))
         try:
@@ -109,7 +109,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         return self.request_encoded(operation, b"" if record is None else encode(record))
 
     def request_encoded(self, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
-        """Send a request whose body is encoded already: a multi has many records."""
+        """Send a request with an encoded body: a multi has many records."""
         self._xid = self._xid % _LARGEST_XID + 1
         return self._request(self._xid, operation, body)
 
@@ -149,10 +149,10 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         self._fail(ConnectionError(f"the connection to ZooKeeper was lost: {exc or 'closed'}"))
 
     def pause_writing(self) -> None:
-        """Nothing to do: callers wait for their answers, and their number is bounded by the broker's work."""
+        """Do nothing: callers wait for their responses, and their number is bounded by the broker's work."""
 
     def resume_writing(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     # -- inside
 
@@ -190,7 +190,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         if not self._pending or self._pending[0].xid != header.xid:
             raise CorruptPacket(f"an answer to the request {header.xid}, which does not wait")
         if header.zxid > 0 and header.xid != SET_WATCHES_XID:
-            # Watches that are to be set again behind these have not been told of anything yet.
+            # Watches that are set again after these have not been notified yet.
             self.last_zxid = header.zxid
         answered = self._pending.popleft().response
         if answered.done():
@@ -201,7 +201,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             answered.set_result(reader)
 
     def _keep_alive(self, timeout_s: float) -> None:
-        """Ping when a third of the time-out passed in silence; give the member up after two thirds."""
+        """Ping when a third of the timeout passed in silence; give the member up after two thirds."""
         self._read_timeout_s = timeout_s * 2 / 3
         now = self._loop.time()
         if now - self._last_received_s > self._read_timeout_s:

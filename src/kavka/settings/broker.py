@@ -556,7 +556,7 @@ def same_meaning(name: str) -> list[str]:
 
 
 def resolve_defaults(values: dict[str, Value]) -> None:
-    """Fill in, in place, the settings whose default is another setting, as Kafka does."""
+    """Fill in, in place, the settings with another setting as default, as Kafka does."""
     minutes, hours = values["log.retention.minutes"], values["log.retention.hours"]
     if values["log.retention.ms"] is None:
         retention = minutes * _MINUTE_MS if isinstance(minutes, int) else _whole(hours) * _HOUR_MS

@@ -67,7 +67,7 @@ _WIDTH: Final = {ValueType.SHORT: 15, ValueType.INT: 31, ValueType.LONG: 63}
 
 
 class Setting:
-    """One declaration. Instances are made once, at import, and never change."""
+    """A setting's declaration. Instances are created once, at import, and never change."""
 
     __slots__ = (
         "check",

@@ -19,7 +19,7 @@ _OF_A_MECHANISM = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-"""Of one listener these are said of a mechanism, whose name stands before them."""
+"""Listener settings of a SASL mechanism, with the mechanism's name as prefix."""
 _ONLY_OF_A_LISTENER = frozenset(
     [
         "ssl.keystore.type",

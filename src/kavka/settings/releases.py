@@ -1,4 +1,4 @@
-"""Kafka's releases, as settings name those whose formats and protocols are meant: `2.8`, `2.8.1`, `3.0-IV1`."""
+"""Names of Kafka's releases in settings that choose formats and protocols: `2.8`, `2.8.1`, `3.0-IV1`."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _NAMES = frozenset(
 def release_fault(value: Value) -> str | None:
     """Return why Apache Kafka 3.9 does not know a release by this name, None when it does.
 
-    What follows the parts that tell releases apart is of no account: 2.8.1 means 2.8.
+    Parts behind those that distinguish releases are ignored: 2.8.1 means 2.8.
     """
     assert isinstance(value, str)
     parts = value.rstrip(".").split(".")
-    told = 3 if value.startswith("0.") else 2
-    name = ".".join(parts[:told]) if len(parts) > told else value
+    significant = 3 if value.startswith("0.") else 2
+    name = ".".join(parts[:significant]) if len(parts) > significant else value
     return None if name in _NAMES else f"Version {value} is not a valid version"

@@ -1,4 +1,4 @@
-"""Settings of replication: how followers fetch, who counts as in sync, how much of the network they may take."""
+"""Settings of replication: fetching of followers, the in-sync set, throttles."""
 
 from __future__ import annotations
 

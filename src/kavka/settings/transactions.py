@@ -11,7 +11,7 @@ TRANSACTION_SETTINGS: list[Setting] = [
         "transaction.max.timeout.ms",
         _T.INT,
         900_000,
-        "The longest time-out that a transactional producer may ask for.",
+        "The longest timeout that a transactional producer may ask for.",
         minimum=1,
     ),
     Setting(

@@ -111,7 +111,7 @@ def run_batches(
 ) -> Batch:
     """Run the seeds in several processes, which changes nothing but the time it takes.
 
-    `done` is told of each, in the order of `seeds`; what it raises ends the run.
+    `done` is called with each, in the order of `seeds`; an exception of it ends the run.
     """
     total = Batch()
     for outcome in _outcomes(seeds, kind, brokers, processes):

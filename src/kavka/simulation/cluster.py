@@ -14,7 +14,7 @@ from kavka.simulation.world import Node, World
 
 
 class BrokerNode:
-    """A node whose program is a broker."""
+    """A node that runs a broker."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BrokerNode:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the broker was asked to stop, or gives up."""
+        """Return whether the broker was asked to stop, or stops after a failure."""
         return self._stop.is_set()
 
     def stop(self) -> None:

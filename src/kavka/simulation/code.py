@@ -1,4 +1,4 @@
-"""Which code is played: a digest of all its modules, and the commit that it is of, where git knows."""
+"""The code of a run: a digest of all its modules, and its commit, where git knows it."""
 
 from __future__ import annotations
 

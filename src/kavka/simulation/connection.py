@@ -1,12 +1,12 @@
-"""One side of a simulated connection, shaped like an asyncio transport.
+"""An end of a simulated connection, with the interface of an asyncio transport.
 
     writelines -> queue -> (window) -> link ... link -> received -> get_buffer / buffer_updated
-                  user space           on the way       kernel of the other node
+                  user space           in flight        kernel of the other node
 
-At most a window's worth of bytes is on the way or received and not taken; the rest stays in the queue of
-the sender, who is told to pause when it is long. Chunks are cut anywhere. A process that dies takes its queue with
-it, while what it had handed to the kernel still arrives; then its kernel closes the connection. A host that dies
-says nothing.
+At most a window of bytes is in flight or received and not read; the rest stays in the queue of
+the sender, which gets `pause_writing` when it is long. Chunks are split anywhere. The queue of a process that dies is
+lost, while the bytes that it had passed to the kernel still arrive; then its kernel closes the connection. A host that
+dies sends nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Endpoint:
     peer: Endpoint
 
     def __init__(self, links: Links, process: Process, node: Host, port: int, number: int) -> None:
-        """Make one end on `node`; `number` tells connections apart."""
+        """Create an end on `node`; `number` identifies the connection."""
         self.process = process
         self.node = node
         self.port = port
@@ -46,7 +46,7 @@ class Endpoint:
         self._sent_of_head = 0
         self._queued_bytes = 0
         self._in_flight = 0
-        # What the other side took, and when this one learns of it: looked at when there is something to send.
+        # What the other side took, and when this one learns of it: checked when there is something to send.
         self._credits: list[tuple[float, int]] = []
         self._received: deque[bytes] = deque()
         self._eof_arrived = False
@@ -58,7 +58,7 @@ class Endpoint:
         process.at_end.append(self._process_ended)
 
     def join(self, peer: Endpoint) -> None:
-        """Say who is on the other side."""
+        """Return the address of the other end."""
         self.peer = peer
         self._link = self._links.link(self.node.name, peer.node.name)
         self._back = self._links.link(peer.node.name, self.node.name)
@@ -233,7 +233,7 @@ class Endpoint:
             self._credits = [credit for credit in self._credits if credit[0] > now_s]
 
     def _await_credits(self) -> None:
-        """Go on sending when they come: the window is full."""
+        """Continue sending when they come: the window is full."""
         credits, self._credits = self._credits, []
         for at_s, count in credits:
             self._back.remove_held(at_s, self._credited, count)
@@ -332,7 +332,7 @@ class Endpoint:
             self._refuse_rest()
 
     def _finish(self, error: Exception | None) -> None:
-        """Close this side and tell the other."""
+        """Close this end and notify the other."""
         if self.closed:
             return
         self._shut()

@@ -40,11 +40,11 @@ class DiskFaults:
     read_error: float = 0.0
     read_flip: float = 0.0
     cold: float = 0.0
-    """That a range has fallen out of the page cache when it is asked for."""
+    """Probability that a requested range is not in the page cache."""
     delay_s: float = 0.0005
     """The mean time of a call in the pool."""
     stall: float = 0.0
-    """That a write outside of the pool blocks its process."""
+    """Probability that a write outside of the pool blocks its process."""
     stall_s: float = 0.2
     """The mean time of such a stall."""
     capacity_bytes: int = 1 << 30
@@ -52,7 +52,7 @@ class DiskFaults:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One change of names: `old` moves to `new`; a creation has no `old`, a removal no `new`."""
+    """A change of names: `old` moves to `new`; a creation has no `old`, a removal no `new`."""
 
     old: str | None
     new: str | None
@@ -122,7 +122,7 @@ class SimDisk:
         return lost
 
     def content(self, path: str) -> bytearray | None:
-        """Return what a file holds in the page cache, for who looks from outside; None when there is none."""
+        """Return the content of a file in the page cache, for checks; None when there is none."""
         inode = self.names.get(path)
         return None if inode is None else inode.cached
 
@@ -172,7 +172,7 @@ class ProcessDisk:
     """The `io.Disk` of one process."""
 
     def __init__(self, disk: SimDisk, process: Process) -> None:
-        """Open `disk` for `process`, whose locks go with it."""
+        """Open `disk` for `process`; its locks end with it."""
         self._disk = disk
         self._process = process
         self.in_pool = False
@@ -249,7 +249,7 @@ class ProcessDisk:
         self._disk.count_used()
 
     def remove(self, path: str) -> None:
-        """Unlink a file; who has it open keeps it."""
+        """Unlink a file; a process that has it open keeps it."""
         self._process.check_alive()
         path = _normal(path)
         if self._existing(path) is None:
@@ -305,7 +305,7 @@ class ProcessDisk:
             self._disk.stall(self._process, seconds)
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Do `work` after a while and answer after another; who stops waiting for it does not stop it."""
+        """Do `work` after a delay and return after another; cancelling the caller does not stop it."""
         self._process.check_alive()
         loop = self._disk.loop
         done: Any = loop.create_future()

@@ -1,6 +1,6 @@
 """Events that the programs of a run report to the invariants: facts that a user of Kafka could see.
 
-A record's value names it, once and for all: nobody ever sends the same value twice on purpose.
+A record's value identifies it: no client sends the same value twice on purpose.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class WatermarkSeen:
     leader_epoch: int = -1
     """Epoch of the answering leader; a new one may know less for a moment."""
     follower: int = -1
-    """The follower that told it, -1 for the leader: one that has started again may know less in the same epoch."""
+    """The follower that returned it, -1 for the leader: a restarted one may know less in the same epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class TransactionEnded:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """All of a transaction is written, and somebody else will decide about it (KIP-939).
+    """All of a transaction is written, and the arbiter will decide about it (KIP-939).
 
     `state` is its name at the coordinator.
     """
@@ -213,7 +213,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """It was decided whether a prepared transaction is to be committed, once and for all."""
+    """The final decision about a prepared transaction: commit or abort."""
 
     transactional_id: str
     state: PreparedTxnState
@@ -222,7 +222,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A producer was given a transactional id by `identity`, and `found` with it: what a former life has left open."""
+    """A producer got a transactional id by `identity`, and with it `found`, the earlier producer's open transaction."""
 
     transactional_id: str
     identity: PreparedTxnState
@@ -282,7 +282,7 @@ class StateWritten:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSeen:
-    """One replica, as it is in the memory of a broker."""
+    """A replica in the memory of a broker."""
 
     broker: int
     run: int
@@ -354,12 +354,12 @@ class UncleanElection:
     moved: frozenset[bytes]
     lost_batches: frozenset[Batch]
     ready: tuple[int, ...]
-    """Replicas in sync whose brokers have been registered for so long that the controller must know it."""
+    """Replicas in sync with brokers that have been registered for so long that the controller must know it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogsAudited:
-    """All batches of the replicas of a partition that is not compacted, by broker, when nobody writes any more."""
+    """All batches of the replicas of a partition that is not compacted, by broker, after the last write."""
 
     partition: TopicPartition
     logs: dict[int, tuple[Batch, ...]]

@@ -20,7 +20,7 @@ class Durability(Enum):
 
 
 class Fault(Enum):
-    """Something that the nemesis may do."""
+    """A fault that the nemesis may inject."""
 
     KILL = "kill the broker"
     KILL_IN_WRITE = "kill the broker in the middle of a write"

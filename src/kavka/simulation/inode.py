@@ -24,7 +24,7 @@ class Inode:
     """A file without its name."""
 
     def __init__(self, number: int) -> None:
-        """Make an empty file; `number` tells files of one disk apart."""
+        """Make an empty file; `number` identifies it on its disk."""
         self.number = number
         self.cached = bytearray()
         self.durable = bytearray()

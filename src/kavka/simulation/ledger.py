@@ -1,7 +1,7 @@
-"""Outcomes of seeds in a file, so that a run of many hours can be stopped and goes on where it was.
+"""Outcomes of seeds in a file, so that a run of many hours can be stopped and resumed.
 
-JSON lines: the first says what is played, and of which code; each other one is the outcome of a seed. A line that a
-stop has torn is cut off. A file belongs to one state of the code, whatever commits have it: another one's outcomes say
+JSON lines: the first names the scenario and the code; each other one is the outcome of a seed. A line that was
+torn by a stop is removed. A file belongs to one state of the code, in any commit: outcomes of other code prove
 nothing about it. One process at a time uses it.
 """
 

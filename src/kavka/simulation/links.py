@@ -13,7 +13,7 @@ from kavka.simulation.scheduling import SchedulingLoop
 from kavka.simulation.trace import Trace
 
 KERNEL = contextvars.Context()
-"""The context of the network's own callbacks: they belong to no process, so that they go on when one crashes."""
+"""The context of the network's own callbacks: they belong to no process, so that they continue when one crashes."""
 
 
 @dataclass(slots=True)
@@ -24,12 +24,12 @@ class Weather:
     jitter_s: float = 0.0002
     bytes_per_s: float = 100e6
     hiccup: float = 0.0
-    """That a chunk is sent again by TCP, and arrives `hiccup_s` later."""
+    """Probability that a chunk is sent again by TCP, and arrives `hiccup_s` later."""
     hiccup_s: float = 0.2
     cutting: float = 0.2
-    """That a chunk is cut in two somewhere."""
+    """Probability that a chunk is split in two."""
     refuse: float = 0.0
-    """That a connection is refused although somebody listens."""
+    """Probability that a connection is refused although there is a listener."""
     window_bytes: int = 65_536
     connect_timeout_s: float = 20.0
 

@@ -46,7 +46,7 @@ class LogModel:
         self.restart_at: int | None = None
         """Offset at which the log is about to restart, which a crash may prevent."""
         self.flipped_from: int | None = None
-        """The first offset whose batch was damaged on the medium."""
+        """The first offset with a batch that was damaged on the medium."""
         self._source = source
         self._sequences: dict[int, int] = {}
 
@@ -81,7 +81,7 @@ class LogModel:
             self._sequences[header.producer_id] = header.base_sequence + header.record_count
 
     def cut(self, end: int) -> None:
-        """Forget what the log lost; producers go on where it ends."""
+        """Forget what the log lost; producers continue where it ends."""
         self.batches = [batch for batch in self.batches if batch.next_offset <= end]
         self.base = min(self.base, end)
         self.synced_end = min(self.synced_end, end)
@@ -150,14 +150,14 @@ class LogModel:
                 self._check_lookup(log, batch)
 
     def _check_lookup(self, log: Log, batch: ModelBatch) -> None:
-        """The indexes lead from every offset of the batch to the batch."""
+        """Check that the indexes lead from every offset of the batch to the batch."""
         for offset in (batch.base_offset, batch.next_offset - 1):
             content = read_bytes(log, offset, max_bytes=1)
             if read_header(content).base_offset != batch.base_offset:
                 raise Violation(f"offset {offset} leads to another batch than {batch.base_offset}")
 
     def check_epochs(self, log: Log) -> None:
-        """The log knows which leader epoch wrote each of its batches, except those that were to be deleted."""
+        """Check that the log knows the leader epoch of each of its batches, except deleted ones."""
         start = max(log.log_start_offset, self.start_floor)
         for batch in self.batches:
             if start <= batch.base_offset < log.log_end_offset:
@@ -169,7 +169,7 @@ class LogModel:
                     )
 
     def check_producers(self, log: Log) -> None:
-        """The log knows the last sequence of each producer that has a batch in it."""
+        """Check that the log knows the last sequence of each producer that has a batch in it."""
         entries = {entry.producer_id: entry for entry in log.producers.entries()}
         last = {
             header.producer_id: header.last_sequence

@@ -1,4 +1,4 @@
-"""An asyncio loop whose time is a number.
+"""An asyncio event loop in virtual time.
 
 When nothing is ready, time jumps to the next timer. Nothing is shuffled: asyncio promises that `call_soon` is first in,
 first out, so all randomness comes from how long disk and network take. What makes a run the same in every process:
@@ -25,7 +25,7 @@ STEPS_IN_ONE_INSTANT = 200_000
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set, but somebody still waits."""
+    """No callback is ready and no timer is set, but tasks still wait."""
 
 
 class Livelock(RuntimeError):
@@ -53,7 +53,7 @@ class SimLoop(SchedulingLoop):
     """The loop of one world."""
 
     def __init__(self) -> None:
-        """Make a loop whose time is 0 seconds."""
+        """Make a loop at 0 virtual seconds."""
         super().__init__()
         self.failures: list[Failure] = []
         self.at_rest: Callable[[], None] | None = None
@@ -74,11 +74,11 @@ class SimLoop(SchedulingLoop):
         )
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run `main` until it returns; a deadlock raises and says who waits."""
+        """Run `main` until it returns; raise Deadlock with the waiting tasks."""
         return self.run_until_complete(main)
 
     def waiting(self) -> str:
-        """Return one line for each task that has not finished: whose it is and where it waits."""
+        """Return one line for each unfinished task: its process and the place where it waits."""
         tasks = sorted(
             (task for task in asyncio.all_tasks(self) if isinstance(task, SimTask)),
             key=lambda task: task.creation_number,
@@ -110,7 +110,7 @@ class SimLoop(SchedulingLoop):
                         step.context.run(step.callback, *step.args)
                     except (SystemExit, KeyboardInterrupt):
                         raise
-                    except BaseException as error:  # noqa: BLE001 - asyncio reports it and goes on, so do we
+                    except BaseException as error:  # noqa: BLE001 - asyncio reports it and continues, so do we
                         self._report(step, error)
                 elif process.held is not None:
                     process.held.append(step)
@@ -132,7 +132,7 @@ class SimLoop(SchedulingLoop):
         if self._stopping:  # type: ignore[attr-defined]
             return
         if not scheduled:
-            raise Deadlock(f"nobody can go on at {self.now_s:.6f} s\n{self.waiting()}")
+            raise Deadlock(f"deadlock at {self.now_s:.6f} s\n{self.waiting()}")
         if scheduled[0][0] > self.now_s:
             if self.at_rest is not None:
                 self.at_rest()

@@ -77,8 +77,8 @@ CLUSTER_MARKS = (
     Mark("an outcome was not known", "^does not know the outcome", "till"),
     Mark("a prepared transaction was committed as decided", "^commits .* as decided", "till"),
     Mark("a prepared transaction was aborted as decided", "^aborts till.* as decided", "till"),
-    Mark("a former life's transaction was kept", "^finds .* open", "till"),
-    Mark("a transaction was aborted that nobody had announced", "^aborts what was not", "till"),
+    Mark("an earlier producer's transaction was kept", "^finds .* open", "till"),
+    Mark("a transaction was aborted that was not announced", "^aborts what was not", "till"),
     Mark("a producer of transactions was killed", "^is killed", "till"),
     Mark(
         "a coordinator's transactions were loaded",
@@ -96,7 +96,7 @@ CLUSTER_MARKS = (
     Mark("a broker was suspected", "broker suspected, connection refused", "broker"),
     Mark("a living broker was suspected", "suspected broker answers again", "broker"),
     Mark("a session expired", "registry session expired"),
-    Mark("a broker registered anew", "registered again", "broker"),
+    Mark("a broker registered again", "registered again", "broker"),
     Mark("a broker took over its dead registration", "stale registration removed", "broker"),
     Mark("brokers came back while no controller looked", "restarted unnoticed", "broker"),
     Mark("a follower cut its log by its leader's epochs", r"step=Truncate\(", "broker"),
@@ -140,7 +140,7 @@ STORAGE_MARKS = (
     Mark("indexes were rebuilt", "indexes are rebuilt"),
     Mark("a bit flipped", "flips a bit"),
     Mark("a follower's log was truncated", "log was truncated"),
-    Mark("a follower's log began anew", "log truncated fully log=/data/t-0 "),
+    Mark("a follower's log began again", "log truncated fully log=/data/t-0 "),
     Mark("a log moved to another directory", "log moved .* from="),
     Mark("a start finished a move", "log moved .* by=start"),
 )

@@ -1,4 +1,4 @@
-"""The network between nodes: links that are slow, narrow, cut or healed, and who listens where.
+"""The network between nodes: links that are slow, narrow, cut or healed, and listeners.
 
 It is TCP: bytes of a connection arrive in order and unharmed, or not at all. What happens beneath (a lost packet,
 a cable pulled for a while) shows as time only, because TCP sends again. Connections are in `connection.py`.
@@ -82,7 +82,7 @@ class SimNetwork(Links):
             del self._listeners[key]
 
     def listener(self, node: Host, port: int) -> SimListener | None:
-        """Return who listens on `port` and does not refuse this time."""
+        """Return the listener on `port`, None if it refuses this time."""
         if self.weather.refuse and self._source.random() < self.weather.refuse:
             return None
         return self._listeners.get((node.name, port))
@@ -200,7 +200,7 @@ class _Attempt:
 
     def _send_syn(self) -> None:
         if not self._target.is_up:
-            return  # nobody is there to refuse; the attempt times out
+            return  # no host is there to refuse; the attempt times out
         listener = self._network.listener(self._target, self._port)
         if listener is None:
             self._back.send(40, 0.0, self._fail, errno.ECONNREFUSED)

@@ -24,7 +24,7 @@ class ProcessCrashed(BaseException):
 
 
 class Process:
-    """One run of a program, from its start until it ends or is killed."""
+    """A run of a program, from its start until it ends or is killed."""
 
     def __init__(self, name: str, loop: SchedulingLoop) -> None:
         """Make a running process called `name`; `enter` gives it something to do."""
@@ -33,7 +33,7 @@ class Process:
         self.alive = True
         self.killed = False
         self.may_leave_tasks = False
-        """True if it ends because it cannot go on, so that unfinished work is no finding."""
+        """True if it ends because it cannot continue, so that unfinished work is no finding."""
         # Invariant: None unless paused; then what would have run meanwhile, in order.
         self.held: list[ScheduledCall] | None = None
         self._pauses = 0

@@ -46,5 +46,5 @@ class Report:
 
 
 def _is_disk_fault(error: BaseException | None) -> bool:
-    """Tell an error that the nemesis made: nothing else in a simulation raises these."""
+    """Return whether an error was injected by the nemesis: no other code of a simulation raises these."""
     return isinstance(error, OSError) and error.errno in (errno.EIO, errno.ENOSPC)

@@ -2,8 +2,8 @@
 
 set up     broker started, topics made
 safety     clients work while the nemesis does what the fault model allows; invariants are checked at each event
-liveness   everything is healed; all work must end within a bound, because nothing may wait for ever
-audit      every partition is read from start to end and compared with what was told
+liveness   everything is healed; all work must end within a bound, because no call may wait without limit
+audit      every partition is read from start to end and compared with the acknowledgements
 stop       the broker stops cleanly and leaves nothing behind
 """
 

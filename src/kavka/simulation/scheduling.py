@@ -31,6 +31,7 @@ class ScheduledCall(asyncio.TimerHandle):
         loop: SchedulingLoop,
         context: contextvars.Context | None,
     ) -> None:
+        """Schedule `callback` at `due_s` virtual seconds."""
         self.due_s = due_s
         self.callback = callback
         self.args = args
@@ -39,6 +40,7 @@ class ScheduledCall(asyncio.TimerHandle):
         self.is_cancelled = False
 
     def cancel(self) -> None:
+        """Drop the callback."""
         if not self.is_cancelled:
             self.is_cancelled = True
             self.callback, self.args = _nothing, ()
@@ -46,15 +48,18 @@ class ScheduledCall(asyncio.TimerHandle):
                 self.loop.timer_cancelled()
 
     def cancelled(self) -> bool:
+        """Return whether it was cancelled."""
         return self.is_cancelled
 
     def when(self) -> float:
+        """Return the virtual time at which it is due."""
         return self.due_s
 
     def __repr__(self) -> str:
+        """Name the callback."""
         return f"<step {self.callback!r}>"
 
-    # Steps are told apart by who they are, as handles are; timers of asyncio are by their time.
+    # Steps are equal by identity, as handles are; asyncio's timers are equal by their time.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -137,7 +142,7 @@ class SchedulingLoop(asyncio.BaseEventLoop):
         self._ready.extend(held)
 
     def timer_cancelled(self) -> None:
-        """Learn that a timer will not run; when half of them will not, they are let go."""
+        """Note that a timer will not run; when half of them will not, they are let go."""
         self._cancelled_timers += 1
         if self._cancelled_timers > 200 and self._cancelled_timers > len(self._scheduled) // 2:
             self._scheduled[:] = [timer for timer in self._scheduled if not timer[2].is_cancelled]

@@ -15,7 +15,7 @@ class SimulationRun:
     """The hands of a run."""
 
     def __init__(self, world: World, checker: Checker) -> None:
-        """Have nothing under way."""
+        """Have nothing in progress."""
         self.world = world
         self.checker = checker
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -49,7 +49,7 @@ class SimulationRun:
         await first(work, self.checker.stop.wait())
 
     async def bounded(self, what: str, seconds: float, tasks: list[asyncio.Task[None]]) -> None:
-        """Wait for the tasks, or for a violation. Raise TimeoutError, saying who waits, when it takes too long."""
+        """Wait for the tasks, or for a violation. Raise TimeoutError, with the waiting tasks, after too long."""
         if not tasks or self.checker.stop.is_set():
             return
         done = await first(_all(tasks), self.checker.stop.wait(), asyncio.sleep(seconds))
@@ -59,7 +59,7 @@ class SimulationRun:
             )
 
     def unfinished_tasks(self) -> str:
-        """Say who waits where."""
+        """Return the waiting tasks and their stacks."""
         return self.world.loop.waiting()
 
 

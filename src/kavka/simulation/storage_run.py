@@ -1,4 +1,4 @@
-"""One log on a bad disk: append, flush, roll, delete, truncate, move; crash; recover; compare; again.
+"""A log on a bad disk: append, flush, roll, delete, truncate, move; crash; recover; compare; again.
 
 A life is a process: it opens the log directories as a broker does, compares what it finds with the model, and works
 until it is killed, its host loses power, its disk fails, or it stops cleanly. A seed picks settings, faults and work.
@@ -378,7 +378,7 @@ class _Work:
         self._check_facts()
 
     async def _move(self) -> None:
-        """Move to the other directory, or go on with a move, or give it up."""
+        """Move to the other directory, or continue with a move, or give it up."""
         (path,) = (path for path in DIRECTORIES if path != self._log.directory.path)
         future = await self._store.create_future(PARTITION, path)
         while future.log_end_offset < self._log.log_end_offset:

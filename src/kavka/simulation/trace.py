@@ -1,7 +1,7 @@
 """The trace of a run: events with their virtual time and source.
 
-A story is for people (a failing seed is read before it is debugged) and for machines: its digest says whether two runs
-were the same. What the product logs is part of it, told by the process that logged.
+A trace is for people (a failing seed is read before it is debugged) and for machines: two runs were the same if
+their digests are equal. The product's log lines are part of it, with the process that logged them as source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kavka.simulation.process import PROCESS
 
 @dataclass(frozen=True, slots=True)
 class TraceLine:
-    """One event of a story."""
+    """An event of a trace."""
 
     at_s: float
     source: str
@@ -75,7 +75,7 @@ class Trace:
 
 
 class _TraceHandler(logging.Handler):
-    """A log handler that tells a story."""
+    """A log handler that adds log lines to the trace."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()

@@ -81,7 +81,7 @@ class Node(Host):
             self.process.pause()
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Let a paused process continue."""
         if self.process is not None and self.process.alive:
             self.world.trace.add(self.name, "goes on")
             self.process.resume()
@@ -150,7 +150,7 @@ class World:
     def run(self, main: Coroutine[Any, Any, T], *, limit_s: float = 86_400.0) -> T:
         """Run `main` as the world's own hand, then end everything.
 
-        Raise TimeoutError after `limit_s` virtual seconds, and say who waits.
+        Raise TimeoutError after `limit_s` virtual seconds, with the waiting tasks.
         """
         try:
             with self.trace.capture(), _collecting_seldom():
@@ -161,7 +161,7 @@ class World:
     def _end(self) -> None:
         for process in self.processes:
             process.pending()
-        gc.collect()  # exceptions that nobody asked for are reported when their task goes
+        gc.collect()  # unretrieved exceptions are reported when their task is collected
         # What follows is no part of the run.
         self.loop.set_exception_handler(lambda loop, context: None)
         for process in self.processes:

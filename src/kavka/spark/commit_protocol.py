@@ -1,4 +1,4 @@
-"""The protocol of the exactly-once sink: who does what, given what is known. Pure.
+"""The commit protocol of the exactly-once sink. Pure.
 
 Tasks write their rows in transactions of their own and leave them prepared; the driver decides about all of them by
 one record, written in a transaction of its own, and then commits them one by one. A restart finds the record:
@@ -9,22 +9,22 @@ one record, written in a transaction of its own, and then commits them one by on
     commit   list; every part is still open -> decision, in a transaction with the epoch of the plan   <- the moment
              -> EndTxn(commit) the parts, EndTxn(abort) what else was listed -> note the outcomes
 
-Why this is safe, whatever dies or comes late:
+Why this is safe, with any crash or late message:
  1. Only the last driver that planned can decide: InitProducerId fences the decision of those before, and when it
-    returns, every decision that was made before is in the log. A deposed leader does not show the log up to the
+    returns, every earlier decision is in the log. A deposed leader does not return the log up to the
     barrier; so the driver sees them all (`decision_log`).
- 2. Nobody can fence a prepared transaction: ids of tasks belong to one process, which uses each once in a plan. So a
-    late task, a repeated or a speculative one, writes a transaction that nobody decides about.
- 3. Who aborts knows that he may: what was listed *before* the driver's own InitProducerId (or before its own decision)
-    is not of a later plan; what is not decided by then never will be. EndTxn names the epoch, so that nothing else
-    can be hit.
+ 2. No producer can fence a prepared transaction: ids of tasks belong to one process, which uses each once in a plan. So
+    a late task, a repeated or a speculative one, writes a transaction that is in no decision.
+ 3. Aborts are safe: a transaction that was listed *before* the driver's own InitProducerId (or before its own decision)
+    is not of a later plan; if it is not decided by then, it never will be. EndTxn names the epoch, so that no other
+    transaction is ended.
  4. An id is used again only after the outcome of the last decision is noted. So EndTxn(commit) of an open part has one
-    meaning: NONE, it is committed, now or before; an old epoch, it was aborted in spite of the decision. A coordinator
-    that is deposed may say the latter, too, so it is believed only of one that knows of the abort (`was_aborted`).
+    meaning: NONE, it is committed, now or before; an old epoch, it was aborted in spite of the decision. A deposed
+    coordinator may return the latter, too, so it counts only if the coordinator shows the abort (`was_aborted`).
 
 What remains is number 4's last case: brokers without two-phase commit abort a prepared transaction that gets too old
 while no driver is there. Then Spark runs the batch again, and the parts that are missing are written again if, and only
-if, every task shows the rows that it had: as many, with the same digest. Else nothing is written and the query stops.
+if, every task has the same rows as before: as many, with the same digest. Else nothing is written and the query stops.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def plan_task(plan: Plan, batch: Batch, task: int) -> TaskPlan:
 
 def _not_whole(decided: Decision, batch: Batch) -> ConnectorError:
     return ConnectorError(
-        f"A part of {decided.batch} was aborted by its time-out after it was decided, and now comes {batch}: run that "
+        f"A part of {decided.batch} was aborted by its timeout after it was decided, and now comes {batch}: run that "
         "one again, or use another sinkId."
     )
 
@@ -145,14 +145,14 @@ def check_repair(plan: Plan, repair: Repair, rows: int, digest: str) -> None:
 
 def _differs(decided: Decision) -> ConnectorError:
     return ConnectorError(
-        f"A part of {decided.batch} was aborted by its time-out after it was decided, and the batch is not the same "
+        f"A part of {decided.batch} was aborted by its timeout after it was decided, and the batch is not the same "
         "when it is run again, so it cannot be completed: nothing was written. Brokers with two-phase commit do not "
         "abort; to go on, give the query another sinkId, which writes the batch again as a whole."
     )
 
 
 def decision_of(messages: Sequence[Done]) -> Decision | None:
-    """Return what is to be decided about a batch whose tasks are all done; None when nothing was written."""
+    """Return the decision about a batch after all its tasks; None when no row was written."""
     if not messages:
         return None
     plan, batch = messages[0].plan, messages[0].batch
@@ -176,8 +176,8 @@ def decision_of(messages: Sequence[Done]) -> Decision | None:
 def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
     """Return what an answer to EndTxn(commit) says of a part. Raise ConnectorError when it says neither.
 
-    None: it was aborted, unless who answers is behind; `was_aborted` tells. A forgotten id is not open: only ended
-    transactions are forgotten, `transactional.id.expiration.ms` after the end.
+    None: it was aborted, unless the coordinator is out of date; see `was_aborted`. An expired id is not open: only
+    ended transactions expire, `transactional.id.expiration.ms` after the end.
     """
     match code:
         case ErrorCode.NONE:
@@ -189,10 +189,10 @@ def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
         ):
             return None
         case ErrorCode.INVALID_PRODUCER_ID_MAPPING | ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            if not part.digest:  # without a time-out there is one way to end
+            if not part.digest:  # without a timeout there is one way to end
                 return Outcome.COMMITTED
             raise ConnectorError(
-                f"It is no longer known whether {part.transactional_id} was committed or aborted by its time-out: the "
+                f"It is no longer known whether {part.transactional_id} was committed or aborted by its timeout: the "
                 "query was down for longer than transactional.id.expiration.ms, in the middle of a commit."
             )
         case _:
@@ -202,9 +202,9 @@ def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
 def was_aborted(found: TransactionDescription, part: Part) -> bool:
     """Return whether what a coordinator says of a part's id proves that the part was aborted.
 
-    A coordinator that is deposed and has not heard answers from what it has: a refusal may come of an epoch that it
-    does not know yet, or of one that it could not write down. But a state is in its memory only when it is in the log,
-    so an end that it tells of has been; and who began anew with a later epoch has passed that end (number 4), which
+    A deposed coordinator that is not notified yet answers from memory: a refusal may come from an epoch that it
+    does not know yet, or from one that it could not store. But a state is in its memory only when it is in the log,
+    so an end that it returns has happened; and a producer with a later epoch is behind that end (number 4), which
     an operator should force on open transactions only.
     """
     if found.producer_id != part.state.producer_id:

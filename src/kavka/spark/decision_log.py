@@ -1,17 +1,17 @@
 """Reads the last committed decision of a sink from the end of its topic, behind a barrier.
 
-A leader that is deposed and has not heard says of the end what was true in the past: fetches and offsets are answered
-from what it has. So the reader writes a record first, the *barrier*, and takes for the end where that came to be:
+A deposed leader that is not notified yet returns an old end: it answers fetches and offsets from its own
+log. So the reader writes a record first, the *barrier*, and uses its offset as the end:
 
     ... barrier | decision | note | barrier | decision | note | barrier
                   of drivers that are fenced now                of this one: all before it is read
 
  - The barrier is acknowledged by all replicas in sync, and none of them follows a deposed leader. So it is behind
-   everything that was decided before it was written.
- - Whoever shows the log up to there shows all of it: a leader, deposed or not, shows what is below its high watermark,
-   and that is the same on every replica.
- - It says nothing, and nobody asks for it but who wrote it. Written twice, late, or by a driver that was fenced
-   meanwhile, it does no harm; so it is in no transaction, and uses up no sequence number of the driver's epoch.
+   all decisions that were made before it was written.
+ - A broker that returns the log up to there returns all of it: a leader, deposed or not, returns records below its high
+   watermark, which are the same on every replica.
+ - It is empty, and only its writer reads it. Written twice, late, or by a driver that was fenced
+   meanwhile, it does no harm; so it is in no transaction, and uses no sequence number of the driver's epoch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST_WINDOW = 16
 _GROWTH = 16
 _MAX_ATTEMPTS = 6
 _ATTEMPT_MS = 2_000
-"""The least, unless the patience is less."""
+"""Minimum, unless the whole timeout is less."""
 _WRITING = {"acks": "all", "enable.idempotence": "false"}
 _READING = {
     "isolation.level": "read_committed",
@@ -49,8 +49,8 @@ async def read_last_decision(
 ) -> Decision | None:
     """Return the last decision, None when there is none; wait `timeout_ms` for brokers that are away.
 
-    To be called by whoever has fenced all drivers but itself: no decision of theirs can come behind the barrier then.
-    A deposed leader takes no barrier and refuses none, so another broker is asked who leads.
+    To be called by a driver that has fenced all others: no decision of theirs can be behind the barrier then.
+    A deposed leader neither acknowledges nor refuses a barrier, so another broker is asked for the leader.
     Raise KafkaError, OSError, ConnectorError for a record that is none.
     """
     tp = TopicPartition(topic, 0)
@@ -116,13 +116,13 @@ async def _seen_from(
 
 
 async def _with_consumer(connection: Mapping[str, str], attempt: int) -> dict[str, str]:
-    """Return settings of a client that asks one broker after the other who leads, after a first attempt."""
+    """Return settings of a client that asks one broker after the other for the leader, after a first attempt."""
     if attempt == 0:
         return dict(connection)
     async with Admin(connection) as admin:
         brokers = (await admin.describe_cluster()).brokers
     if not brokers:
-        return dict(connection)  # who was asked knows of nobody yet
+        return dict(connection)  # the broker has no leader yet
     broker = brokers[attempt % len(brokers)]
     return dict(connection) | {"bootstrap.servers": f"{broker.host}:{broker.port}"}
 

@@ -1,6 +1,6 @@
 """Decisions of an exactly-once sink: the record, the names that belong to a sink, and its codec. Pure.
 
-A sink has one transactional id for its driver, whose transactions write decisions, one for each transaction of a task,
+A sink has one transactional id for its driver, to write decisions, one for each transaction of a task,
 and a topic of one partition in which the last committed record is the sink's state:
 
     driver's id      <sink>-driver
@@ -40,12 +40,12 @@ class Outcome(Enum):
     """To be committed, perhaps committed already."""
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """Aborted in spite of the decision: by its time-out, or by somebody's force."""
+    """Aborted in spite of the decision: by its timeout, or by an operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One task's transaction."""
+    """The transaction of a task."""
 
     task: int
     """The number of the task in its batch; Spark's partition id."""
@@ -53,7 +53,7 @@ class Part:
     state: PreparedTxnState
     rows: int
     digest: str
-    """Of the rows in their order, to recognise them when the task is run again; empty for one without a time-out."""
+    """Of the rows in their order, to recognise them when the task is run again; empty for one without a timeout."""
     outcome: Outcome = Outcome.OPEN
 
 

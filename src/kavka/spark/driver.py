@@ -49,7 +49,7 @@ TOPIC_SETTINGS = {
 
 
 class Driver:
-    """One call's connections. Use as an asynchronous context manager."""
+    """The connections of one call. Use as an asynchronous context manager."""
 
     def __init__(self, client: Mapping[str, str], names: SinkNames) -> None:
         """`client` are settings of a producer; nothing is opened yet."""
@@ -99,15 +99,15 @@ class Driver:
 
     async def commit(self, plan: Plan, decision: Decision) -> None:
         """Decide, and commit every part. Raise ConnectorError when another driver has planned, or a part is gone."""
-        strangers = await self._check(decision)
+        undecided = await self._check(decision)
         async with self._driver() as producer:
             producer.resume_transactions(plan.driver)
             await self._decide(producer, decision)
             settled = await self._settled(decision)
-            await self._finish(producer, settled, strangers)
+            await self._finish(producer, settled, undecided)
         if not settled.is_whole:
             raise ConnectorError(
-                f"A part of {decision.batch} was aborted by its time-out after it was decided; it is written again "
+                f"A part of {decision.batch} was aborted by its timeout after it was decided; it is written again "
                 "when the query is started again."
             )
 
@@ -147,10 +147,10 @@ class Driver:
             ) from error
 
     async def _finish(
-        self, producer: Producer, settled: Decision, strangers: Mapping[str, PreparedTxnState]
+        self, producer: Producer, settled: Decision, undecided: Mapping[str, PreparedTxnState]
     ) -> None:
         """Abort what is no part of the batch, and note the outcomes of its parts."""
-        await self._abort(strangers)
+        await self._abort(undecided)
         await self._note(producer, settled)
 
     @asynccontextmanager
@@ -187,7 +187,7 @@ class Driver:
             if time.monotonic() >= deadline:
                 raise ConnectorError(f"The topic {topic} was created, and is not there.")
             if isinstance(made, Exception):
-                await asyncio.sleep(_BEHIND_S)  # until the broker that is asked has heard of it
+                await asyncio.sleep(_BEHIND_S)  # until the broker that is asked has learned of it
 
     async def _listed(self) -> dict[str, int]:
         """Return the open transactions of this sink's tasks, with their producer ids.

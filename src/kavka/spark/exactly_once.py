@@ -1,4 +1,4 @@
-"""Writers for `deliveryGuarantee=exactly-once`: what Spark calls, and in which process. `committing` is the protocol.
+"""Writers for `deliveryGuarantee=exactly-once`: the methods that Spark calls, by process. See `commit_protocol`.
 
 planning process    streamWriter() or writer(), then the writer is pickled for the tasks: that makes the plan
 task                write(): one transaction, left prepared
@@ -45,6 +45,7 @@ class ExactlyOnceSink:
     """The common part of both writers. Tasks get a copy, with the plan."""
 
     def __init__(self, options: SinkOptions) -> None:
+        """Plan nothing yet."""
         assert options.exactly_once is not None
         self.options = options
         self._plan: Plan | CommitRefused | None = None
@@ -76,7 +77,7 @@ class ExactlyOnceSink:
             return Prepared(run_task(rows, self.options, plan, batch, task))
 
     def finish(self, messages: Messages) -> None:
-        """Decide about a batch whose tasks are all done."""
+        """Decide about a batch after all its tasks."""
         with one_sentence():
             done = _done(messages)
             assert len(done) == len(messages), "Spark commits when all tasks are done"

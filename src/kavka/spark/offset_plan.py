@@ -54,7 +54,7 @@ class Topics(Protocol):
     def at_time(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        """Return the first offset whose timestamp is at least the given one; None when there is none."""
+        """Return the first offset with at least the given timestamp; None when there is none."""
         ...
 
     def commit(self, group_id: str, offsets: Offsets, timeout_s: float) -> None:
@@ -196,7 +196,7 @@ def ranges_between(
 
 
 def check_order(ranges: Iterable[OffsetRange]) -> None:
-    """Raise ConnectorError for a batch's range that starts after its end, whatever `failOnDataLoss` says.
+    """Raise ConnectorError for a batch's range that starts after its end, with any `failOnDataLoss`.
 
     Spark's connector does the same: the offsets given are wrong, or the topic was deleted and made again.
     """

@@ -74,7 +74,7 @@ def limit_offsets(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
 
     A partition that is missing in `start` must not be in `end`. At least one record of each partition that has any is
     taken, so that small partitions do not starve beside large ones. One that ends before it starts, because its topic
-    was made anew, is taken to its end, so that the loss is seen and reported.
+    was created again, is taken to its end, so that the loss is seen and reported.
     """
     sizes = {partition: max(end[partition] - start[partition], 0) for partition in end}
     total = sum(sizes.values())
@@ -131,7 +131,7 @@ def _pieces(size: int, total: int, wanted: int) -> int:
 
 
 def _cut(one: OffsetRange, pieces: int) -> list[OffsetRange]:
-    """Cut a range into pieces whose lengths differ by one at most, the later ones the longer."""
+    """Cut a range into pieces with lengths that differ by one at most, the later ones the longer."""
     length = _size(one)
     pieces = min(pieces, length)
     short, longer = divmod(length, pieces)

@@ -26,21 +26,21 @@ from kavka.spark.errors import ConnectorError
 log = logging.getLogger(__name__)
 
 EARLIEST, LATEST = -2, -1
-"""What a specific offset of -2 and -1 stands for."""
+"""Meanings of the specific offsets -2 and -1."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """These topics, with whatever partitions they have."""
+    """The named topics, with all their partitions."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All topics whose name has a match anywhere, as in Spark's connector; internal topics never do."""
+    """All topics with a match anywhere in the name, as in Spark's connector, except internal ones."""
 
     pattern: str
 
@@ -71,7 +71,7 @@ class Specific:
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record of each partition whose timestamp is at least this."""
+    """The first record of each partition with at least this timestamp."""
 
     timestamp_ms: int
 
@@ -166,7 +166,7 @@ _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d":
 
 
 def schema_includes_headers(options: Mapping[str, str]) -> bool:
-    """Check the options of a frame, view or table whose use is not known yet; return whether it has headers.
+    """Check the options of a frame, view or table before its use is known; return whether it has headers.
 
     Raise ConnectorError for what neither a batch nor a stream takes. What only writes names nothing to read from. A
     table of a catalogue comes with properties that Spark adds, and with each option a second time, as `option.<name>`.

@@ -93,7 +93,7 @@ class _RangeReader:
         self._fetch_ahead()
 
     def cancel(self) -> None:
-        """Forget the fetch that is under way."""
+        """Forget the fetch that is in progress."""
         if self._ahead is not None:
             self._ahead.cancel()
             self._ahead = None
@@ -104,7 +104,7 @@ class _RangeReader:
         )
 
     async def next_batch(self) -> pa.RecordBatch | None:
-        """Wait for the fetch under way, send the next one, and return what came; None when there was nothing."""
+        """Wait for the fetch in progress, send the next one, and return what came; None when there was nothing."""
         assert self._ahead is not None, "start() was not called"
         answer = await self._ahead
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -161,7 +161,7 @@ class _RangeReader:
         return found
 
     async def _skip_lost(self, answer: FetchResponsePartition) -> None:
-        """Go on behind records that are gone, or raise ConnectorError."""
+        """Continue behind records that are gone, or raise ConnectorError."""
         if self._options.fail_on_data_loss:
             raise ConnectorError(
                 f"Records may be lost: {self._at} no longer has offset {self.position}, of a range up to {self._end}; "
@@ -218,7 +218,7 @@ class _RangeReader:
         return 0, self.position, corrupt.what  # together they are too large
 
     async def _after_nothing(self, answer: FetchResponsePartition) -> int:
-        """Return where to go on after an answer without a whole batch: here, or at the end if the log is shorter.
+        """Return where to continue after an answer without a whole batch: here, or at the end if the log is shorter.
 
         A replica that has just become leader learns by and by how far the records are committed, so that its high
         watermark may be below the end of a range that the leader before it had shown. Only an end of the log that

@@ -30,7 +30,7 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex{{short}}
 
 
 class SparkMissing(Exception):
-    """Something that Spark needs is not installed; the message says what to install."""
+    """A requirement of Spark is not installed; the message says what to install."""
 
 
 def check_spark() -> None:
@@ -56,10 +56,10 @@ def _java_version() -> int | None:
     if java is None:
         return None
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+        completed = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', completed.stderr + completed.stdout)
     return int(found[1]) if found else None
 
 
@@ -71,7 +71,7 @@ def local_session(
     log_level: str = "error",
     short_lived: bool = False,
 ) -> SparkSession:
-    """Start a session whose files all lie below `directory`, in UTC, without the web UI.
+    """Start a session with all its files below `directory`, in UTC, without the web UI.
 
     Python workers run this interpreter with this package on their path. Everything binds to 127.0.0.1. `short_lived`
     lets the JVM compile quickly instead of well, which is faster for the first minutes. Raise SparkMissing.

@@ -48,9 +48,7 @@ class SinkState:
 
     @property
     def is_inconsistent(self) -> bool:
-        """Return whether a part of the last batch was aborted after it was decided: the query has to write it
-        again.
-        """
+        """Return whether a part of the last batch was aborted after its decision: the query has to write it again."""
         decision = self.decision
         return decision is not None and any(
             part.outcome is Outcome.ABORTED for part in decision.parts
@@ -60,12 +58,12 @@ class SinkState:
         """Return for how long the query has written nothing; None when it never wrote."""
         return None if self.written_ms is None else max(now_ms - self.written_ms, 0)
 
-    def objections(self, now_ms: int, least_idle_ms: int) -> list[str]:
+    def objections(self, now_ms: int, min_idle_ms: int) -> list[str]:
         """Return what speaks against removing the sink, in sentences."""
         found = []
         idle_ms = self.idle_ms(now_ms)
-        if idle_ms is not None and idle_ms < least_idle_ms:
-            wrote, least = f"{idle_ms // 1000} s", f"{least_idle_ms // 1000} s"
+        if idle_ms is not None and idle_ms < min_idle_ms:
+            wrote, least = f"{idle_ms // 1000} s", f"{min_idle_ms // 1000} s"
             found.append(
                 f"Its query wrote {wrote} ago and may be live: that takes {least} to rule out."
             )
@@ -195,6 +193,6 @@ class Sinks:
 
 
 def _sink_of(topic: str) -> str | None:
-    """Return the id of the sink whose decision topic this could be."""
+    """Return the id of the sink of a decision topic."""
     sink = topic.removesuffix(_SUFFIX)
     return sink if sink != topic and is_sink_id(sink) else None

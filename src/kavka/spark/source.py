@@ -115,9 +115,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     With `groupId`, what Spark has finished is committed to that group. Spark hands the end of its last finished batch
     to `latestOffset` at each trigger, so that the group is behind by no more than the batch that runs.
 
-    Spark writes down where a batch ends before it runs, and where the first one begins never: a query that dies in its
-    first batch asks for its beginning anew. Where that is "the end of now", the first batch takes nothing, so that
-    its end is the beginning, remembered; replayed, it takes nothing again, wherever the partition ends by then.
+    Spark stores the end of a batch before it runs, but never the beginning of the first one: a query that dies in its
+    first batch asks for its beginning again. With `latest` the first batch is empty, so that its end is the stored
+    beginning; replayed, it is empty again, with any end of the partition by then.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return to_json(self._initial, self._initial_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return maxOffsetsPerTrigger; ReadAllAvailable would be a trigger that wants all whatever the options say."""
+        """Return maxOffsetsPerTrigger; ReadAllAvailable would be a trigger that takes all in spite of the options."""
         most = self._options.max_offsets_per_trigger
         if most is None and self._options.min_offsets_per_trigger is not None:
             most = _NO_LIMIT
@@ -260,7 +260,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Stands for a stream reader whose options are wrong, and says so at the first question.
+    """Stands for a stream reader with wrong options, and raises the error at the first call.
 
     An exception while the reader is made does not reach the user: Spark 4.3 then fails on a reader that it lacks.
     """

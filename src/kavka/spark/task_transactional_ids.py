@@ -29,7 +29,7 @@ class TaskTransactionalIds:
         self._expired_producers: set[int] = set()
 
     def allocate(self, plan: PreparedTxnState) -> str:
-        """Return an id for one transaction of the plan whose driver this is."""
+        """Return an id for one transaction of a driver's plan."""
         if self._is_past(plan):
             return self._names.task(self._random_hex(), 0)
         if plan != self._plan:

@@ -149,7 +149,7 @@ class BrokerTopics:
     def at_time(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
-        """Return the first offset whose timestamp is at least the given one; None when there is none."""
+        """Return the first offset with at least the given timestamp; None when there is none."""
         found = self._list_offsets(timestamps_ms)
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 

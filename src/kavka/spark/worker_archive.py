@@ -20,7 +20,7 @@ _OF_PYTHON = ("__pycache__", ".pyc")
 
 
 class CannotPack(Exception):
-    """Something that is to be packed is not installed."""
+    """A module that is to be packed is not installed."""
 
 
 def pack(output: Path, more: Iterable[str] = ()) -> list[str]:
@@ -50,9 +50,7 @@ def _folder(package: str) -> Path:
 
 
 def _is_left_out(name: str, parts: tuple[str, ...]) -> bool:
-    """Return whether a file is no part of a package at run time: caches, sources of the kernel, other Pythons'
-    builds.
-    """
+    """Return whether a file is no part of a package at run time: caches, kernel sources, other Pythons' builds."""
     if name.endswith((".pyc", ".pyx", ".pxi", ".c")) or "__pycache__" in parts:
         return True
     return name.endswith(".so") and not name.endswith(tuple(EXTENSION_SUFFIXES))

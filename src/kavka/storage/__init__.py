@@ -1,4 +1,6 @@
-"""Storage: the directories, file names and bytes of Apache Kafka 3.9. Imports go downward only:
+"""Storage: the directories, file names and bytes of Apache Kafka 3.9.
+
+Imports go downward only:
 
 store | compaction    all logs of a broker; the cleaner's pass over one log
 log                   one partition's directory: segments, leader epochs, the producers' state

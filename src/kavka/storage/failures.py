@@ -21,9 +21,9 @@ class OffsetOutOfRange(KafkaError):
 
 
 class OffsetBelowEnd(ValueError):
-    """A follower was sent what its log holds already.
+    """The log of a follower has the sent offsets already.
 
-    With `may_restart` the log is empty and its end lies inside the batch: the follower begins anew at `base_offset`
+    With `may_restart` the log is empty and its end lies inside the batch: the follower begins again at `base_offset`
     (`truncate_fully_and_start_at`), appends again, and then moves its log start to the leader's.
     """
 
@@ -44,7 +44,7 @@ class LogDirectoryFailed(OSError):
 
 
 class LogClosed(LogDirectoryFailed):
-    """The log was deleted, moved or closed while somebody still read it; Kafka too answers as for a bad directory."""
+    """The log was deleted, moved or closed while it was read; Kafka too answers as for a bad directory."""
 
     def __init__(self, path: str) -> None:
         """Name the log's directory."""

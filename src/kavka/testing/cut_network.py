@@ -1,4 +1,4 @@
-"""TCP whose links can be cut: what is sent over a cut link waits, as the packets of a broken network are sent again.
+"""TCP with links that can be cut: bytes sent over a cut link wait, as the packets of a broken network are sent again.
 
 Each process of a local cluster has a network of its own over one `Links`. A connection is known by both its ends, so
 a cut holds back what is received from the other side, on either side; new connections wait for the link to heal.

@@ -167,7 +167,7 @@ class LocalCluster:
         return server.port
 
     def _until_all_are_known(self) -> None:
-        """Wait until every broker has heard of all, so that the first topic is placed on all of them."""
+        """Wait until every broker has learned of all, so that the first topic is placed on all of them."""
         self.until(
             lambda: all(
                 member.process.ask(lambda m=member: len(m.broker.metadata.brokers))  # type: ignore[misc]
@@ -217,7 +217,7 @@ class LocalCluster:
         self._members[number].is_paused = True
 
     def resume(self, number: int) -> None:
-        """Let a paused broker go on."""
+        """Let a paused broker continue."""
         self._members[number].is_paused = False
         self._members[number].process.resume()
 
@@ -242,12 +242,10 @@ class LocalCluster:
             self.kill(number)
         self._registry.kill()
 
-    # -- what a test looks at
+    # -- what a test checks
 
     def leader(self, topic: str, partition: int = 0, *, seen_by: int | None = None) -> int:
-        """Return the leader of a partition in the metadata of broker `seen_by`, or of the first that can be asked; -1
-        for none.
-        """
+        """Return the leader of a partition, -1 for none, in the metadata of `seen_by` or of the first live broker."""
         key = TopicPartition(topic, partition)
         for number, member in sorted(self._members.items()):
             if seen_by in (None, number) and not member.is_paused:

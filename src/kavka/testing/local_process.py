@@ -59,13 +59,13 @@ class LocalProcess:
         standing.wait(_TIMEOUT_S)
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue."""
         self._may_run.set()
 
     def kill(self) -> None:
-        """End with this turn of the loop: sockets close, tasks never go on."""
+        """End with this turn of the loop: sockets close, tasks never continue."""
         self.network.is_dead = True
-        # What was under way ends without anybody to hear of it.
+        # Tasks in progress end without a report.
         self.loop.set_exception_handler(lambda _loop, _context: None)
         self._may_run.set()
         self.loop.call_soon_threadsafe(self._terminate)
@@ -83,7 +83,7 @@ class LocalProcess:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coroutine = task.get_coro()
             assert coroutine is not None
-            # It is dead: what it meets on the way is no fault of anybody's.
+            # It is dead: its exceptions are no errors.
             with contextlib.suppress(Exception):
                 coroutine.close()
 

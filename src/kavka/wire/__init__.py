@@ -1,3 +1,1 @@
-"""Wire formats: messages, frames, record batches, records of internal topics. Pure: no I/O, no clock, no
-randomness.
-"""
+"""Wire formats: messages, frames, record batches, records of internal topics. Pure: no I/O, clock or randomness."""

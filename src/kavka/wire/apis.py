@@ -136,9 +136,7 @@ class Api(NamedTuple):
         return _class_of(self.key, "Response")
 
     def is_flexible(self, version: int) -> bool:
-        """Return whether a version, known or newer than all known ones, has tagged fields and so the longer
-        headers.
-        """
+        """Return whether a version, known or a newer one, has tagged fields and so the longer headers."""
         return self.flexible_from is not None and version >= self.flexible_from
 
 

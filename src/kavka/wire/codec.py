@@ -115,12 +115,12 @@ class SlicedDecoding:
         self.weight = 0
         """Bytes of memory that the objects take which were made so far, about."""
         self.message: Any = None
-        """There when all is decoded."""
+        """The message, after all is decoded."""
         self.end = position
-        """Where the message ends, when all is decoded."""
+        """End of the message, after all is decoded."""
 
     def step(self) -> bool:
-        """Make some of the objects; tell whether all are there. Raise CorruptFrame."""
+        """Decode some of the objects; return whether all are decoded. Raise CorruptFrame."""
         try:
             self.weight += next(self._steps)
         except StopIteration as stop:
@@ -151,7 +151,7 @@ def encode(message: object, version: int) -> list[Sendable]:
 
 
 def encode_into(message: Any, version: int, out: bytearray, parts: list[Sendable]) -> bytearray:
-    """Append a message to `out`, or to `parts` where it carries records; return the buffer to go on with.
+    """Append a message to `out`, or to `parts` where it carries records; return the buffer to continue with.
 
     Raise KafkaError(UNSUPPORTED_VERSION) when the version cannot say a value that the message has, and ValueError
     for values outside of their type.

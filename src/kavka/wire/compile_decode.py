@@ -4,7 +4,7 @@
     decode_in_slices(data, view, pos, size)                  a generator that returns the same
 
 The generator yields after about each `SLICE_WEIGHT` bytes of objects that it has made, and what they weigh. It is for
-large frames: whoever drives it may let the loop serve others in between, and give up what takes too much memory.
+large frames: its caller may yield to the loop in between, and drop a message that takes too much memory.
 
 `data` is indexed and sliced (bytes where possible), `view` is a memoryview of the same bytes for records, `size` is
 where the frame ends. What makes it fast: neighbours of fixed width are read by one `Struct`, one-byte varints are

@@ -4,7 +4,7 @@
     encode_in_slices(message, out, parts)            a generator that returns the same
 
 The generator yields the length of `out` after every `SLICE_ITEMS` items of arrays or so: it is for messages that may be
-large, and whoever drives it may let the loop serve others in between.
+large, and its caller may yield to the loop in between.
 
 `out` is what was written since the last of `parts`; records and ranges of files go into `parts` uncopied, with what
 was written before them. Neighbours of fixed width are packed by one `Struct`.

@@ -1,7 +1,7 @@
 """CRC-32C, as record batches, snapshots and journals carry it.
 
 Only the compiled part of the crc32c package is imported. The package's own `__init__` brings `argparse`, `email`,
-`zipfile` and `importlib.metadata` with it, for a command and a version that nobody here asks for: an eighth of a
+`zipfile` and `importlib.metadata` with it, for a command and a version that kavka does not use: an eighth of a
 broker's start.
 """
 
@@ -15,7 +15,7 @@ from kavka.io import Buffer
 
 
 class Crc32c(Protocol):
-    """`crc32c(data)` is the checksum of `data`; `crc32c(more, crc)` goes on from one."""
+    """`crc32c(data)` is the checksum of `data`; `crc32c(more, crc)` continues from one."""
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int:
         """Return the checksum, 0 to 2^32 - 1."""

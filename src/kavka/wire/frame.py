@@ -151,7 +151,7 @@ def _frame(message: object, version: int, out: bytearray) -> list[Sendable]:
 
 
 def _framed(out: bytearray, parts: list[Sendable], last: bytearray) -> list[Sendable]:
-    """Return a frame whose size, in front of `out`, is filled in."""
+    """Return a frame with its size, in front of `out`, filled in."""
     if last:
         parts.append(last)
     size = len(out) if len(parts) == 1 else sum(map(length_of, parts))

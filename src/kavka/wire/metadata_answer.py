@@ -25,12 +25,12 @@ _WITH_TOPIC_OPERATIONS = 8
 _FLEXIBLE_FROM = 9
 _WITH_TOPIC_ID = 10
 _LAST_WITH_CLUSTER_OPERATIONS = 10
-_MOST_SHORT = 126
-"""The longest array whose length takes one byte in a flexible version."""
+_MAX_SHORT = 126
+"""Maximum length of an array with a one-byte length in a flexible version."""
 
 
 class PartitionRow(NamedTuple):
-    """One partition of an answer."""
+    """A partition of a response."""
 
     error_code: int
     partition: int
@@ -95,7 +95,7 @@ def _shape(version: int, replicas: int, in_sync: int, offline: int) -> Struct | 
     """Return the layout of a partition with so many replicas; None where a length takes more than a byte."""
     head = ">hii" + ("i" if version >= _WITH_LEADER_EPOCH else "")
     if version >= _FLEXIBLE_FROM:
-        if max(replicas, in_sync, offline) > _MOST_SHORT:
+        if max(replicas, in_sync, offline) > _MAX_SHORT:
             return None
         return Struct(f"{head}B{replicas}iB{in_sync}iB{offline}ix")
     lists = f"i{replicas}ii{in_sync}i"

@@ -16,7 +16,7 @@ from kavka.io import Buffer, FileRange, Sendable
 
 INT32_MAX = 0x7FFF_FFFF
 STRING_MAX = 0x7FFF
-"""Bytes of UTF-8 in a string, also in versions whose compact length could say more."""
+"""Bytes of UTF-8 in a string, also in versions with a larger compact length."""
 TAGS_MAX = 1024
 """Tagged fields in one structure; those that a version knows are a handful, and each costs time."""
 COPIED_BYTES = 4096
@@ -95,7 +95,7 @@ def length_of(value: Buffer | FileRange) -> int:
 
 
 def put_records(parts: list[Sendable], out: bytearray, value: Buffer | FileRange) -> bytearray:
-    """Append record batches after what is in `out`; return the buffer to go on with."""
+    """Append record batches after what is in `out`; return the buffer to continue with."""
     if isinstance(value, bytes | bytearray | memoryview) and len(value) < COPIED_BYTES:
         out += value
         return out
@@ -113,6 +113,7 @@ class RunUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
     """For one `struct` character: count -> `unpack_from` of that many numbers. Keeps the small counts."""
 
     def __init__(self, character: str) -> None:
+        """`character` is the number's code in `struct`."""
         super().__init__()
         self._character = character
 
@@ -128,6 +129,7 @@ class RunPackers(dict[int, Callable[..., bytes]]):
     """For one `struct` character: count -> `pack` of that many numbers. Keeps the small counts."""
 
     def __init__(self, character: str) -> None:
+        """`character` is the number's code in `struct`."""
         super().__init__()
         self._character = character
 
@@ -140,6 +142,6 @@ class RunPackers(dict[int, Callable[..., bytes]]):
 
 
 NUMBERS = "bhiqHId"
-"""The `struct` characters whose arrays are read and written at one stroke."""
+"""The `struct` characters of numbers with arrays that are read and written in one call."""
 RUN_UNPACKERS = {character: RunUnpackers(character) for character in NUMBERS}
 RUN_PACKERS = {character: RunPackers(character) for character in NUMBERS}

@@ -9,7 +9,7 @@ Versions are written as in Kafka: `3`, `0-4`, `3+`, `none`. Every field is optio
 is the declared default, else Kafka's: zero, `""`, an empty list, False, the zero UUID, an empty structure.
 
 Classes are cheap to declare, because a broker declares hundreds in its first tenth of a second: slots, one shared
-`__eq__` and `__repr__`, types looked at and constructors compiled on first use. (`dataclasses` takes 0.6 ms per class.)
+`__eq__` and `__repr__`, types checked and constructors compiled on first use. (`dataclasses` takes 0.6 ms per class.)
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ uuid = Annotated[bytes, Kind("uuid", "16s", bytes(16))]
 string = Annotated[str, Kind("string", "", "")]
 """Up to 32767 bytes of UTF-8."""
 binary = Annotated[bytes, Kind("bytes", "", b"")]
-"""Small bytes that somebody keeps, such as a member's subscription: decoding copies them out of the frame."""
+"""Small bytes that are stored, such as a member's subscription: decoding copies them out of the frame."""
 records = Annotated[Buffer | FileRange, Kind("records", "", None)]
 """Record batches: decoding gives a memoryview of the frame; encoding takes buffers and ranges of files uncopied."""
 
@@ -193,26 +193,26 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     schema_of(cls)
     hints = get_type_hints(cls, include_extras=True)
     declarations: dict[str, _Declaration] = cls.__dict__["__declarations__"]
-    return tuple(_field(name, told, hints[name]) for name, told in declarations.items())
+    return tuple(_field(name, given, hints[name]) for name, given in declarations.items())
 
 
-def _field(name: str, told: _Declaration, hint: Any) -> Field:
+def _field(name: str, declared: _Declaration, hint: Any) -> Field:
     is_optional = type(None) in get_args(hint) and get_origin(hint) is not Annotated
     if is_optional:
         (hint,) = (part for part in get_args(hint) if part is not type(None))
     understood = _wire_type(hint)
-    default = told.default
+    default = declared.default
     if default is ABSENT:
         default = understood.zero if isinstance(understood, Kind) else FRESH
     return Field(
         name,
         understood,
-        version_range(told.versions),
-        version_range(told.nullable),
+        version_range(declared.versions),
+        version_range(declared.nullable),
         is_optional,
         default,
-        told.tag,
-        told.ignorable,
+        declared.tag,
+        declared.ignorable,
     )
 
 
@@ -234,8 +234,8 @@ def _declare(cls: type[T], schema: Schema) -> type[T]:
     body = dict(vars(cls))
     names = list(body.get("__annotations__", ()))
     declarations = {name: body.pop(name, None) for name in names}
-    for name, told in declarations.items():
-        if not isinstance(told, _Declaration):
+    for name, declared in declarations.items():
+        if not isinstance(declared, _Declaration):
             raise TypeError(f"{cls.__name__}.{name} is not declared with field()")
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)

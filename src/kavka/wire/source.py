@@ -1,4 +1,4 @@
-"""Functions written at run time, whose source shows in tracebacks and debuggers.
+"""Functions compiled at run time, with source that tracebacks and debuggers show.
 
 The codec writes a flat function per message and version, the declarations write constructors. Each is
 compiled on first use and put into `linecache`, as a file of its own.
@@ -15,6 +15,7 @@ class Source:
     """The lines of a function that is being written, and the objects that it refers to by name."""
 
     def __init__(self) -> None:
+        """Begin without lines."""
         self.names: dict[str, Any] = {}
         self._lines: list[str] = []
         self._depth = 0

@@ -1,4 +1,4 @@
-"""What refused connections to a broker say about it, and what it cannot be told."""
+"""Refused connections to a broker as evidence, and control requests that cannot be sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOWHERE = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
 
 
 class Refusing:
-    """A network on which nobody listens."""
+    """A network without listeners."""
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -56,7 +56,7 @@ async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def told_after(network: Any, starting_s: float) -> float:
-    """Return after how many seconds the refusal was told."""
+    """Return after how many seconds the refusal was reported."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -69,7 +69,7 @@ async def told_after(network: Any, starting_s: float) -> float:
         await link.stop()
 
 
-def test_a_broker_that_was_there_before_is_dead_when_nobody_listens() -> None:
+def test_a_broker_that_was_there_before_is_dead_when_its_port_refuses() -> None:
     network = Refusing()
     asyncio.run(told_after(network, 0))
     assert network.attempts == 1
@@ -81,7 +81,7 @@ def test_a_broker_that_has_just_registered_gets_time_to_listen() -> None:
     assert network.attempts > 1
 
 
-def test_a_broker_that_listened_is_dead_as_soon_as_nobody_does() -> None:
+def test_a_broker_that_listened_is_dead_as_soon_as_its_port_refuses() -> None:
     async def run() -> None:
         async def serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             """Take one connection, until it is used."""
@@ -140,7 +140,7 @@ def test_a_broker_that_breaks_each_connection_at_once_is_not_asked_without_a_pau
 
 
 class Picky:
-    """A broker that cannot be told of some partitions, and notes of which it was."""
+    """A broker that cannot be sent some partitions, and notes those that it was sent."""
 
     def __init__(self, fails: Callable[[str], None]) -> None:
         self.fails = fails
@@ -172,7 +172,7 @@ def _not_bad(topic: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Picky, Refusal])
-def test_what_cannot_be_told_does_not_hold_up_the_rest(kind: type[Picky]) -> None:
+def test_a_request_that_cannot_be_sent_does_not_delay_the_rest(kind: type[Picky]) -> None:
     async def run() -> None:
         link = kind(_not_bad)
         names = ["a", "b", "bad", "c", "d"]

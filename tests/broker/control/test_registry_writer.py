@@ -108,7 +108,7 @@ def test_large_records_go_in_more_than_one_multi() -> None:
     run(story)
 
 
-def test_record_that_the_registry_never_takes_is_no_change_of_somebody_else() -> None:
+def test_record_that_the_registry_never_accepts_is_no_version_conflict() -> None:
     async def story(hands: Hands) -> None:
         writer = await hands.prepare()
         await writer.write(created("t", 1), hands.applied.append)
@@ -153,7 +153,7 @@ def test_deposed_controller_takes_no_notification_away_from_the_next_one() -> No
     run(story)
 
 
-def test_record_that_meets_another_version_tells_how_far_it_came() -> None:
+def test_version_conflict_counts_the_written_records() -> None:
     async def story(hands: Hands) -> None:
         writer = await hands.prepare()
         await writer.write(created("t", 600), hands.applied.append)

@@ -43,7 +43,7 @@ class Cut:
 
 
 class Watched:
-    """A registry, what watches it, and what was told."""
+    """A registry, a watched view of it, and its reports."""
 
     def __init__(self) -> None:
         environment = OsEnvironment()
@@ -70,7 +70,7 @@ def run(story: Story) -> None:
     asyncio.run(prepared())
 
 
-def test_a_change_is_told_once_until_it_is_read() -> None:
+def test_a_change_is_reported_once_until_it_is_read() -> None:
     async def story(watched: Watched) -> None:
         assert await watched.watching.topic_names() == []
         await watched.session.create(znodes.topic_path("a"), NODE.encode())
@@ -94,7 +94,7 @@ def test_a_topic_that_was_not_there_when_it_was_read_is_watched_once_it_is() -> 
     run(story)
 
 
-def test_a_state_that_nobody_could_read_is_watched_until_it_is_mended() -> None:
+def test_a_state_that_cannot_be_decoded_is_watched_until_it_is_repaired() -> None:
     async def story(watched: Watched) -> None:
         state = StateNode(1, 3, 1, [1])
         path = znodes.state_path("t", 0)

@@ -305,7 +305,7 @@ def test_errors_of_a_large_response_are_found_in_steps() -> None:
     assert error_steps(UpdateMetadataResponse) is not None
 
 
-def test_a_response_without_errors_tells_none() -> None:
+def test_a_response_without_errors_has_none() -> None:
     find = error_finder(UpdateMetadataResponse)
     assert find is not None
     find(UpdateMetadataResponse(), pytest.fail)  # type: ignore[arg-type]

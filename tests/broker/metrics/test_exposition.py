@@ -69,7 +69,7 @@ def test_a_request_may_come_in_pieces(run: Any, scraper: Any) -> None:
     run(story, **ON)
 
 
-def test_head_tells_the_length_without_the_page(run: Any, scraper: Any) -> None:
+def test_head_returns_the_length_without_the_page(run: Any, scraper: Any) -> None:
     async def story(served: Any) -> None:
         one = await scraper.of(served.broker)
         status, headers, _ = await one.ask(GET.replace(b"GET", b"HEAD"), has_body=False)
@@ -115,7 +115,7 @@ def test_who_asks_for_the_end_gets_it(run: Any, scraper: Any) -> None:
     run(story, **ON)
 
 
-def test_more_connections_than_anybody_needs_are_refused(run: Any, scraper: Any) -> None:
+def test_too_many_connections_are_refused(run: Any, scraper: Any) -> None:
     async def story(served: Any) -> None:
         some = [await scraper.of(served.broker) for _ in range(17)]
         assert await some[-1].is_closed()

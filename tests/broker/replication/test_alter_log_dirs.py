@@ -196,7 +196,7 @@ class HeldSwap:
         await until(self.is_reached.is_set)
 
     def go_on_later(self) -> None:
-        """Go on when whoever waits for the swap has begun to wait."""
+        """Continue when the operation that waits for the swap has begun to wait."""
         asyncio.get_running_loop().call_later(0.05, self.may_go_on.set)
 
 
@@ -241,7 +241,7 @@ async def committed(served: Any) -> ErrorCode:
 
 async def until_committed(served: Any) -> None:
     async with asyncio.timeout(20):
-        while await committed(served) is not ErrorCode.NONE:  # noqa: ASYNC110 - it is asked anew
+        while await committed(served) is not ErrorCode.NONE:  # noqa: ASYNC110 - it is asked again
             await asyncio.sleep(0.001)
 
 
@@ -382,7 +382,7 @@ def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
 def with_a_silent_follower(
     partition: Partition, own: int, in_sync: tuple[int, ...] = (0, 77)
 ) -> LeaderAndIsrRequest:
-    """Order the leader to go on with a second replica, which never fetches, in its in-sync set or not."""
+    """Order the leader to continue with a second replica, which never fetches, in its in-sync set or not."""
     state = LeaderAndIsrRequestPartition(
         partition_index=0,
         controller_epoch=1000,
@@ -398,7 +398,7 @@ def with_a_silent_follower(
     return LeaderAndIsrRequest(controller_id=own, controller_epoch=1000, topic_states=[topic])
 
 
-def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already(
+def test_no_client_gets_an_error_of_the_old_disk_when_the_copy_counts_already(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:
@@ -430,7 +430,7 @@ def test_no_client_hears_of_the_old_disk_that_fails_when_the_copy_counts_already
     run(story, **two)
 
 
-def test_produce_that_waits_hears_of_a_swap_that_fails_behind_the_old_log(
+def test_waiting_produce_fails_with_a_swap_that_fails_behind_the_old_log(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Any) -> None:

@@ -89,7 +89,7 @@ async def end(peer: Peer, producer_id: int, producer_epoch: int, version: int = 
 
 
 def test_a_commit_is_not_acknowledged_from_the_memory_of_a_deposed_coordinator(play: Play) -> None:
-    """The producer's next transaction is open at broker 2: this commit is of that one, and nobody stores it."""
+    """The producer's next transaction is open at broker 2: this commit is of that one, and is stored nowhere."""
 
     async def story(cluster: Any) -> None:
         peer, *who = await ended_once(cluster)
@@ -98,7 +98,7 @@ def test_a_commit_is_not_acknowledged_from_the_memory_of_a_deposed_coordinator(p
     play(story, **SETTINGS)
 
 
-def test_nobody_is_called_fenced_from_the_memory_of_a_deposed_coordinator(play: Play) -> None:
+def test_a_deposed_coordinator_fences_no_producer_from_memory(play: Play) -> None:
     """The id was taken over at broker 2; the Spark sink notes a part that is open as aborted."""
 
     async def story(cluster: Any) -> None:
@@ -186,7 +186,7 @@ def test_offsets_are_not_refused_from_the_memory_of_a_deposed_coordinator(
     play(story, **SETTINGS, offsets__topic__num__partitions="1")
 
 
-def test_that_a_partition_takes_part_is_told_without_a_record(play: Play) -> None:
+def test_a_verified_partition_is_answered_without_a_record(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer, *who = await ended_once(cluster)
         partition = cluster.replica(1, STATE).partition

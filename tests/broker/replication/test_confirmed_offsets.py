@@ -114,10 +114,8 @@ def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_fol
 
 
 @pytest.mark.parametrize("others", [1, 3])
-def test_a_coordinator_that_nobody_follows_any_more_tells_no_offsets(
-    play: Play, others: int
-) -> None:
-    """It may be one of the past, and what it knows older than what the group was told."""
+def test_a_coordinator_without_followers_returns_no_offsets(play: Play, others: int) -> None:
+    """It may be deposed, and its offsets older than those that the group got."""
 
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
@@ -138,7 +136,7 @@ def test_who_does_not_ask_for_stable_offsets_gets_what_is_known(play: Play) -> N
 
 
 def test_many_groups_wait_side_by_side(play: Play) -> None:
-    """One request asks for five groups; nobody follows: it takes one time-out, not five."""
+    """One request asks for five groups; there are no followers: it takes one timeout, not five."""
 
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
@@ -165,7 +163,7 @@ def test_version_7_has_the_error_of_the_group(play: Play) -> None:
     play(story, **SETTINGS)
 
 
-def test_offsets_that_are_unstable_are_told_so_without_a_record(play: Play) -> None:
+def test_unstable_offsets_are_answered_without_a_record(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
         shard = cluster.brokers[1].groups.shard_of("g")

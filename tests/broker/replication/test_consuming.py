@@ -1,4 +1,4 @@
-"""Consumers of a replicated partition: what they may see, and from whom."""
+"""Consumers of a replicated partition: visible records, and the replicas that serve them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_deletion_that_a_replica_does_not_follow_times_out(play: Play) -> None:
     play(story)
 
 
-def test_deletion_waits_on_while_its_leader_stays_the_leader_and_not_for_who_has_died(
+def test_deletion_waits_while_its_leader_stays_the_leader_and_not_for_dead_replicas(
     play: Play,
 ) -> None:
     async def story(cluster: Any) -> None:

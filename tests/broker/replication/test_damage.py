@@ -1,4 +1,4 @@
-"""A disk that has lost what it held: whoever asks is told, and the operator."""
+"""A disk that has lost its data: clients get an error, and the operator a log line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spoil(replica: Replica, base_offset: int) -> None:
 @pytest.mark.parametrize("is_cold", [False, True])
 @pytest.mark.parametrize("version", [11, 17])
 @pytest.mark.parametrize("asking", [CONSUMER, FOLLOWER])
-def test_damage_is_told_to_whoever_reads_logged_and_counted(
+def test_damage_is_returned_to_readers_logged_and_counted(
     play: Play,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -47,7 +47,7 @@ def test_follower_of_any_version_gets_what_is_not_committed_yet(play: Play, vers
     play(story)
 
 
-def test_broker_that_is_no_replica_is_told_so(play: Play) -> None:
+def test_broker_that_is_no_replica_is_refused(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         answer = only(await peer.send(fetch(replica=7)))
@@ -109,11 +109,11 @@ def test_session_goes_on_with_what_is_new(play: Play) -> None:
     play(story)
 
 
-def test_who_asks_for_the_same_once_more_is_told_the_high_watermark_once_more(play: Play) -> None:
+def test_a_repeated_fetch_gets_the_high_watermark_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1))
-        # The answer was dropped, say, because the follower was told of a new leader epoch meanwhile.
+        # The answer was dropped, say, because the follower got a new leader epoch meanwhile.
         again = only(await peer.send(fetch(offset=1, session=first.session_id, epoch=1)))
         assert (again.high_watermark, again.log_start_offset) == (1, 0)
         quiet = fetch(session=first.session_id, epoch=2, is_quiet=True)
@@ -122,7 +122,7 @@ def test_who_asks_for_the_same_once_more_is_told_the_high_watermark_once_more(pl
     play(story)
 
 
-def test_follower_that_registered_anew_says_so_for_partitions_without_news(play: Play) -> None:
+def test_a_new_broker_epoch_holds_for_partitions_without_changes(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1, registration=10))
@@ -135,7 +135,7 @@ def test_follower_that_registered_anew_says_so_for_partitions_without_news(play:
     play(story)
 
 
-def test_wrong_session_or_epoch_begins_anew(play: Play) -> None:
+def test_wrong_session_or_epoch_begins_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         session = (await peer.send(fetch())).session_id
@@ -151,8 +151,8 @@ def test_wrong_session_or_epoch_begins_anew(play: Play) -> None:
     play(story)
 
 
-def test_sessions_of_brokers_that_nobody_knows_do_not_pile_up(play: Play) -> None:
-    """Anybody can say to be a broker; each session is remembered by the partitions that it names."""
+def test_sessions_of_unknown_brokers_do_not_pile_up(play: Play) -> None:
+    """Any client can claim to be a broker; each session stores the partitions that it names."""
 
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
@@ -265,7 +265,7 @@ def test_what_was_cut_comes_although_it_came_into_memory_meanwhile(
 def test_what_was_forgotten_while_it_was_read_is_served_no_more(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by seed 3510: it was answered for ever, and a follower heard of an epoch that it had left."""
+    """Found by seed 3510: it was answered without limit, and a follower got an epoch that it had left."""
     gate = asyncio.Event()
     load = LogRead.load
 
@@ -345,7 +345,7 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
 def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files are released, and the session still has all partitions to look at."""
+    """The files are released, and the session still has all partitions to check."""
 
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
@@ -426,7 +426,7 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
 
 
 def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Play) -> None:
-    """A follower that registers anew before the controller is reached need not have what it had (KIP-903)."""
+    """A follower that registers again before the controller is reached may have lost records (KIP-903)."""
 
     async def story(cluster: Any) -> None:
         before = await led(cluster, 3)
@@ -451,10 +451,10 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
     play(story)
 
 
-def test_high_watermark_waits_no_longer_for_who_has_not_been_caught_up_for_too_long(
+def test_high_watermark_waits_no_longer_for_a_follower_that_lags_for_too_long(
     play: Play,
 ) -> None:
-    """It was about to rejoin, and was never heard of again; an idempotent producer appends nothing new either."""
+    """It was about to rejoin, and was never learned of again; an idempotent producer appends nothing new either."""
 
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 3)

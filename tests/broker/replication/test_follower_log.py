@@ -16,7 +16,7 @@ from support.produce import batch
 Play = Callable[..., None]
 
 
-def test_work_that_nobody_begins_because_the_fetcher_stops_leaves_nothing_behind(
+def test_work_that_a_stopped_fetcher_does_not_begin_leaves_nothing_behind(
     play: Play,
 ) -> None:
     async def story(cluster: Any) -> None:
@@ -28,14 +28,14 @@ def test_work_that_nobody_begins_because_the_fetcher_stops_leaves_nothing_behind
         work = FollowerLog(replica).append(Append(0, 0), memoryview(b"some records"))
         assert work is not None
         del work
-        gc.collect()  # a coroutine that was never awaited would be told of now, as an error
+        gc.collect()  # a coroutine that was never awaited would be reported now, as an error
         is_free.set()
 
     play(story)
 
 
 async def turns() -> None:
-    """Let everybody do what does not wait for the disk."""
+    """Let all tasks run that do not wait for the disk."""
     for _ in range(10):
         await asyncio.sleep(0)
 

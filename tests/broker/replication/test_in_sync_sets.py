@@ -98,7 +98,7 @@ def test_a_refused_proposal_holds_nothing_back(play: Play) -> None:
     play(story)
 
 
-def test_a_follower_that_is_not_in_sync_and_gone_holds_nothing_back_for_ever(play: Play) -> None:
+def test_a_follower_that_is_not_in_sync_and_gone_blocks_nothing_without_limit(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         cluster.refuses = ErrorCode.INELIGIBLE_REPLICA

@@ -1,4 +1,4 @@
-"""The driver of Spark's exactly-once sink reads the last decision, whoever says that he leads the topic."""
+"""The driver of Spark's exactly-once sink reads the last decision, with any broker that claims to lead the topic."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
     play(story)
 
 
-def test_nobody_is_told_of_the_past_where_nobody_else_is_known(play: Play) -> None:
+def test_no_old_decision_is_returned_where_no_other_broker_is_known(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])

@@ -17,7 +17,7 @@ PASSING, LASTING = ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE
 MINUTE_MS = 60_000
 
 
-def test_a_follower_that_hears_first_of_its_leader_logs_nothing_that_an_operator_reads(
+def test_a_follower_that_is_notified_before_its_leader_logs_no_warning(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(cluster: Any) -> None:

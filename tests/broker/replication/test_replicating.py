@@ -88,7 +88,7 @@ def test_new_leader_goes_on_and_the_old_one_follows_it(play: Play) -> None:
     play(story)
 
 
-def test_follower_that_was_stopped_goes_on_when_it_is_told_the_same_epoch_again(play: Play) -> None:
+def test_stopped_follower_continues_with_leader_and_isr_of_the_same_epoch(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
@@ -107,13 +107,13 @@ def test_follower_that_was_stopped_goes_on_when_it_is_told_the_same_epoch_again(
     play(story)
 
 
-def test_records_that_nobody_else_has_are_cut_when_the_old_leader_returns(play: Play) -> None:
+def test_records_of_the_old_leader_alone_are_truncated_when_it_returns(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
         await cluster.order(2, to=[2])
-        # The old leader has not heard of it: what it takes now cannot be committed.
+        # The old leader has not learned of it: what it takes now cannot be committed.
         await cluster.produce(1, b"lost", b"lost too", acks=1)
         assert cluster.replica(1).log.log_end_offset == 3
         await cluster.produce(2, b"b", acks=1)
@@ -152,7 +152,7 @@ def test_too_small_a_set_refuses_acknowledgement_by_all(play: Play) -> None:
         assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert cluster.replica(1).log.log_end_offset == 0
         assert (await cluster.produce(1, b"a", acks=1)).error_code == ErrorCode.NONE
-        # Written by one only: nobody may see it before the second has it.
+        # Written by one only: no consumer may see it before the second has it.
         assert (await cluster.fetch(1, 0)).high_watermark == 0
 
     play(story, min__insync__replicas="2")
@@ -197,7 +197,7 @@ def test_log_start_offset_travels_to_followers(play: Play) -> None:
     play(story)
 
 
-def test_partition_without_leader_answers_nobody(play: Play) -> None:
+def test_partition_without_leader_answers_no_client(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
@@ -227,7 +227,7 @@ def test_metadata_waits_a_moment_for_the_successor_of_a_leader_that_was_lost(pla
     play(story)
 
 
-def test_metadata_names_a_lost_leader_when_nobody_takes_its_place(play: Play) -> None:
+def test_metadata_names_a_lost_leader_when_no_other_is_elected(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
@@ -241,7 +241,7 @@ def test_metadata_names_a_lost_leader_when_nobody_takes_its_place(play: Play) ->
     play(story)
 
 
-def test_metadata_waits_until_a_controller_has_told_a_broker_that_has_just_started(
+def test_metadata_waits_until_a_new_broker_has_got_update_metadata(
     play: Play,
 ) -> None:
     async def story(cluster: Any) -> None:
@@ -260,7 +260,7 @@ def test_metadata_waits_until_a_controller_has_told_a_broker_that_has_just_start
 
 
 def test_metadata_waits_for_topics_that_the_registry_had_at_the_start(play: Play) -> None:
-    """A controller tells a broker that has just come who lives first, and of partitions some orders later."""
+    """A controller sends a new broker the live brokers first, and partitions some requests later."""
 
     async def story(cluster: Any) -> None:
         await cluster.start(1)
@@ -300,7 +300,7 @@ def test_a_topic_of_the_registry_is_never_called_unknown(play: Play) -> None:
     play(story)
 
 
-def test_a_topic_that_no_controller_tells_of_is_unknown_in_the_end(play: Play) -> None:
+def test_a_topic_that_no_controller_publishes_is_unknown_in_the_end(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         broker = cluster.brokers[1]
@@ -454,7 +454,7 @@ def test_producer_that_waits_at_a_replica_that_is_deleted_is_sent_to_the_leader(
     play(story)
 
 
-def test_producer_that_waits_at_a_disk_that_fails_is_told_so(play: Play) -> None:
+def test_producer_that_waits_at_a_failing_disk_gets_the_error(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])

@@ -116,7 +116,7 @@ def test_follower_that_is_in_sync_never_holds_itself_back(play: Play) -> None:
 def test_follower_that_is_in_sync_does_not_hold_itself_back_in_a_new_leader_epoch(
     play: Play,
 ) -> None:
-    """Its leader has not told it a high watermark in this epoch yet: a move that ends begins one."""
+    """Its leader has not returned a high watermark in this epoch yet: the end of a reassignment begins one."""
 
     async def story(cluster: Any) -> None:
         await follow_throttled(cluster)

@@ -178,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _with_directory(argv: list[str]) -> list[str]:
-    """Fix what is drawn anew by default, because the process begins again in its namespaces."""
+    """Fix values that are drawn by default, because the process begins again in its namespaces."""
     options = _parser().parse_args(argv)
     more = ["--seed", str(options.seed)]
     if options.directory is None:

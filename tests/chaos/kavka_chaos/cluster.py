@@ -78,7 +78,7 @@ class ChaosCluster:
         self._directory = directory
         self._running: dict[int, Running] = {}
         self._down: set[int] = set(range(BROKERS))
-        """Who was stopped or killed, or may end by itself."""
+        """Processes that were stopped or killed, or may end by themselves."""
         self._starts = 0
 
     @property
@@ -171,7 +171,7 @@ class ChaosCluster:
             time.sleep(0.1)
 
     def _knows_all(self, number: int) -> bool:
-        """Tell whether a broker names all brokers and a controller; librdkafka does not ask again when it does not."""
+        """Return whether a broker names all brokers and a controller; librdkafka does not ask again otherwise."""
         host, _colon, port = self._shown[number].rpartition(":")
 
         async def ask() -> bool:
@@ -228,7 +228,7 @@ class ChaosCluster:
     # -- the logs
 
     def unequal_logs(self, topic: str, partitions: int, seconds: float = 90) -> list[str]:
-        """Return the partitions whose replicas do not have the same bytes, when nobody writes any more."""
+        """Return the partitions with replicas of different bytes, after the last write."""
         deadline = time.monotonic() + seconds
         while True:
             found = [at for at in range(partitions) if len(self._contents(topic, at)) > 1]

@@ -17,7 +17,7 @@ class Faults:
     """The faults of one round."""
 
     def __init__(self, cluster: ChaosCluster, members: int, tell: Tell) -> None:
-        """`tell` hears of each beginning and end."""
+        """`tell` is called at each beginning and end."""
         self._cluster = cluster
         self._machines = machines(members)
         self._tell = tell
@@ -74,7 +74,7 @@ class Faults:
             cluster.network.join(sender, receiver)
 
     def _cuts(self, fault: Fault) -> Iterator[tuple[str, str]]:
-        """Return who cannot send to whom."""
+        """Return the cut pairs of sender and receiver."""
         if not fault.ends:
             return
         here = broker_machine(fault.ends[0])

@@ -28,7 +28,7 @@ _REQUIRED = (
 
 
 def isolate(arguments: Sequence[str]) -> str | None:
-    """Go on in namespaces: this process becomes `python -m kavka_chaos` there. Return why not, None when inside."""
+    """Continue in namespaces: this process becomes `python -m kavka_chaos` there. Return why not, None when inside."""
     if os.environ.get(_INSIDE):
         return None
     refusal = "no unshare command"
@@ -198,5 +198,5 @@ class SmallDisk:
         self._ballast.unlink(missing_ok=True)
 
     def unmount(self) -> None:
-        """Throw it away, with what is on it, also when somebody still has a file open."""
+        """Remove it, with its files, also when one is still open."""
         subprocess.run(["umount", "--lazy", str(self._path)], check=True)

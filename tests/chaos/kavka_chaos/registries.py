@@ -81,7 +81,7 @@ class ZooKeeper:
 
 
 class ServedRegistry:
-    """Our registry as one process: whoever kills one member has killed them all."""
+    """kavka's registry server, one process: killing one server kills all."""
 
     def __init__(self, directory: Path, network: Network, machine: str) -> None:
         """Start it, and return when it is ready."""

@@ -1,4 +1,4 @@
-"""Plain questions to one broker of a cluster: what it tells clients at this moment, whoever has made it."""
+"""Plain requests to one broker of a cluster, kavka's or Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def wait_until_all_know_all(addresses: Collection[str]) -> None:
 
 
 def wait_until_known(addresses: Collection[str], topic: str, partition: int) -> None:
-    """Wait until each broker tells clients who leads a partition.
+    """Wait until the metadata of each broker has the leader of a partition.
 
-    The answer to a creation comes from the controller: the others hear of it a moment later.
+    The answer to a creation comes from the controller: the others learn of it a moment later.
     """
 
     def tells_leader(address: str) -> bool:

@@ -1,4 +1,4 @@
-"""What tests and benchmarks need to know of a running broker, whoever wrote it."""
+"""A running broker, kavka's or Apache Kafka's, for tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class RunningCluster:
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     def wait_until_known(self, topic: str) -> None:
-        """Wait until each broker tells clients who leads the topic."""
+        """Wait until the metadata of each broker has the topic's leader."""
         wait_until_known([broker.bootstrap for broker in self.brokers], topic, 0)
 
 
@@ -62,7 +62,7 @@ def run_cluster(
             home = directory / f"broker-{number}"
             chosen = {**_settings(number, home), **_CHEAP, **(settings or {})}
             broker = kafka.start_with_zookeeper(home, zookeeper, chosen, SMALL)
-            stack.callback(broker.process.kill)  # nobody needs its data: quicker than a shutdown
+            stack.callback(broker.process.kill)  # its data are not needed: quicker than a shutdown
             started.append(broker)
         for number, broker in enumerate(started):
             broker.process.wait_for(f"[KafkaServer id={number}] started (", 120)

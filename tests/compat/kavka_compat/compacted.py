@@ -35,7 +35,7 @@ Row = tuple[bytes, bytes | None]
 
 
 class Batch(NamedTuple):
-    """What a batch is, but for who wrote it and when."""
+    """Fields of a batch without its producer and time."""
 
     base_offset: int
     last_offset: int

@@ -663,7 +663,7 @@ def _runs(codes: Sequence[int]) -> str:
 
 
 def difference_is_known(name: str, theirs: int, ours: int) -> bool:
-    """Tell whether ours may answer otherwise: to records that consumers cannot read, or read as others.
+    """Return whether kavka may answer otherwise: to records that consumers cannot read, or read as others.
 
     Or to refuse with another code: of two faults in one body the one or the other is found first.
     """

@@ -241,7 +241,7 @@ class Runner:
 
 
 def numbers(source: Path) -> list[str]:
-    """Return the numbers of all tests but those that somebody must watch (8000 and above)."""
+    """Return the numbers of all tests but interactive ones (8000 and above)."""
     return sorted({path.name[:4] for path in (source / "tests").glob("0[0-9][0-9][0-9]-*.c*")})
 
 

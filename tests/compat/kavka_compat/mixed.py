@@ -228,7 +228,7 @@ class MixedCluster(BrokerProcesses):
         return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
     def assert_equal_logs(self, *topics: str) -> int:
-        """Insist that all replicas of topics hold the same bytes; return how many. Nobody writes any more."""
+        """Insist that all replicas of topics hold the same bytes; return how many. Call it after the last write."""
         total = 0
         for topic in topics:
             for partition, (first, *others) in self.assignment(topic).items():

@@ -28,7 +28,7 @@ def collected() -> set[str]:
 
 
 def _is_ours(test: str) -> bool:
-    """Tell whether a test talks to our broker: it is neither about the machinery nor about Apache's side."""
+    """Return whether a test uses kavka's broker: it is neither about the machinery nor about Apache's side."""
     if test.startswith(_MACHINERY):
         return False
     return "apache" not in test.partition("[")[2].rstrip("]").split("-")

@@ -19,7 +19,7 @@ class ProcessDied(RuntimeError):
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody has bound at this moment."""
+    """Return a loopback port that no process has bound at this time."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -50,7 +50,7 @@ class Running:
         return self._process.pid
 
     def alive(self) -> bool:
-        """Tell whether the process still runs."""
+        """Return whether the process still runs."""
         return self._process.poll() is None
 
     def text(self) -> str:

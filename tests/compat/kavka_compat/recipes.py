@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def missing(self) -> set[str]:
-        """Invoices that nobody wrote."""
+        """Invoices that were not written."""
         return {_bill(b"%d" % n).decode() for n in range(self.orders)} - set(self.invoices)
 
     @property
@@ -129,7 +129,7 @@ class _Recipe:
         return found
 
     def run_child(self, line: int, hit: int) -> bool:
-        """Run the recipe in a child that dies at a line; tell whether it did. It ends well when all is read."""
+        """Run the recipe in a child that dies at a line; return whether it did. It ends with 0 when all is read."""
         pid = os.fork()
         if pid == 0:
             code = 1

@@ -23,7 +23,7 @@ _COMPILER = "org.eclipse.jdt.internal.compiler.batch.Main"
 _PARTITIONS = 3
 _WORDS_IN_LINE = 6
 _WORDS_AHEAD = 600
-"""How many words may be written and not counted yet: what is under way whenever something is killed."""
+"""How many words may be written and not counted yet: what is in progress whenever something is killed."""
 _PATIENCE_S = 90
 
 
@@ -130,7 +130,7 @@ class Books:
         return self._seen
 
     def work_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Write and read until something holds, with words under way all the time."""
+        """Write and read until something holds, with words in progress all the time."""
         deadline = time.monotonic() + _PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, f"not within {_PATIENCE_S} s: {what}: {self}"
@@ -139,7 +139,7 @@ class Books:
             self._read()
 
     def count_more(self, words: int) -> None:
-        """Go on until so many more words were counted."""
+        """Continue until so many more words were counted."""
         wanted = self._seen + words
         self.work_until(lambda: self._seen >= wanted, f"{words} more words are counted")
 

@@ -27,7 +27,7 @@ _SETTINGS = {"transaction.state.log.num.partitions": "5", "offsets.topic.num.par
 
 
 def is_there() -> bool:
-    """Tell whether the jars were fetched before."""
+    """Return whether the jars were fetched before."""
     return any(cache_directory(RELEASE).rglob("*.jar"))
 
 

@@ -41,7 +41,7 @@ class Attack:
     half_close: bool = False
     """Whether the sending side is closed behind them."""
     vanish: bool = False
-    """Whether the connection is reset behind them, without a look at the answer."""
+    """Whether the connection is reset behind them, without a check the answer."""
 
 
 def attacks(random: Random, known: Known) -> Iterator[Attack]:
@@ -65,7 +65,7 @@ def attacks(random: Random, known: Known) -> Iterator[Attack]:
 
 
 def floods(random: Random, known: Known) -> Iterator[Attack]:
-    """Yield a few attacks of thousands of requests, one behind the other, that nobody reads the answers of."""
+    """Yield a few attacks of thousands of requests, one behind the other, without reading the responses."""
     yield Attack("flood of ApiVersions", _API_VERSIONS * _FLOOD, vanish=True)
     yield Attack("flood, then half closed", _API_VERSIONS * _FLOOD, half_close=True)
     small = b"".join(_sized(_request(random, known)) for _ in range(300))

@@ -111,7 +111,7 @@ class Process:
         return sum(int(text.split()[0]) for text in self._of_threads("schedstat"))
 
     def is_asleep(self) -> bool:
-        """Tell whether all its threads wait: none runs, and none would if the machine had a processor free."""
+        """Return whether all its threads wait: none runs, and none would if the machine had a processor free."""
         return all(text.rpartition(")")[2].split()[0] == "S" for text in self._of_threads("stat"))
 
     def _of_threads(self, file: str) -> Iterator[str]:
@@ -278,7 +278,7 @@ def exchange(
 
 
 class _Quiet:
-    """Whether the broker has nothing more to do, looked at from time to time.
+    """Whether the broker has nothing more to do, checked from time to time.
 
     It is quiet when its threads slept and used next to no time, and it answered the other client, through some windows
     in a row: one when the frame has been answered, more when it has not.

@@ -189,7 +189,7 @@ class Model:
         self.recorder.happened("alone", Seek(topic_partition, offset))
 
     def _rebalance(self) -> None:
-        """The members lose what they have and get a random share; reading goes on at some offset below."""
+        """The members lose what they have and get a random share; reading continues at some offset below."""
         for member in ("m0", "m1"):
             self.recorder.happened(member, Rebalance(revoked=tuple(self._positions[member])))
             self._positions[member] = {}

@@ -65,7 +65,7 @@ def shuffled(rows: DataFrame) -> DataFrame:
 
 
 def random_split(rows: DataFrame) -> DataFrame:
-    """Each record once, in a task that is drawn anew each time the batch is run."""
+    """Each record once, in a task that is drawn again each time the batch is run."""
     return rows.select("key", "value").repartition(2, F.rand())
 
 
@@ -77,7 +77,7 @@ def word_count(rows: DataFrame) -> DataFrame:
 
 
 def enriched(rows: DataFrame) -> DataFrame:
-    """Each record once, with a number between 0 and 2 that is drawn anew each time the batch is run."""
+    """Each record once, with a number between 0 and 2 that is drawn again each time the batch is run."""
     drawn = F.floor(F.rand() * 3).cast("string")
     return rows.select("key", F.concat_ws(":", F.col("value").cast("string"), drawn).alias("value"))
 

@@ -35,7 +35,7 @@ class Watch:
         directory.mkdir(parents=True, exist_ok=True)
 
     def hold(self, step: str, number: int = 1) -> None:
-        """Have whoever reaches the step for the `number`-th time stay there."""
+        """Stop the process that reaches the step for the `number`-th time there."""
         (self.directory / f"{step}.{number}.hold").touch()
 
     def die(self, step: str, number: int = 1) -> None:
@@ -43,7 +43,7 @@ class Watch:
         (self.directory / f"{step}.{number}.die").touch()
 
     def release(self, step: str, number: int = 1) -> None:
-        """Let it go on."""
+        """Let it continue."""
         (self.directory / f"{step}.{number}.hold").unlink()
 
     def count(self, step: str) -> int:
@@ -51,7 +51,7 @@ class Watch:
         return sum(1 for path in self.directory.glob(f"{step}.*") if path.suffix[1:].isdecimal())
 
     def has(self, step: str, number: int = 1) -> bool:
-        """Tell whether the step was reached so often."""
+        """Return whether the step was reached so often."""
         return (self.directory / f"{step}.{number}").exists()
 
     def process(self, step: str, number: int = 1) -> int:
@@ -87,7 +87,7 @@ class SparkProcess:
         self._process.stdin.flush()
 
     def is_alive(self) -> bool:
-        """Tell whether it was neither killed nor has ended."""
+        """Return whether it was neither killed nor has ended."""
         return self._process.poll() is None
 
     def processes(self) -> dict[int, str]:
@@ -127,7 +127,7 @@ class RunningJob:
         return int(self._result.read_text())
 
     def is_over(self) -> bool:
-        """Tell whether it has ended by itself, or with its session."""
+        """Return whether it has ended by itself, or with its session."""
         return self._result.exists() or not self.spark.is_alive()
 
     def _wait_for(self, path: Path, seconds: float) -> None:
@@ -171,7 +171,7 @@ def executor_of(worker: int) -> int:
 
 
 def is_executor(command: str) -> bool:
-    """Tell an executor by its command line."""
+    """Return whether a command line is an executor's."""
     return _EXECUTOR in command and "java" in command
 
 

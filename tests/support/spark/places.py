@@ -202,7 +202,7 @@ class Place:
         return [one.transactional_id for listings in found.values() for one in listings]
 
     def wait_until_aborted(self, most: int = 0) -> None:
-        """Wait until the broker has aborted transactions by their time-outs."""
+        """Wait until the broker has aborted transactions by their timeouts."""
         deadline = time.monotonic() + 120
         while len(self.open_transactions()) > most:
             assert time.monotonic() < deadline

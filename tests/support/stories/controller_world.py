@@ -100,7 +100,7 @@ class ModelBroker:
     ) -> ErrorCode:
         if topic_partition in self.broken:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        assignment = machine.state.obeyed_assignment(topic_partition)
+        assignment = machine.state.effective_assignment(topic_partition)
         leadership = machine.state.leadership(topic_partition)
         if assignment is None or leadership is None:
             return ErrorCode.NONE
@@ -138,7 +138,7 @@ class World:
         self.replies: dict[int, Reply] = {}
         self.token = 0
         self.lives: int | None = None
-        """How many more writes the controller lives for; None is for ever."""
+        """Number of writes after which the controller dies; None is no limit."""
         self.told: list[str] = []
         self.never_told: set[tuple[int, str]] = set()
         """Brokers, and topics that were deleted while they were suspect, by a controller that is dead."""
@@ -313,7 +313,7 @@ class World:
         self._quietly(DeletionsMarked(self.tree.children(znodes.DELETED_TOPICS) or ()))
 
     def _quietly(self, event: Event) -> None:
-        """Tell the machine what was read; what it would write is decided again later."""
+        """Pass the read znodes to the machine; its writes are decided again later."""
         self.machine.handle(event, self.now_ms)
 
     def _deliver(self) -> bool:
@@ -387,7 +387,7 @@ class World:
         return reply
 
     def catch_up(self) -> bool:
-        """Let every leader propose those of its replicas that follow it; tell whether anything changed."""
+        """Let every leader propose those of its replicas that follow it; return whether anything changed."""
         changed = False
         for broker_id in sorted(self.brokers):
             for topic_partition in sorted(self.brokers[broker_id].replicas):
@@ -400,7 +400,7 @@ class World:
         if replica is None or replica.leader != broker_id:
             return False
         if not self.machine.state.is_online(broker_id, topic_partition, or_leaving=True):
-            return False  # it may propose for ever, and is refused
+            return False  # it may propose without limit, and is refused
         following = [
             other
             for other in replica.replicas
@@ -413,7 +413,7 @@ class World:
         if read is None or sorted(read[0].in_sync_replicas) == sorted(following):
             return False
         self.propose(topic_partition, broker_id, following)
-        # One that is slow to hear that it was deposed, or its topic deleted, is refused for ever.
+        # One that is notified late of its deposition, or of its topic's deletion, is refused without limit.
         return self.read_state(topic_partition) != read
 
     def settle(self) -> None:

@@ -119,14 +119,14 @@ class Story:
                 step = self.followed.records_fetched(question, answer, self.now_ms)
             case FetchEpochEndOffset():
                 epoch, end = self.leader.end_offset_for(question.epoch)
-                self.out.append(f"told {error.name} epoch={epoch} end={end}")
+                self.out.append(f"response {error.name} epoch={epoch} end={end}")
                 step = self.followed.epoch_end_offset_fetched(
                     question, error, epoch, end, self.now_ms
                 )
             case FetchOffset():
                 is_end = question.timestamp == LATEST
                 offset = self.leader.log_end_offset if is_end else self.leader.log_start_offset
-                self.out.append(f"told {error.name} offset={offset}")
+                self.out.append(f"response {error.name} offset={offset}")
                 step = self.followed.offset_fetched(question, error, offset, self.now_ms)
         self.perform(step, most)
         self.show()
@@ -137,10 +137,10 @@ class Story:
         if asked.last_fetched_epoch >= 0 and asked.fetch_offset >= start:
             epoch, end = leader.end_offset_for(asked.last_fetched_epoch)
             if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
-                self.out.append(f"told diverging epoch={epoch} end={end}")
+                self.out.append(f"response diverging epoch={epoch} end={end}")
                 return FetchedPartition(ErrorCode.NONE, hw, start, epoch, end)
         if not start <= asked.fetch_offset <= leader.log_end_offset:
-            self.out.append("told OFFSET_OUT_OF_RANGE")
+            self.out.append("response OFFSET_OUT_OF_RANGE")
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         return FetchedPartition(ErrorCode.NONE, hw, start)
 

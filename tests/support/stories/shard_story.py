@@ -43,7 +43,7 @@ class ShardStory(Generic[Record]):
         self.now_ms = 0
         self.log: list[Record] = []
         self.held: list[Decision[Record, Any]] | None = None
-        self.waiting: dict[int, str] = {}  # token -> who asked
+        self.waiting: dict[int, str] = {}  # token -> name of the client
         self.next_token = 0
         self.out: list[str] = []
 

@@ -11,7 +11,7 @@
     state [id=tx]            list [state=S] [longer=ms]
 
 NAME stands for a producer: the runner keeps the id and epoch that its last answer gave. `mine` sends them with `init`.
-`v2` is a client that gets an epoch with each end (KIP-890). Producer ids are given out at once, from 100 on.
+`v2` is a client that gets an epoch with each end (KIP-890). Producer ids are allocated at once, from 100 on.
 """
 
 from __future__ import annotations

@@ -113,14 +113,14 @@ class Story:
 
     def do_answered(self, words: list[str], options: dict[str, str]) -> None:
         codes: steps.Codes = {None: ErrorCode[words[0]] if words else ErrorCode.NONE}
-        by_partition = {
+        by_partition: steps.Codes = {
             partitions([name])[0]: ErrorCode[code]
             for name, code in options.items()
             if name[-1].isdigit()
         }
         ongoing = options.get("ongoing", "-1/-1").split("/")
         answer = steps.Answer(
-            codes if not by_partition else {**by_partition},  # type: ignore[dict-item]
+            by_partition or codes,
             int(options.get("id", "-1")),
             int(options.get("epoch", "-1")),
             int(ongoing[0]),

@@ -34,7 +34,7 @@ def test_a_forbidden_anomaly_exits_with_1_and_is_explained(
     assert main(["--check", written(tmp_path / "h", LOST)]) == 1
     out = capsys.readouterr().out
     assert "lost-write: 1, FORBIDDEN" in out
-    assert "  - nobody ever read 'a' to t-0 offset 0 by p's send" in out
+    assert "  - no consumer read 'a' to t-0 offset 0 by p's send" in out
     assert out.endswith("verdict: BROKEN: lost-write\n")
 
 

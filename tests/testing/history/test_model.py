@@ -68,7 +68,7 @@ def pick(source: random.Random, records: set[Record]) -> Record:
 
 
 def lose(events: list[Event], source: random.Random) -> list[Event]:
-    """Nobody reads an acknowledged record; not one of a transaction that only its reads show to be committed."""
+    """No consumer reads an acknowledged record; not one of a transaction that only its reads show to be committed."""
     seen = {record for event in events for record in read(event)}
     told = [event for event in events if not isinstance(event.action, Poll | Scan)]
     writes = Facts(pair(told), read_committed=True).writes.values()
@@ -95,7 +95,7 @@ def double(events: list[Event], source: random.Random) -> list[Event]:
 
 
 def garble(events: list[Event], source: random.Random) -> list[Event]:
-    """A record that nobody wrote stands in the place of one that was never polled."""
+    """A record that was not written replaces one that was never polled."""
     scanned = {record for event in events for record in read(event)} - polled(events)
     victim = pick(source, scanned)
 
@@ -185,7 +185,7 @@ def abort(events: list[Event], source: random.Random) -> list[Event]:
 
 
 def commit_late(events: list[Event], source: random.Random) -> list[Event]:
-    """The last commit of a process came after everybody had read everything."""
+    """The last commit of a process came after all consumers had read everything."""
     last = {event.process: event.number for event in events if event.process in ("x0", "x1")}
     moved = set(last.values()) & set(committed_and_read(events))
     assume(moved)

@@ -1,4 +1,4 @@
-"""The way of a consumer: forward, and nothing left out, unless something allowed it to start anew."""
+"""Positions of a consumer: they move forward without gaps, unless an event allows a new start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_gap_in_the_offsets_is_no_skip() -> None:
     assert found(text) == set()
 
 
-def test_a_record_of_unknown_fate_that_nobody_read_is_not_skipped() -> None:
+def test_an_unread_record_of_unknown_outcome_is_not_skipped() -> None:
     assert found("p send a ok 0\np send b info\np send c ok 2\nc poll 0:a 2:c") == set()
 
 
@@ -88,7 +88,7 @@ def test_a_seek_that_does_not_lead_to_its_offset_is_noticed() -> None:
     assert found(FOUR + "c seek 1\nc poll 1:b 2:c") == set()
 
 
-def test_a_rebalance_within_a_poll_starts_the_partition_anew() -> None:
+def test_a_rebalance_within_a_poll_starts_the_partition_again() -> None:
     text = FOUR + "c poll 0:a 1:b\nc poll? \nc rebalance -0 +0\nc poll! 0:a 0:a"
     assert found(text) == set()
 

@@ -33,8 +33,8 @@ def test_an_acknowledged_record_below_the_highest_read_offset_is_lost() -> None:
     assert found(text) == {"lost-write"}
     (lost,) = judge(text).findings["lost-write"].examples
     assert lost.explain() == (
-        "nobody ever read 'a' to t-0 offset 0 by p's send (operation 0, 0.000 to 0.001 s, ok), "
-        "but somebody read 'b' at t-0 offset 1 by c's poll (operation 2, 0.002 to 0.003 s, ok)"
+        "no consumer read 'a' to t-0 offset 0 by p's send (operation 0, 0.000 to 0.001 s, ok), "
+        "but one read 'b' at t-0 offset 1 by c's poll (operation 2, 0.002 to 0.003 s, ok)"
     )
 
 
@@ -163,7 +163,7 @@ def test_the_offset_of_an_aborted_record_says_nothing() -> None:
     assert found("p begin\np send a ok 0\np abort ok\nc poll") == set()
 
 
-def test_a_value_that_nobody_sent_is_unwritten() -> None:
+def test_a_value_that_was_not_sent_is_unwritten() -> None:
     assert found("c poll 0:a") == {"unwritten-read"}
 
 
@@ -194,7 +194,7 @@ def test_a_commit_that_failed_has_aborted() -> None:
     assert found("p begin\np send a ok 0\np commit fail\nc poll 0:a") == {"aborted-read"}
 
 
-def test_a_record_of_a_transaction_that_nobody_committed_must_not_be_read() -> None:
+def test_a_record_of_an_uncommitted_transaction_must_not_be_read() -> None:
     assert found("p begin\np send a ok 0\nc poll 0:a") == {"aborted-read"}
 
 

@@ -48,7 +48,7 @@ def test_another_magic_is_corrupt(magic: int) -> None:
         h.walk(batch)
 
 
-def test_the_position_of_the_damage_is_told() -> None:
+def test_the_position_of_the_damage_is_reported() -> None:
     first, second = a_batch(1), a_batch(1)
     second[16] = 9
     with pytest.raises(CorruptBatch) as raised:

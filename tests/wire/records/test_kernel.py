@@ -245,7 +245,7 @@ def test_a_sound_body_passes_the_check(records):
     assert largest_index == (stamps.index(largest) if largest in stamps and largest > -1 else -1)
 
 
-def test_broken_rules_are_told_by_record() -> None:
+def test_broken_rules_are_reported_by_record() -> None:
     body = a_body(
         [(5, b"k", b"", []), (50, None, b"", []), (500, b"k", b"", []), (-1, b"k", b"", [])]
     )
@@ -259,7 +259,7 @@ def test_broken_rules_are_told_by_record() -> None:
     assert check(second, 2)[4] == [(0, corrupt.WRONG_OFFSET), (1, corrupt.WRONG_OFFSET)]
 
 
-def test_a_keyless_record_out_of_place_is_told_as_keyless() -> None:
+def test_a_keyless_record_out_of_place_is_reported_as_keyless() -> None:
     body = both("encode", 2, None, None, None, None, 0, 0)
     body[body.index(b"\x02\x01")] = 8  # the offset delta of the second
     assert check(body, 2)[4] == [(1, corrupt.WRONG_OFFSET)]
@@ -305,7 +305,7 @@ def test_unbounded_records_can_be_checked_in_chunks(records, data):
         assert (rest[0], violations + rest[4]) == (whole[0], whole[4])
 
 
-def test_broken_rules_are_told_up_to_a_bound() -> None:
+def test_broken_rules_are_reported_up_to_a_bound() -> None:
     body = a_body([(1, None, None, [])] * 3000)
     violations = check(body, 3000, needs_key=True)[4]
     assert violations == [(index, corrupt.NO_KEY) for index in range(corrupt.MAX_VIOLATIONS)]

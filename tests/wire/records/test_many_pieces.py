@@ -1,4 +1,4 @@
-"""Compressed bodies of many tiny parts: they are looked at in steps, and their number is bounded."""
+"""Compressed bodies of many tiny parts: they are checked in steps, and their number is bounded."""
 
 from __future__ import annotations
 

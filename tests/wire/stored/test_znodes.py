@@ -77,7 +77,7 @@ def test_a_block_of_producer_ids_has_its_numbers_as_texts() -> None:
     assert znodes.ProducerIdBlock.decode(block.encode()) == block
 
 
-def test_numbers_that_somebody_wrote_as_texts_are_numbers() -> None:
+def test_numbers_that_were_written_as_texts_are_numbers() -> None:
     state = b'{"controller_epoch":"1","leader":"2","version":1,"leader_epoch":"3","isr":["2","1"]}'
     assert znodes.StateNode.decode(state) == znodes.StateNode(2, 3, 1, [2, 1])
     topic = znodes.TopicNode.decode(b'{"version":1,"partitions":{"0":["1",2]}}')
@@ -117,7 +117,7 @@ def test_replica_that_is_named_twice_is_one() -> None:
         '"endpoints":["A://h:1"],"features":{"f":{"min_version":1,"max_version":70000}}',
     ],
 )
-def test_broker_that_nobody_could_be_told_of_is_not_understood(fields: str) -> None:
+def test_broker_that_cannot_be_sent_to_others_is_not_decoded(fields: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         znodes.BrokerNode.decode(f"{{{fields}}}".encode())
 

@@ -18,7 +18,7 @@ _REFUSAL = "This broker has no client quotas: none was changed, and none would b
 async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    """Refuse each entity's changes: a quota that is stored and not obeyed would be taken for one that is."""
+    """Refuse each entity's changes: a stored quota without effect would be taken as one that is."""
     answer = AlterClientQuotasResponse()
     for entry in request.entries:
         refused = AlterClientQuotasResponseEntry(

@@ -33,7 +33,7 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]
 async def handle(
     services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Begin each move or say why not; how far it is ListPartitionReassignments tells."""
+    """Begin each reassignment or refuse it; ListPartitionReassignments returns the progress."""
     pace = context.pace
     targets: Targets = {}
     for topic in request.topics:

@@ -15,14 +15,14 @@ from kavka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponseTopic,
 )
 
-_MOST_PREFERRED = 10_000
-"""Partitions to come whose directory is remembered: any number of them may be named. The oldest are forgotten."""
+_MAX_PREFERRED = 10_000
+"""Maximum of stored directories for partitions that do not exist yet. The oldest are dropped."""
 
 
 async def handle(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin each move; it goes on when this is answered. Of what is named repeatedly the last counts."""
+    """Begin each move; it continues when this is answered. Of what is named repeatedly the last counts."""
     pace = context.pace
     paths: dict[TopicPartition, str] = {}
     for asked in request.dirs:
@@ -70,7 +70,7 @@ async def _move(services: Services, topic_partition: TopicPartition, path: str) 
         return replica
     # The broker has no such replica yet: it will be made there.
     store.preferred.pop(topic_partition, None)
-    if len(store.preferred) >= _MOST_PREFERRED:
+    if len(store.preferred) >= _MAX_PREFERRED:
         del store.preferred[next(iter(store.preferred))]
     store.preferred[topic_partition] = directory
     is_known = replica is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -11,7 +11,7 @@ from kavka.broker.overrides import check_new_topic_overrides
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.broker.topics import CreatedTopic
-from kavka.core.controller.topics import MOST_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
+from kavka.core.controller.topics import MAX_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -34,7 +34,7 @@ async def handle(
     answers: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
     while request.topics:
-        # The controller hears of some together: the orders that lead them, and what is shown, are then the same.
+        # The controller learns of some together: they share LeaderAndIsr and UpdateMetadata requests.
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
@@ -70,7 +70,7 @@ def _excess(services: Services, request: CreateTopicsRequest) -> TopicRefusal | 
     for topic in request.topics:
         asked = default if topic.num_partitions == USE_DEFAULT else topic.num_partitions
         total += len(topic.assignments) or max(1, asked)
-    if total <= MOST_PARTITIONS:
+    if total <= MAX_PARTITIONS:
         return None
     message = f"Excessively large number of partitions per request: {total}."
     return TopicRefusal(ErrorCode.POLICY_VIOLATION, message)

@@ -25,7 +25,7 @@ class _LowWatermarkWait:
     """Waits until all live replicas have moved the start of a partition's log, or it has another leader.
 
     A leader that stays leader in a newer epoch (another replica failed, say) still has its log begin there. A replica
-    is live while the controller shows it online: one whose broker refuses connections, or whose disk failed, is not
+    is live while the controller shows it online: one on a broker that refuses connections, or on a failed disk, is not
     waited for, though its broker's session may last.
     """
 

@@ -19,7 +19,7 @@ from kavka.wire.messages.delete_topics import (
 
 _AT_ONCE = 64
 _FIRST_DISABLED = 3
-"""The first version whose clients know TOPIC_DELETION_DISABLED."""
+"""The first version with TOPIC_DELETION_DISABLED."""
 
 
 async def handle(
@@ -44,7 +44,7 @@ async def handle(
     request.topics, request.topic_names = [], []
     context.begin_wait()
     for at in range(0, len(wanted), _AT_ONCE):
-        # Some together: their replicas are stopped by the same orders.
+        # Some together: their replicas are stopped by the same requests.
         some = wanted[at : at + _AT_ONCE]
         counts = [named[_name(services, topic)] for topic in some]
         answers += await asyncio.gather(

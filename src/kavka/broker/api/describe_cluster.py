@@ -1,4 +1,4 @@
-"""DescribeCluster: who is alive, as the client's listener reaches them."""
+"""DescribeCluster: the live brokers, with their addresses on the client's listener."""
 
 from __future__ import annotations
 

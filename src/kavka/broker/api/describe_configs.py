@@ -1,6 +1,6 @@
 """DescribeConfigs: settings of topics and of this broker, with where each value comes from; levels of its loggers.
 
-Of topics what is stored is told, as Apache Kafka does: another broker may have changed it a moment ago.
+Stored settings of topics are returned, as by Apache Kafka: another broker may have changed them a moment ago.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kavka.wire.stored import znodes
 log = logging.getLogger(__name__)
 
 _STEPS_OF_NONE = 16
-"""Of a resource whose rows are made, though none is asked for."""
+"""Rows of a resource that are computed though none is requested."""
 
 Stored = Mapping[str, Mapping[str, str]]
 """Topics' overrides in the registry by name, where they contain more than this broker supports."""
@@ -48,7 +48,7 @@ async def handle(
     """Describe each resource, or say why not. A few bytes may ask for much, so small requests are paced, too."""
     pace = services.slices.pace()
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
-    if services.has_own_registry or not topics:  # nobody else changes anything
+    if services.has_own_registry or not topics:  # no other broker changes settings
         return await _answer(services, request, context.version, {}, pace)
     known = sorted(topics & services.metadata.topics.keys())
     return await _answer(services, request, context.version, await _stored(services, known), pace)

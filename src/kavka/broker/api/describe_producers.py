@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to partitions, and whose transactions are open (KIP-664). Followers answer, too."""
+"""DescribeProducers: producers of partitions, and their open transactions (KIP-664). Followers answer, too."""
 
 from __future__ import annotations
 

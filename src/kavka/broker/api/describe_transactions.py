@@ -17,7 +17,7 @@ from kavka.wire.messages.describe_transactions import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Describe each; who coordinates it not is told so for that one."""
+    """Describe each; NOT_COORDINATOR for one with another coordinator."""
     pace = services.slices.pace()
     repetitions = Repetitions("DESCRIBE_TRANSACTIONS")
     shown: dict[str, DescribeTransactionsResponseTransactionState] = {}

@@ -114,7 +114,7 @@ async def _read_and_respond(
     session: FetchContext,
     reader: FetchReader,
 ) -> FetchResponse:
-    """Read thousands of partitions again, after the wait, and respond with whatever there is."""
+    """Read thousands of partitions again, after the wait, and respond with the available records."""
     reads = await reader.read_at(context.pace)
     return await _load_and_respond(services, context, request, session, reader, reads)
 
@@ -219,7 +219,7 @@ class _DelayedFetch(DeferredResponse):
         if self._request.isolation_level:
             return self._is_committed_enough()
         if self._wanted <= 1:
-            return True  # whatever touched a partition is worth an answer
+            return True  # each change of a partition is worth a response
         return self._reader.appended_bytes() - self._before >= self._wanted
 
     def _is_committed_enough(self) -> bool:
@@ -241,7 +241,7 @@ class _DelayedFetch(DeferredResponse):
             self._services.fetch_purgatory.cancel(self._ticket)
 
     def build(self) -> FetchResponse | SecondStage:
-        """Read again, and respond with whatever there is."""
+        """Read again, and respond with the available records."""
         services, context, request, session = (
             self._services,
             self._context,

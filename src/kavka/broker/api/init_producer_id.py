@@ -20,7 +20,7 @@ _FIRST_WITH_PRODUCER_FENCED = 4
 async def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """Give a new producer id with epoch 0, whatever id the producer had; with a transactional id its shard decides.
+    """Allocate a new producer id with epoch 0, with any earlier id; with a transactional id its shard decides.
 
     INVALID_REQUEST for an empty transactional id, and for an id without epoch or the other way round.
     UNSUPPORTED_VERSION to keep a prepared transaction without transaction.version 2: its end gives a new epoch.
@@ -40,7 +40,7 @@ async def handle(
         log.error("no producer id reason=%s", error)
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     except Exception:
-        # A fault of ours: its producer learns that it has no id, and may ask again.
+        # A bug: its producer learns that it has no id, and may ask again.
         log.exception("no producer id")
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

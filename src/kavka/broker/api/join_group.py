@@ -15,9 +15,9 @@ from kavka.wire.messages.join_group import (
     JoinGroupResponseMember,
 )
 
-_MOST_PROTOCOLS = 1000
+_MAX_PROTOCOLS = 1000
 """Each is compared with those of all members; a client has a handful."""
-_LONGEST_STEM = 8_000
+_MAX_STEM_LENGTH = 8_000
 """Characters of a member id that come from the client: with four bytes each the id fits into a string."""
 
 
@@ -25,8 +25,8 @@ async def handle(
     services: Services, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the group's shard; it answers when the generation is complete."""
-    check_count("JOIN_GROUP", "protocols", len(request.protocols), _MOST_PROTOCOLS)
-    stem = (request.group_instance_id or context.client_id)[:_LONGEST_STEM]
+    check_count("JOIN_GROUP", "protocols", len(request.protocols), _MAX_PROTOCOLS)
+    stem = (request.group_instance_id or context.client_id)[:_MAX_STEM_LENGTH]
     suffix = uuid.UUID(bytes=services.random.random_bytes(16), version=4)
     rebalance_ms = (
         request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller says who leads and who follows."""
+"""LeaderAndIsr: the controller's request to lead or follow partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_BY_ID = 5
 async def handle(
     services: Services, context: RequestContext, request: LeaderAndIsrRequest
 ) -> LeaderAndIsrResponse:
-    """Carry out the order if it comes from the controller."""
+    """Apply the request if it comes from the controller."""
     error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)

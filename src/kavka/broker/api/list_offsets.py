@@ -1,7 +1,7 @@
 """ListOffsets: offsets by time, and the ends of a log.
 
-A leader whose high watermark has not reached its own epoch yet could answer a consumer with less than the leader before
-it did; it says OFFSET_NOT_AVAILABLE instead (KIP-207).
+A leader with a high watermark below the start of its epoch could return less to a consumer than the leader before;
+it answers OFFSET_NOT_AVAILABLE instead (KIP-207).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def handle(
 
 
 def _asks_for_times(request: ListOffsetsRequest) -> bool:
-    """Tell whether a file may have to be read."""
+    """Return whether a file may have to be read."""
     return any(
         asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
         for topic in request.topics
@@ -130,7 +130,7 @@ async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str
 
 
 def _misuse(timestamp: int, version: int, *, is_repeated: bool) -> ErrorCode:
-    """Return what is wrong with what is asked of a partition, whatever the partition is."""
+    """Return the error of a request for a partition, in any state of the partition."""
     if is_repeated:
         return ErrorCode.INVALID_REQUEST
     if timestamp < 0 and not 0 < _FIRST_VERSIONS.get(timestamp, 0) <= version:

@@ -38,8 +38,8 @@ _MAX_UPDATE_WAIT_MS = 2000
 _NOT_ASKED = -(2**31)
 """For operations, as in the message."""
 _COMPLETE = object()
-_MOST_CREATED = 1000
-"""Topics that one large request creates on the way; who asks for more asks again."""
+_MAX_CREATED = 1000
+"""Maximum of topics that one request creates; a client repeats the request for more."""
 
 
 Answer = MetadataResponse | EncodedResponse
@@ -70,7 +70,7 @@ def _has_expected_topics(services: Services, request: MetadataRequest) -> bool:
 async def _answer_when_updated(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> Answer:
-    """Wait for the first news of a controller: a broker that has just started knows neither topics nor brokers.
+    """Wait for the first UpdateMetadata: a broker that has just started knows neither topics nor brokers.
 
     librdkafka does not ask again when the controller is not in an answer, and fails what was to be sent to a topic
     that is unknown.
@@ -227,7 +227,7 @@ async def _answer_large(
                 refused[name] = await _create(services, context, name)
             if pace.is_over():
                 await pace.rest()
-            if len(refused) == _MOST_CREATED:
+            if len(refused) == _MAX_CREATED:
                 break
     topics = []
     for topic in distinct.values():
@@ -246,7 +246,7 @@ def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
 
 
 def _key(topic: MetadataRequestTopic) -> str | bytes | None:
-    """Return what a topic is asked for by: its id when it has one, whatever name stands beside it."""
+    """Return the key of a requested topic: its id when it has one, with any name beside it."""
     return topic.name if topic.topic_id == NO_TOPIC_ID else topic.topic_id
 
 
@@ -330,7 +330,7 @@ def _describe_requested(
         return _known(services, topic, request)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name is not None and services.metadata.is_expected(name, services.clock.tick_ms()):
-        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and its leader is known soon
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is published soon
     if bad_name(name or "") is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(

@@ -65,7 +65,7 @@ async def handle(
 async def _groups(
     services: Services, request: OffsetFetchRequest, pace: Pace
 ) -> list[OffsetFetchResponseGroup]:
-    """Answer each group; who asks repeatedly for all that one has, or for nothing of it, has it looked up once."""
+    """Answer each group; repeated requests for all offsets of one, or for none, are looked up once."""
     repetitions = Repetitions("OFFSET_FETCH")
     whole: dict[tuple[str | int, bool | None], OffsetFetchResponseGroup] = {}
     answers: list[OffsetFetchResponseGroup] = []
@@ -103,7 +103,7 @@ async def _group(
 
 
 class _Rows:
-    """What groups have committed, topic by topic, in the shape of two classes."""
+    """Committed offsets of groups, topic by topic, as rows of two classes."""
 
     __slots__ = ("_partition_class", "_rows", "_topic_class")
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, for those who look for truncation (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch: the end of a leader epoch, to detect truncation (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ acks=all  answered when the high watermark has passed them, or after the request
           are in the page cache (a slow disk is waited for)
 
 Nearly every request is appended in the iteration of the loop in which it is read. One that is not appended within its
-allowance goes on in later iterations, and checks of batches that are larger than that are finished in the pool. Until
+allowance continues in later iterations, and checks of batches that are larger than that are finished in the pool. Until
 all of it is appended, its connection handles no further request: batches of a producer are appended in the order of its
 requests. What it may decompress to in all is bounded (decision 030).
 """
@@ -50,13 +50,13 @@ _WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
 
 _FIRST_BYTES: Final = 5 << 19
-"""What of a request is checked in the iteration in which it is read: decompressed bytes, or the batch's own."""
+"""Bytes of a request that are checked in the iteration in which it is read: decompressed, or the batch's own."""
 _SLICE_BYTES: Final = 1 << 19
 """The same, of each later iteration."""
 _BATCH_COST: Final = 16 << 10
-"""What a batch costs besides its bytes, in bytes; the partition included."""
+"""Cost of a batch besides its bytes, in bytes; the partition included."""
 _ROW_COST: Final = 2 << 10
-"""What a partition costs of which nothing is appended."""
+"""Cost of a partition without an append."""
 _SMALL_BATCH: Final = 64 << 10
 _DECOMPRESSED_BYTES: Final = 256 << 20
 _DECOMPRESSED_RATIO: Final = 16
@@ -82,7 +82,7 @@ class _TopicAppends(NamedTuple):
 
 _T = TypeVar("_T")
 _Steps = Generator[BatchCheck | None, None, _T]
-"""Appends a request. It yields a check that is to be finished before it goes on, or None to give others their turn."""
+"""Appends a request. It yields a check to finish before it continues, or None to let other requests run."""
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> _Result:
@@ -136,7 +136,7 @@ async def _finish_steps(
     wanted: BatchCheck | None,
     allowance: Allowance,
 ) -> _T:
-    """Go on with a request whose connection is blocked, and unblock it when all is appended.
+    """Continue a request with a blocked connection, and unblock it when all is appended.
 
     It is finished without its connection, too: a client may send with acks=0 and close.
     """
@@ -310,7 +310,7 @@ def _append_in_transaction(
 
 
 def _is_checked_first(header: BatchHeader | None) -> bool:
-    """Tell whether a batch may take more than a moment: then it is checked before its coordinator is asked."""
+    """Return whether a batch may take long: then it is checked before its coordinator is asked."""
     return header is not None and (
         header.attributes & COMPRESSION_MASK != 0 or header.size > _SMALL_BATCH
     )

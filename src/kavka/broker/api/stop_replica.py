@@ -16,7 +16,7 @@ from kavka.wire.messages.stop_replica import (
 async def handle(
     services: Services, context: RequestContext, request: StopReplicaRequest
 ) -> StopReplicaResponse:
-    """Carry out the order if it comes from the controller."""
+    """Apply the request if it comes from the controller."""
     error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, everybody gets theirs."""
+"""SyncGroup: the leader sends the assignments, each member gets its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kavka.errors import ErrorCode
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _FIRST_WITH_PROTOCOL = 5
-"""The first version whose members must say which protocol they follow."""
+"""The first version in which members must name their protocol."""
 
 
 async def handle(

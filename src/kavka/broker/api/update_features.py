@@ -17,7 +17,7 @@ from kavka.wire.messages.update_features import (
 )
 
 _DOWNWARDS = (2, 3)
-_MOST_FEATURES = 1000
+_MAX_FEATURES = 1000
 
 
 async def handle(
@@ -25,7 +25,7 @@ async def handle(
 ) -> UpdateFeaturesResponse:
     """Have the controller decide about each feature, and write what is allowed."""
     named = {one.feature: one for one in request.feature_updates}
-    check_count("UPDATE_FEATURES", "features", len(named), _MOST_FEATURES)
+    check_count("UPDATE_FEATURES", "features", len(named), _MAX_FEATURES)
     updates = [
         FeatureUpdate(
             one.feature,

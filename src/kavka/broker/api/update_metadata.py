@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller says who is alive and who leads what."""
+"""UpdateMetadata: the controller's update of live brokers and leaders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kavka.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMet
 async def handle(
     services: Services, context: RequestContext, request: UpdateMetadataRequest
 ) -> UpdateMetadataResponse:
-    """Carry out the order if it comes from the controller."""
+    """Apply the request if it comes from the controller."""
     error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return UpdateMetadataResponse(error_code=error)

@@ -1,6 +1,6 @@
-"""The controller's shell: elections in the registry, its changes as events, decisions as multis, orders to brokers.
+"""The controller: elections in the registry, its changes as events, decisions as multis, control requests.
 
-watches --> Watching --events--> Reign (one event at a time) --records--> Writer --multi--> registry
+watches --> WatchedRegistry --events--> ControllerTerm (one at a time) --records--> RegistryWriter --multi--> registry
 requests --ask-->                  |  ControllerMachine
-                                   +--what is dirty--> Channel of each broker --> its Orders
+                                   +--dirty partitions--> BrokerChannel of each broker --> its ControlRequests
 """

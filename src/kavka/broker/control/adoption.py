@@ -1,11 +1,11 @@
-"""Adoption of logs that no registry knows: a directory that Apache Kafka wrote, or one whose registry was lost.
+"""Adoption of logs that are in no registry: a directory that Apache Kafka wrote, or one that lost its registry.
 
 A new registry must contradict nothing that the logs remember:
 
     topic ids            are those of `partition.metadata`
     leader epochs        begin above the newest epoch of each log: its batches and `leader-epoch-checkpoint` have older
                          ones, and markers of a transaction are fenced by the epoch of their coordinator's partition
-    producer ids         begin above all that an older registry can have given out, since its producers may live and
+    producer ids         begin above all that an older registry can have allocated, since its producers may live and
                          have written nothing, and where 2^40 ids follow that no log, snapshot or record of
                          `__transaction_state` names
     transactional ids    are in `__transaction_state`, which is adopted like every log
@@ -45,14 +45,14 @@ log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 20
 _MAX_PRODUCER_ID: Final = (1 << 63) - 1
 _FREE_PRODUCER_IDS: Final = 1 << 40
-"""More ids than a registry gives out: a thousand in each second for 34 years."""
+"""More ids than a registry allocates: a thousand in each second for 34 years."""
 
 ADOPTED_SETTINGS: Final[Mapping[str, str]] = {
     "cleanup.policy": "delete",
     "retention.bytes": "-1",
     "retention.ms": "-1",
 }
-"""Explicit, whatever the broker's defaults are: every record stays."""
+"""Explicit settings, with any defaults of the broker: every record stays."""
 
 
 class FoundLog(NamedTuple):
@@ -60,7 +60,7 @@ class FoundLog(NamedTuple):
 
     topic_id: TopicId | None
     latest_epoch: int
-    """Its newest leader epoch, -1 for none."""
+    """The log's newest leader epoch, -1 for none."""
     was_compacted: bool = False
     """True if `cleaner-offset-checkpoint` names it."""
 
@@ -151,10 +151,10 @@ def _warn_of_retention(name: str, was_compacted: bool) -> None:
 async def adopted_producer_ids(
     store: LogStore, disk: Disk, broker_id: BrokerId, now_ms: int
 ) -> list[Operation]:
-    """Return what lets producer ids begin above all that an older registry can have given out.
+    """Return what lets producer ids begin above all that an older registry can have allocated.
 
     The present time in milliseconds is such a bound: ids begin at 0 and at this number in each further registry, and
-    no cluster gives out a thousand of them in each second of its life. Logs are asked as well, because clocks can be
+    no cluster allocates a thousand of them in each second of its life. Logs are asked as well, because clocks can be
     wrong. Raise OSError when a disk fails.
     """
     known: set[int] = set()
@@ -176,8 +176,8 @@ async def adopted_producer_ids(
 def first_producer_id(known: Iterable[int], at_least: int) -> int:
     """Return the lowest id from `at_least` on that is followed by 2^40 ids of which none is `known`.
 
-    A client writes any id that it likes into a batch: one above all these was given out by no registry, or by one
-    whose ids are too far away to be met.
+    A client writes any id that it likes into a batch: one above all these was allocated by no registry, or by one
+    with ids that are too far away to be reached.
     """
     first = at_least
     for one in sorted(known):

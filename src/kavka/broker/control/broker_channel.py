@@ -1,4 +1,4 @@
-"""The way to one broker: one request under way, what is dirty meanwhile is sent next, failures are tried again.
+"""The way to one broker: one request in progress, what is dirty meanwhile is sent next, failures are tried again.
 
 To the controller's own broker the way is a call, to another a connection (`remote_link`).
 """
@@ -35,7 +35,7 @@ both.
 """
 _STALE_ERRORS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR)
 _MAX_FAULTS: Final = 20
-"""In one order; if there are more, it is not some partitions' fault."""
+"""Maximum of failed halves; with more, it is not the fault of some partitions."""
 
 
 class _ControlRequestRefused(Exception):
@@ -46,7 +46,7 @@ class Link(Protocol):
     """Transport of requests to a broker."""
 
     async def send(self, request: Any) -> Any:
-        """Return the response. Raise OSError or CorruptFrame when it is unknown whether the broker obeyed."""
+        """Return the response. Raise OSError or CorruptFrame when it is unknown whether the broker applied."""
         ...
 
     async def stop(self) -> None:
@@ -55,14 +55,14 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """Orders to the controller's own broker."""
+    """Control requests to the controller's own broker."""
 
     def __init__(self, control_requests: ControlRequests) -> None:
-        """Call `orders`."""
+        """Call `control_requests`."""
         self._control_requests = control_requests
 
     async def send(self, request: Any) -> Any:
-        """Have it obeyed."""
+        """Apply the request."""
         if isinstance(request, LeaderAndIsrRequest):
             return await self._control_requests.leader_and_isr(request)
         if isinstance(request, StopReplicaRequest):
@@ -70,7 +70,7 @@ class LocalLink:
         return await self._control_requests.update_metadata(request)
 
     async def stop(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no connection."""
 
 
 class BrokerChannel:
@@ -104,8 +104,8 @@ class BrokerChannel:
 
     async def flushed(self) -> None:
         """Wait until all that is dirty now has been sent and answered."""
-        pending = self.broker in self._outbox.waiting()
-        target = self._sequence_taken + (1 if pending else 0)
+        is_pending = self.broker in self._outbox.waiting()
+        target = self._sequence_taken + (1 if is_pending else 0)
         if self._sequence_finished >= target:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,22 +115,22 @@ class BrokerChannel:
 
     async def _run(self) -> None:
         while True:
-            order = self._outbox.take(self.broker)
-            if order is None:
+            pending = self._outbox.take(self.broker)
+            if pending is None:
                 self._dirty.clear()
                 await self._dirty.wait()
                 continue
             self._sequence_taken += 1
-            await self._deliver(order)
+            await self._deliver(pending)
             self._sequence_finished = self._sequence_taken
             self._notify_flushed()
 
-    async def _deliver(self, order: PendingUpdates) -> None:
-        """Send an order; what did not get through is dirty again.
+    async def _deliver(self, pending: PendingUpdates) -> None:
+        """Send pending updates; those that could not be sent are dirty again.
 
-        An order that cannot be sent, or is refused, is sent in halves: one partition must not keep the others'.
+        Updates that cannot be sent, or are refused, are sent in halves: one partition must not block the others.
         """
-        todo, failed = [order], list[PendingUpdates]()
+        todo, failed = [pending], list[PendingUpdates]()
         while todo:
             part = todo.pop()
             try:
@@ -140,7 +140,7 @@ class BrokerChannel:
                 failed += [part, *todo]
                 break
             except Exception:
-                # A fault of ours must not end the task: the broker would never be told anything again.
+                # A bug must not end the task: the broker would never be sent a request again.
                 halves = part.split()
                 todo += reversed(halves)
                 if not halves:
@@ -156,10 +156,10 @@ class BrokerChannel:
         if failed:
             await asyncio.sleep(_RETRY_S)
 
-    async def _send(self, order: PendingUpdates) -> None:
-        obeyed: dict[TopicPartition, ErrorCode] = {}
+    async def _send(self, pending: PendingUpdates) -> None:
+        applied: dict[TopicPartition, ErrorCode] = {}
         deleted: dict[TopicPartition, ErrorCode] = {}
-        for request in self._builder.requests(order):
+        for request in self._builder.requests(pending):
             response = await self._link.send(request)
             code = ErrorCode.of(response.error_code)
             if code in _NOT_CONTROLLER_ERRORS:
@@ -170,14 +170,14 @@ class BrokerChannel:
             if code is not ErrorCode.NONE:
                 raise KafkaError(code)
             if isinstance(request, LeaderAndIsrRequest):
-                obeyed = leader_and_isr_errors(response, topic_names_in(request))
+                applied = leader_and_isr_errors(response, topic_names_in(request))
             elif isinstance(request, StopReplicaRequest):
                 for row in response.partition_errors:
                     topic_partition = TopicPartition(row.topic_name, row.partition_index)
-                    if topic_partition in order.stops and order.stops[topic_partition].deletes:
+                    if topic_partition in pending.stops and pending.stops[topic_partition].deletes:
                         deleted[topic_partition] = ErrorCode.of(row.error_code)
-        if obeyed or deleted:
-            event = ControlResponseReceived(self.broker, self.broker_epoch, obeyed, deleted)
+        if applied or deleted:
+            event = ControlResponseReceived(self.broker, self.broker_epoch, applied, deleted)
             self._answered(event)
 
     def _notify_flushed(self) -> None:

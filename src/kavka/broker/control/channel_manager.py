@@ -36,7 +36,7 @@ class _FailureDetector:
         self._submit(BrokerSuspected(self._live.broker_id, self._live.epoch))
 
     def connected(self) -> None:
-        """It lives, whatever was thought of it."""
+        """Note that the broker is alive."""
         if self._is_refused:
             log.info("suspected broker answers again broker=%d", self._live.broker_id)
         self._is_refused = False
@@ -123,7 +123,7 @@ class ControllerChannelManager:
                     config.integer("controller.socket.timeout.ms"),
                     failure_detector.refused,
                     failure_detector.connected,
-                    # Whoever was there before this controller may have died with the one before it.
+                    # Brokers that registered before this controller may have died with the previous one.
                     starting_s=0 if self._is_first else STARTING_S,
                 )
         log.error(

@@ -1,4 +1,4 @@
-"""Changes of settings that other brokers tell of: each broker reads what was changed, and obeys.
+"""Notifications of changed settings: each broker reads the changed ones, and applies them.
 
 `/config/changes/config_change_NNNNNNNNNN` names an entity; its settings are in its own znode. Notifications are removed
 after a quarter of an hour. Source: Kafka's `ZkConfigManager`.
@@ -44,7 +44,7 @@ class ConfigChanges:
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
-        """Learn that the watch is gone, and perhaps changes were missed."""
+        """Note that the watch is gone, and perhaps changes were missed."""
         self._watch_loop.notify()
 
     async def _read(self) -> None:
@@ -54,21 +54,21 @@ class ConfigChanges:
             try:
                 data, stat = await registry.get(path)
                 if name > self._seen:
-                    await self._obey(data, path)
+                    await self._apply(data, path)
                     self._seen = name
                 if self._context.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
                     await registry.delete(path)
             except RegistryRefused:
                 continue  # another broker has removed it
 
-    async def _obey(self, data: bytes, path: str) -> None:
+    async def _apply(self, data: bytes, path: str) -> None:
         entity = decode_or_none(data, znodes.decode_config_change, path)
         if entity is None:
             return
         kind, _slash, node = entity.partition("/")
         own = str(self._context.broker_id)
         if kind not in ("topics", "brokers"):
-            return  # users, clients, addresses: their settings are not obeyed in this release
+            return  # users, clients, addresses: their settings have no effect in this release
         overrides = await self._overrides(f"/config/{kind}/{node}")
         name = znodes.entity_name(node)
         if kind == "topics":

@@ -1,4 +1,4 @@
-"""Orders as requests: LeaderAndIsr, UpdateMetadata, StopReplica, from the picture as it is now."""
+"""Builds LeaderAndIsr, UpdateMetadata and StopReplica from the present state of the cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ControlRequestBuilder:
     def __init__(
         self, machine: ControllerMachine, controller_id: int, listener: str, broker_epoch: int
     ) -> None:
-        """`listener` is where followers reach leaders."""
+        """Build requests of a controller; `listener` is the one by which followers reach leaders."""
         self._state: ClusterState = machine.state
         self._listener = listener
         self._controller_id = controller_id
@@ -49,29 +49,29 @@ class ControlRequestBuilder:
         self._broker_epoch = broker_epoch
 
     def _signed(self, request: T) -> T:
-        """Say who orders, and in which life of the broker."""
+        """Return the header: controller id and epoch, and broker epoch."""
         request.controller_id = self._controller_id
         request.controller_epoch = self._controller_epoch
         request.broker_epoch = self._broker_epoch
         return request
 
-    def requests(self, order: PendingUpdates) -> Iterator[Any]:
-        """Make the requests of an order, each when it is asked for."""
-        if order.live_brokers or order.deleted:
-            yield self.update_metadata((), order.deleted)
-        if order.leader_and_isr:
-            request = self.leader_and_isr(order.leader_and_isr)
+    def requests(self, pending: PendingUpdates) -> Iterator[Any]:
+        """Yield the requests of pending updates, built one by one."""
+        if pending.live_brokers or pending.deleted:
+            yield self.update_metadata((), pending.deleted)
+        if pending.leader_and_isr:
+            request = self.leader_and_isr(pending.leader_and_isr)
             if request.topic_states:
                 yield request
-        if order.metadata:
-            yield self.update_metadata(order.metadata, {})
-        if order.stops:
-            yield self.stop_replica(order)
+        if pending.metadata:
+            yield self.update_metadata(pending.metadata, {})
+        if pending.stops:
+            yield self.stop_replica(pending)
 
     # -- LeaderAndIsr
 
     def leader_and_isr(self, wanted: dict[TopicPartition, bool]) -> LeaderAndIsrRequest:
-        """Make the request that says who leads; partitions that are gone are left out."""
+        """Build LeaderAndIsr; partitions that are gone are left out."""
         topics: dict[str, LeaderAndIsrRequestTopic] = {}
         leaders: dict[int, None] = {}
         for topic_partition in sorted(wanted):
@@ -118,7 +118,7 @@ class ControlRequestBuilder:
         self, topic_partition: TopicPartition
     ) -> tuple[Assignment, Leadership] | None:
         """Return replicas and leader of a partition; None when it is deleted, or has never had a leader."""
-        assignment = self._state.obeyed_assignment(topic_partition)
+        assignment = self._state.effective_assignment(topic_partition)
         leadership = self._state.leadership(topic_partition)
         return None if assignment is None or leadership is None else (assignment, leadership)
 
@@ -181,7 +181,7 @@ class ControlRequestBuilder:
         )
 
     def _brokers(self) -> Iterator[UpdateMetadataRequestBroker]:
-        # Suspects stay in the list while they are registered: a client drops all that it has under way with a broker
+        # Suspects stay in the list while they are registered: a client drops all that it has in progress with a broker
         # that vanishes (librdkafka loses a second by it), and a suspect leads nothing any more.
         for broker, live in sorted(self._state.brokers.items()):
             yield UpdateMetadataRequestBroker(
@@ -200,10 +200,10 @@ class ControlRequestBuilder:
 
     # -- StopReplica
 
-    def stop_replica(self, order: PendingUpdates) -> StopReplicaRequest:
+    def stop_replica(self, pending: PendingUpdates) -> StopReplicaRequest:
         """Make the request that stops replicas."""
         topics: dict[str, StopReplicaRequestTopicState] = {}
-        for topic_partition, stop in sorted(order.stops.items()):
+        for topic_partition, stop in sorted(pending.stops.items()):
             topic = topics.get(topic_partition.topic)
             if topic is None:
                 topic = topics[topic_partition.topic] = StopReplicaRequestTopicState(

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 async def request_controlled_shutdown(context: BrokerContext, controller: Controller) -> bool:
-    """Ask until nothing is led here that others could lead, a few times; tell whether that is so."""
+    """Ask until no leadership is left that others could take, a few times; return whether that is so."""
     config = context.config
     retries = config.integer("controlled.shutdown.max.retries")
     backoff_s = config.integer("controlled.shutdown.retry.backoff.ms") / 1000
@@ -38,7 +38,7 @@ async def request_controlled_shutdown(context: BrokerContext, controller: Contro
 
 
 def _is_last_broker(context: BrokerContext, controller: Controller) -> bool:
-    """Return whether no other broker lives: only the controller knows who is registered and refuses connections."""
+    """Return whether no other broker is alive: only the controller knows registered brokers that refuse connections."""
     own = context.broker_id
     if controller.is_active:
         return all(other == own for other in controller.state.reachable)

@@ -1,8 +1,9 @@
-"""A broker's controller part: it takes part in the election, runs the controller while it is elected, and otherwise
-knows the active one.
+"""A broker's part in the control of the cluster.
 
-Contending --elected--> Ruling --deposed, session over--> Contending
-     +--another holds it--> Following (one connection to it) --refused: depose it; gone--> Contending
+It takes part in the election, runs the controller while it is elected, and otherwise knows the active one.
+
+Electing --elected--> Controller --deposed, session expired--> Electing
+     +--another is elected--> Following (one connection to it) --refused, or gone--> Electing
 """
 
 from __future__ import annotations
@@ -91,8 +92,9 @@ class Controller:
     async def start(self, *, bounced: bool) -> None:
         """Take part in the election; if elected, the controller is active when this returns.
 
-        `bounced` says that this broker stopped uncleanly: what its logs lost may be written anew, so their readers
-        must see other leader epochs. Raise ConnectionError when the broker's own registry, or its registration, failed.
+        `bounced` says that this broker stopped uncleanly: offsets that its logs lost may be written again, so their
+        readers must see other leader epochs. Raise ConnectionError when the broker's own registry, or its registration,
+        failed.
         """
         self._election = Election(
             self._context.registry, self._context.broker_id, self._context.clock, self._adopted
@@ -103,7 +105,7 @@ class Controller:
                 await self._elect(own)
                 break
             except (ConnectionError, ControllerMovedError) as error:
-                # This broker is registered: a reign that ends while it begins, or a session, is followed by another,
+                # This broker is registered: a term that ends while it begins, or a session, is followed by another,
                 # unless the registry is on its own disk, or the registration has given up.
                 if self._context.has_own_registry or self._has_failed():
                     raise
@@ -112,10 +114,9 @@ class Controller:
         self._watch_loop.start()
 
     async def resign(self) -> None:
-        """Leave the election and resign: a broker that finds its connection refused would take the controller for
-        dead.
+        """Leave the election and resign: a refused connection would count as the controller's death.
 
-        Orders are given until `stop`, or until another is elected.
+        Control requests are sent until `stop`, or until another is elected.
         """
         await self._stop_electing()
         elected = self._elected
@@ -132,7 +133,7 @@ class Controller:
         await self._watch_loop.stop()
 
     async def stop(self) -> None:
-        """Rule no longer, and contend no more."""
+        """End the term, and leave the election."""
         await self._stop_electing()
         await self._on_controller_resignation()
         await self._disconnect()
@@ -196,9 +197,7 @@ class Controller:
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> dict[str, str | None]:
-        """Finalise levels of features; return by feature why not. Raise NotControllerError, and as
-        `control.features`.
-        """
+        """Finalise levels of features; return refusals. Raise NotControllerError, and as `control.features`."""
         return await self._active_term().update_features(updates, validate_only=validate_only)
 
     def submit(self, event: Event) -> None:
@@ -207,7 +206,7 @@ class Controller:
             self._term.submit(event)
 
     async def flushed(self) -> None:
-        """Wait until this broker obeys and shows all that it has decided as controller, but for new partitions."""
+        """Wait until this broker has applied all its decisions as controller, except for new partitions."""
         if self._term is not None:
             await self._term.flushed()
 
@@ -224,12 +223,10 @@ class Controller:
     # -- the other controller
 
     async def send(self, request: Any, timeout_ms: int) -> Any:
-        """Send a request to the active controller. Raise OSError when none is reached; it may answer
-        NOT_CONTROLLER.
-        """
+        """Send a request to the active controller; NOT_CONTROLLER is possible. Raise OSError when none is reached."""
         async with asyncio.timeout(timeout_ms / 1000):
             while self._term is None and self._link is None:
-                self._known.clear()  # who rules may be known, and not be registered any more
+                self._known.clear()  # the controller may be known, and not be registered any more
                 await self._known.wait()
             if self._link is None:
                 return await self._answer(request)
@@ -237,8 +234,8 @@ class Controller:
 
     async def _elect(self, bounced: Collection[int]) -> None:
         if not self._is_registered():
-            # The office went with the session. To contend for it in the next is for who is known to be in this cluster,
-            # and for a session that is not given up because it cannot be registered in.
+            # The controller znode ended with the session. The next one takes part in elections only after the cluster
+            # id was checked, and after the broker could register in it.
             await self._on_controller_resignation()
             raise ConnectionError("this broker is not registered")
         before = self._elected
@@ -282,7 +279,7 @@ class Controller:
             await term.stop()
             raise
         self._term = term
-        # A setting may have changed since the first elections, and was told nobody.
+        # A setting may have changed since the first elections, without notification.
         term.submit(UncleanEnabled(None))
         await term.wait_until_published(None)
 
@@ -305,7 +302,7 @@ class Controller:
         try:
             data, _stat = await registry.get(path)
         except RegistryRefused:
-            return  # its session is over, so its office will be free; or it is about to register anew
+            return  # its session expired, so /controller will be free; or it is about to register again
         decoded = decode_or_none(data, decode_broker, path)
         config = self._context.config
         for endpoint in () if decoded is None else decoded[0]:
@@ -346,7 +343,7 @@ def controller_settings(context: BrokerContext) -> ControllerSettings:
         allows_unclean=allows_unclean,
         new_topic_id=lambda: TopicId(context.random.random_bytes(16)),
         allows_deletion=config.flag("delete.topic.enable"),
-        # Nobody else can have a replica, and this broker sets logs of topics that are gone aside.
+        # No other broker can have a replica, and this one renames logs of topics that are gone.
         ignores_offline_replicas_on_delete=context.has_own_registry,
         rebalances=config.flag("auto.leader.rebalance.enable"),
         rebalance_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,

@@ -1,9 +1,8 @@
-"""One controller term, from its election to its end: events are handled one at a time, each decided, written, applied
-and propagated before the next.
+"""A controller term, from its election to its end.
 
-What cannot be written because somebody else wrote is read and decided anew. When the registry fails in the middle of
-a write, requests fail with it, and the reign loads everything again as soon as the registry answers, if it is still in
-office.
+Events are handled one at a time, each decided, written, applied and propagated before the next. After a version
+conflict the znode is read and the event decided again. When the registry fails in the middle of a write, requests fail
+with it, and the term loads everything again as soon as the registry answers, if `/controller` is still of its session.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _RETRY_S = 0.1
 
 
 class NotControllerError(Exception):
-    """This broker is not, or no longer, the active controller."""
+    """The broker is not, or no longer, the active controller."""
 
 
 class ControllerTerm:
@@ -103,7 +102,7 @@ class ControllerTerm:
     # -- life
 
     async def start(self, bounced: Collection[int] = ()) -> None:
-        """Load the registry, elect, and go on in the background. Raise ConnectionError, or Deposed."""
+        """Load the registry, elect, and continue in the background. Raise ConnectionError, or Deposed."""
         await initialize_features(self._context, self._writer)
         snapshot = await self._snapshot()
         self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
@@ -115,7 +114,7 @@ class ControllerTerm:
     async def _snapshot(self) -> Snapshot:
         """Read everything, and watch it."""
         watched = self._watched_registry
-        # What these tell is in what is read next, or is heard from brokers when they are told everything.
+        # These changes are part of the following reads, or reported by brokers after they got the whole state.
         await watched.failed_log_dirs()
         await watched.changed_isrs()
         brokers = await watched.brokers()
@@ -125,11 +124,11 @@ class ControllerTerm:
         return Snapshot(brokers, topics, deletions, moves, await watched.preferred_elections())
 
     def _returned(self, snapshot: Snapshot) -> dict[int, frozenset[TopicPartition]]:
-        """Return, by broker, the partitions whose state counts it as in sync and is older than its registration.
+        """Return, by broker, the partitions with a state that has it in sync and is older than its registration.
 
-        It died, or lost its session, and came back while no controller looked: what it has of them now may be less
-        than it was. A state that is newer was written with that known, so another controller must not move it again.
-        This broker knows of itself whether it stopped cleanly.
+        The broker died, or lost its session, and returned while there was no controller: it may have fewer records now.
+        A newer state was written after that, so another controller must not move the leadership again.
+        This broker knows itself whether it stopped cleanly.
         """
         written_at = self._watched_registry.written_at
         own = int(self._context.broker_id) if self._was_clean() else -1
@@ -176,7 +175,7 @@ class ControllerTerm:
     async def submit_and_wait(self, make_event: Callable[[Token], Event]) -> Any:
         """Have the event that `make` builds around a new token handled; return the reply.
 
-        Raise NotControllerError when the reign ends first, ConnectionError when the registry does not take it.
+        Raise NotControllerError when the term ends first, ConnectionError when the registry does not take it.
         """
         if self._must_reload:
             raise ConnectionError("the registry does not answer")
@@ -271,7 +270,7 @@ class ControllerTerm:
         except (ConnectionError, ControllerMovedError):
             raise
         except Exception:
-            # A fault of ours in one event must not take the controller, and then the next one, away from all others.
+            # A bug in one event must not take the controller, and then the next one, away from all others.
             log.exception("controller failed in an event=%s", item)
             self._give_up(item, "the controller failed")
             await asyncio.sleep(_RETRY_S)
@@ -308,7 +307,7 @@ class ControllerTerm:
         await self._commit(self.machine.tick(self._now_ms()))
 
     async def _commit(self, decision: ControllerDecision) -> bool:
-        """Write, apply and tell; false when the event has to be handled again."""
+        """Write, apply and propagate; return False when the event has to be handled again."""
         try:
             await self._writer.write(decision.records, self._apply, self._update_channels)
         except VersionConflict as overtaken:
@@ -370,7 +369,7 @@ class ControllerTerm:
             self._fail(token, ConnectionError(reason))
 
     async def _reread(self, records: Sequence[Record]) -> None:
-        """Tell the machine what is in the registry where a write met something else."""
+        """Pass the present znodes to the machine after a version conflict."""
         concerned = dict.fromkeys(topic_of(record) for record in records)
         names = [name for name in concerned if name is not None]
         topics = await self._watched_registry.topics(names)
@@ -388,7 +387,7 @@ class ControllerTerm:
             TopicsChanged(topics, removed, unreadable),
             DeletionsMarked(marks),
         ):
-            # What it would write now it decides again: only what somebody is to be told is kept.
+            # It decides on its writes again: only broker updates and replies are kept.
             for effect in self.machine.handle(event, self._now_ms()).effects:
                 if isinstance(effect, BrokerUpdate):
                     self.machine.outbox.add(effect)
@@ -421,7 +420,7 @@ class ControllerTerm:
             except ConnectionError:
                 self._must_reload = True
             except Exception:
-                # A fault of ours must not end the reign without a word: nobody would rule, and nobody contend.
+                # A bug must not end the term without an election: there would be no controller.
                 log.exception("controller failed to reload")
                 self._must_reload = True
 

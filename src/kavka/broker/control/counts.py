@@ -28,7 +28,7 @@ class ControllerCounts:
         timings.record(took_ms)
 
     def written(self, record: Record, state: ClusterState) -> None:
-        """Count the election that a record is, if it is one; `state` is the picture before it."""
+        """Count the election that a record is, if it is one; `state` is the state before it."""
         if isinstance(record, StateCreated):
             self.elections += 1
         elif isinstance(record, StateWritten):

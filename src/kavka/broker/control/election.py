@@ -2,8 +2,8 @@
 
     /controller   none --create, and raise /controller_epoch, in one multi--> held by this session, or by another's
 
-Who finds that the holder's broker is dead takes the node away and contends; the epoch fences what the deposed one may
-still write or order.
+A broker that detects the death of the controller's broker removes the znode and takes part in the election; the epoch
+fences writes and control requests of the deposed one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ElectedController(NamedTuple):
 
 
 class Election:
-    """One broker's part in the election."""
+    """The part of a broker in the election."""
 
     def __init__(
         self,
@@ -51,8 +51,9 @@ class Election:
         self._adopted = adopted
 
     async def read_or_elect(self, watch: Watch) -> ElectedController:
-        """Return the elected controller, electing this broker if there is none; `watch` is called when that changes.
-        Raise ConnectionError.
+        """Return the elected controller, electing this broker if there is none. Raise ConnectionError.
+
+        `watch` is called when that changes.
         """
         while True:
             stat = await self._registry.stat(znodes.CONTROLLER, watch)

@@ -28,8 +28,8 @@ async def initialize_features(context: BrokerContext, writer: RegistryWriter) ->
         return
     level = context.config.values["kavka.transaction.version"]
     if level is None:
-        # Nobody but this broker comes to a registry of its own. To a shared one brokers of other makes may come, and
-        # those that lack a feature cannot stay once it is finalised.
+        # Only this broker uses an embedded registry. Brokers of Apache Kafka may join a shared one, and
+        # those that lack a feature stop once it is finalised.
         level = NEWEST_TRANSACTION_VERSION if context.has_own_registry else 0
     assert isinstance(level, int)
     levels = updated({}, [FeatureUpdate(TRANSACTION_VERSION, level, may_lower=False)])
@@ -46,7 +46,7 @@ async def update_features(
 ) -> dict[str, str | None]:
     """Finalise levels; return by feature why not, None where it is done.
 
-    Raise Deposed, ConnectionError, and RegistryRefused when somebody else has changed them meanwhile.
+    Raise ControllerMovedError, ConnectionError, and RegistryRefused when another writer has changed them meanwhile.
     """
     stat = await registry.stat(znodes.FEATURE)
     levels: Levels = {}

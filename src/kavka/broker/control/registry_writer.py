@@ -27,19 +27,19 @@ class ControllerMovedError(Exception):
 
 
 class VersionConflict(Exception):
-    """Somebody else changed what a record was about; those before it are written."""
+    """Another writer changed the znode of a record; records before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
-        """`applied` counts the records that are written."""
+        """Note the refusal, and the number of written records in `applied`."""
         super().__init__(str(refused))
         self.applied = applied
 
 
 class WriteRefused(Exception):
-    """The registry never takes a record, whatever stands there: it is too large. Those before it are written."""
+    """The registry refuses a record permanently: it is too large. Records before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
-        """`applied` counts the records that are written."""
+        """Note the refusal, and the number of written records in `applied`."""
         super().__init__(str(refused))
         self.applied = applied
 
@@ -102,7 +102,7 @@ class RegistryWriter:
         below = await self._below(znodes.topic_path(record.topic))
         below += [config] if await self._registry.stat(config) is not None else []
         operations = operations_of(record, below)
-        # The mark goes last: it is what goes on after a crash.
+        # The mark goes last: it is what continues after a crash.
         while len(operations) > _MAX_OPERATIONS:
             await self._multi(operations[:_MAX_OPERATIONS])
             operations = operations[_MAX_OPERATIONS:]
@@ -121,7 +121,7 @@ class RegistryWriter:
 
     async def _multi(self, operations: Sequence[Operation]) -> None:
         if self._registry.session_id != self._session_id:
-            # The office went with it, though nobody may hold it yet.
+            # The controller znode ended with it, though no other may exist yet.
             raise ControllerMovedError("the session is over")
         try:
             await multi_merging_configs(self._registry, [self._fence, *operations])
@@ -133,10 +133,10 @@ class RegistryWriter:
 
 
 async def multi_merging_configs(registry: Registry, operations: Sequence[Operation]) -> None:
-    """Do a multi, whatever people have left or taken away. Raise RegistryRefused.
+    """Do a multi, merged with znodes that tools have created or removed. Raise RegistryRefused.
 
-    Settings that somebody left for a topic that is created are replaced; a wish in `/admin` that is to be changed or
-    taken away, and is gone already, is left out.
+    Existing settings of a topic that is created are replaced; a request in `/admin` that is to be changed or
+    removed, and is gone already, is left out.
     """
     todo = list(operations)
     while True:

@@ -1,14 +1,13 @@
-"""The connection from a controller to another broker, kept open because it tells early when the broker is dead
-(REP-14):
+"""The connection from a controller to another broker, kept open to detect the broker's death early.
 
-    connected --broken--> connecting --refused: nobody listens--> told as `refused` once, tried after 100 ms ... 1 s
+    connected --broken--> connecting --refused: no listener--> reported as `refused` once, tried after 100 ms ... 1 s
         ^                     | any other failure: tried after 100 ms, no evidence
-        +---------------------+ connected: told as `connected`; broken within 100 ms: tried after 100 ms
+        +---------------------+ connected: reported as `connected`; broken within 100 ms: tried after 100 ms
 
 A broker that has only just registered may not listen yet: Apache Kafka's opens its port some hundred milliseconds
 later, even when it is elected controller meanwhile. So its first refusals are no evidence.
 
-It is imported when another broker is first heard of: a lone broker does not pay for it.
+It is imported when there is another broker: a lone broker does not pay for it.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class RemoteLink:
                 await peer.wait_closed()
                 self._peer = None
                 if loop.time() - believed_from >= _RETRY_S:
-                    continue  # at once: whether it is refused now tells whether the broker died
+                    continue  # at once: a refusal now shows that the broker died
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _MAX_RETRY_S) if is_refused else _RETRY_S
 

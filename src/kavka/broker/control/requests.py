@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 _NEWEST_ALTER_PARTITION = 3
 _FIRST_WITH_INELIGIBLE = 2
-"""The first version whose leaders know INELIGIBLE_REPLICA."""
+"""The first version with INELIGIBLE_REPLICA."""
 
 
 async def answer(controller: Controller, producer_ids: ProducerIdManager, request: Any) -> Any:

@@ -44,7 +44,7 @@ class Changed(NamedTuple):
 
 
 class WatchedRegistry:
-    """Reads and watches. A source whose watch fired is reported once, and not watched until it is read again."""
+    """Reads with watches. A source is reported once after its watch fired, and watched again with the next read."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class WatchedRegistry:
         self._changed = changed
         self._delete = delete or registry.delete
         self.unreadable: set[str] = set()
-        """Topics of which a znode is there that says nothing: they stay as they are until somebody mends it."""
+        """Topics with a znode that cannot be decoded: they stay as they are until it is repaired."""
         self.written_at: dict[TopicPartition, int] = {}
         """The zxid that wrote a partition's state, of those read since this was cleared."""
         self._armed: set[tuple[str, Changed]] = set()
         self.watched_topics: set[str] = set()
-        """The topics whose assignments are being watched."""
+        """The topics with watched assignments."""
         self._is_stopped = False
         self._semaphore = 1 if isinstance(registry, EmbeddedRegistry) else _MAX_CONCURRENT_READS
 
@@ -72,7 +72,7 @@ class WatchedRegistry:
         return await gathered(read, keys, self._semaphore)
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         self._is_stopped = True
 
     @contextmanager
@@ -114,7 +114,7 @@ class WatchedRegistry:
     # -- brokers
 
     async def brokers(self) -> list[LiveBroker]:
-        """Return who is registered."""
+        """Return the registered brokers."""
         path = znodes.BROKER_IDS
         with self._watch(path, Source.BROKERS) as watch:
             names = await self._registry.children(path, watch)
@@ -201,7 +201,7 @@ class WatchedRegistry:
             data, stat = await self._registry.get(path)
             node = decode_or_none(data, StateNode.decode, path)
             if node is None:
-                # Read again with a watch: nothing else would tell that somebody has mended it.
+                # Read again with a watch: a repair would not be noticed otherwise.
                 with self._watch(path, Source.TOPIC, topic_partition.topic) as watch:
                     data, stat = await self._registry.get(path, watch)
                 node = decode_or_none(data, StateNode.decode, path)
@@ -227,7 +227,7 @@ class WatchedRegistry:
         return _decoded(data, znodes.decode_reassignments, znodes.REASSIGN_PARTITIONS)
 
     async def preferred_elections(self) -> list[TopicPartition] | None:
-        """Return the partitions whose preferred leaders are asked for, or None."""
+        """Return the partitions with a requested preferred election, or None."""
         data = await self._optional(znodes.PREFERRED_ELECTION, Source.PREFERRED_ELECTION)
         return _decoded(data, znodes.decode_partitions, znodes.PREFERRED_ELECTION)
 
@@ -254,7 +254,7 @@ class WatchedRegistry:
         return list(dict.fromkeys(broker for broker in brokers if broker is not None))
 
     async def changed_isrs(self) -> list[TopicPartition]:
-        """Return the partitions whose leaders, older than AlterPartition, wrote their in-sync set themselves."""
+        """Return the partitions with leaders older than AlterPartition that wrote the in-sync set themselves."""
         path = znodes.ISR_CHANGES
         nodes = await self._read_and_delete(path, Source.ISR_CHANGES)
         found = [_decoded(data, znodes.decode_partitions, path) for data in nodes]

@@ -1,5 +1,7 @@
-"""Common part of the group and the transaction coordinators: an internal topic, one shard for each of its partitions
-that this broker leads, and ids that belong to a partition by their hash.
+"""Common part of the group and the transaction coordinators.
+
+An internal topic, a shard for each of its partitions that this broker leads, and ids that belong to a partition by
+hash.
 """
 
 from __future__ import annotations
@@ -37,9 +39,7 @@ class Coordinators(Generic[S]):
     def __init__(
         self, metadata: MetadataCache, create_topic: Callable[[NewTopic], Awaitable[object]]
     ) -> None:
-        """Start without shards; `become_leader` is called for each partition. `create_topic` may return a
-        TopicRefusal.
-        """
+        """Start without shards; `become_leader` adds them. `create_topic` may return a TopicRefusal."""
         self._metadata = metadata
         self._create_topic = create_topic
         self._shards: dict[int, S] = {}
@@ -94,7 +94,7 @@ class Coordinators(Generic[S]):
         shard.start()
 
     def continue_leading(self, replica: Replica) -> None:
-        """Learn that a partition that was led here is led here in a newer leader epoch."""
+        """Note that a partition that was led here is led here in a newer leader epoch."""
 
     def resign(self, partition: int) -> None:
         """Stop coordinating the ids of a partition; pending requests get NOT_COORDINATOR."""
@@ -103,16 +103,16 @@ class Coordinators(Generic[S]):
             shard.stop()
 
     def committed(self, topic_partition: TopicPartition) -> None:
-        """Learn that the high watermark of a partition of the topic moved: decisions may be committed."""
+        """Note that the high watermark of a partition of the topic moved: decisions may be committed."""
         shard = self._shards.get(topic_partition.partition)
         if shard is not None:
             shard.commit_ready()
 
     def topics_deleted(self, topics: tuple[str, ...]) -> None:
-        """Learn that topics are gone."""
+        """Note that topics are gone."""
 
     def metadata_changed(self) -> None:
-        """Learn that leaders, or brokers, are others than before."""
+        """Note that leaders, or brokers, are others than before."""
 
     async def stop(self) -> None:
         """Stop all shards; all pending requests are answered when this returns."""

@@ -1,4 +1,4 @@
-"""One shard of the group coordinator: drives the machine over its partition of `__consumer_offsets`."""
+"""A shard of the group coordinator: drives the machine over its partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         self._is_lost = False  # could not be loaded, and never will be
 
     def marker_appended(self, producer_id: int, *, committed: bool, end_offset: int) -> None:
-        """Learn that the partition has the marker of a transaction: it decides about offsets when it is committed."""
+        """Note that the partition has the marker of a transaction: it decides about offsets when it is committed."""
         end = TransactionEnd(producer_id, committed)
         if self._is_lost:
             return  # another leader will find the marker in the log
@@ -117,7 +117,7 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
         return to_bytes(record)
 
     def _overdue(self, decision: GroupDecision) -> None:
-        """Refuse as the log would have: the waiting request is answered at once, whatever waits before it."""
+        """Refuse as the log would have: the waiting request is answered at once, before all others."""
         refused = self.machine.overdue(decision, ErrorCode.REQUEST_TIMED_OUT, self._now_ms())
         tokens = {effect.token for effect in decision.effects}
         others = []

@@ -95,7 +95,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
     # -- asking
 
     async def submit(self, group_id: str, make_event: Callable[[Token], Event]) -> Any:
-        """Tell the shard of a group an event; return its reply, or the error to answer."""
+        """Submit an event to the shard of a group; return its reply, or the error to answer."""
         shard = self.shard_of(group_id)
         if isinstance(shard, ErrorCode):
             return shard
@@ -127,7 +127,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
     def marker_appended(
         self, topic_partition: TopicPartition, producer_id: int, *, committed: bool, end_offset: int
     ) -> None:
-        """Learn that a partition has the marker of a transaction; of the offsets topic, its shard heeds it."""
+        """Note that a partition has the marker of a transaction; of the offsets topic, its shard heeds it."""
         shard = (
             self._shards.get(topic_partition.partition)
             if topic_partition.topic == OFFSETS_TOPIC

@@ -1,15 +1,15 @@
-"""Markers on their way from the coordinators of transactions to the leaders of the partitions that took part.
+"""Transaction markers from coordinators to the leaders of a transaction's partitions.
 
     SendMarkers -> waiting, by partition -> WriteTxnMarkers to the partition's leader -> MarkersWritten
                         ^                                   |
-                        '------ after a pause, for ever ----'   not written: no leader, too few replicas, no answer
+                        '------ after a pause, unlimited ---'   not written: no leader, too few replicas, no answer
 
 A partition has at most one request in flight: a marker that came twice, and late, would end the transaction after it.
 Several requests go to one broker at a time, each on a connection of its own because answers come in order; one that is
-not answered soon leaves its place to another. A partition that could not take its marker is tried in a request of its
-own from then on, so it delays nobody else; it has it as soon as it can be written, wherever its leader is then. Only a
-deleted topic, be its marker in flight or not, and the end of the coordinator's leadership end the trying: its successor
-finds in `__transaction_state` what is to be sent.
+not answered soon leaves its place to another. A marker that could not be written is sent in a request of its
+own from then on, so it delays no other partition; it is written as soon as possible, at any later leader. Retries end
+only when the topic is deleted, with or without a marker in flight, or when the coordinator's leadership ends: its
+successor loads the markers to send from `__transaction_state`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sender(Protocol):
         ...
 
     def post(self, event: MarkersWritten) -> None:
-        """Learn that markers are written."""
+        """Note that markers are written."""
         ...
 
 
@@ -99,7 +99,7 @@ class _PartitionMarkers:
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.markers: dict[int, _Marker] = {}  # by producer id, which has one transaction at a time
-        self.leader = NO_LEADER  # to whom it is assigned
+        self.leader = NO_LEADER  # the broker that it is assigned to
         self.in_flight: _Request | None = None
         self.timer: asyncio.TimerHandle | None = None  # while pausing
         self.pause_ms = 0
@@ -108,7 +108,7 @@ class _PartitionMarkers:
 
 
 class _Request:
-    """One WriteTxnMarkers: which markers of which partitions it brings."""
+    """A WriteTxnMarkers with its markers and partitions."""
 
     __slots__ = ("brings", "is_late", "is_suspect")
 
@@ -130,7 +130,7 @@ class _Request:
     def message(self) -> WriteTxnMarkersRequest | None:
         """Return the request, one entry for each transaction; None when all its markers are withdrawn.
 
-        Whoever asks must send it before anything else happens: a marker that was withdrawn, and leaves all the same,
+        The caller must send it at once: a marker that is withdrawn after this, and sent nevertheless,
         would end the transaction after it.
         """
         entries: dict[int, WriteTxnMarkersRequestMarker] = {}
@@ -353,14 +353,14 @@ class TransactionMarkerManager:
         try:
             outcome = await self._send_request(destination, connection, request)
         except TimeoutError as error:
-            # One of them keeps the others waiting; who it is shows when each is sent alone.
+            # One of them blocks the others; sending each alone shows which one.
             log.info("markers not written broker=%d reason=%s", destination.broker_id, error)
             for waiting, _markers in request.brings:
                 waiting.is_suspect = waiting.is_suspect or waiting.in_flight is request
         except (OSError, KafkaError, CorruptFrame) as error:
             log.info("markers not written broker=%d reason=%s", destination.broker_id, error)
         except Exception:
-            # A fault of ours must not end the trying: the transactions would hang for ever.
+            # A bug must not end the retries: the transactions would hang without limit.
             log.exception("markers not written broker=%d", destination.broker_id)
         finally:
             timer.cancel()
@@ -387,7 +387,7 @@ class TransactionMarkerManager:
         self._send_ready()
 
     def _apply_outcome(self, request: _Request, outcome: _Outcome) -> None:
-        """Tell what is written; the rest is sent again. Who is in flight elsewhere by now waits for that answer."""
+        """Report written markers; send others again, except those that are in flight in another request by now."""
         written: list[tuple[TopicPartition, _Marker]] = []
         for waiting, markers in request.brings:
             if waiting.in_flight is not request:
@@ -409,7 +409,7 @@ class TransactionMarkerManager:
         _report_written(written)
 
     def _answered(self, waiting: _PartitionMarkers, codes: list[ErrorCode]) -> None:
-        """Go on with a partition after an answer, or after it was clear that there will be none."""
+        """Continue with a partition after an answer, or after it was clear that there will be none."""
         if any(code not in (*_WRITTEN, _NOT_ANSWERED) for code in codes):
             waiting.is_suspect = True
         elif not codes:
@@ -423,7 +423,7 @@ class TransactionMarkerManager:
 
 
 def _report_written(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
-    """Tell coordinators which partitions have their marker, once for each transaction."""
+    """Report partitions with their marker to the coordinators, once for each transaction."""
     done: dict[int, tuple[_Marker, list[TopicPartition]]] = {}
     for topic_partition, marker in written:
         done.setdefault(marker.effect.producer_id, (marker, []))[1].append(topic_partition)
@@ -437,12 +437,12 @@ def _report_written(written: Iterable[tuple[TopicPartition, _Marker]]) -> None:
         try:
             sender.post(event)
         except Exception:
-            # A fault of ours in one coordinator must not keep others from what is theirs.
+            # A bug in one coordinator must not keep others from what is theirs.
             log.exception("written markers not reported id=%s", effect.transactional_id)
 
 
 class _Connection:
-    """One connection to a broker, with one request at a time."""
+    """A connection to a broker, with one request at a time."""
 
     def __init__(self, context: BrokerContext, broker_id: BrokerId) -> None:
         self._context = context
@@ -472,14 +472,14 @@ class _Connection:
         return self._peer
 
     def abort(self) -> None:
-        """Close the connection at once; who waits for an answer has a ConnectionError."""
+        """Close the connection at once; a waiting request raises ConnectionError."""
         if self._peer is not None:
             self._peer.abort()
             self._peer = None
 
 
 class _BrokerQueue:
-    """One broker: what is ready to be sent to it, and the lanes there."""
+    """The queue of a broker: markers to send, and its connections."""
 
     def __init__(self, context: BrokerContext, broker_id: BrokerId) -> None:
         self.broker_id = broker_id

@@ -1,4 +1,4 @@
-"""One shard of a coordinator: drives a machine over its partition of an internal topic.
+"""A shard of a coordinator: drives a machine over its partition of an internal topic.
 
     event -> machine.handle -> records appended -> committed -> machine.apply -> effects leave
                            '-> must_confirm: a tombstone appended -> committed -'
@@ -50,32 +50,33 @@ class Shard(Machine[E_contra, R, F], Protocol[E_contra, R, F]):
         ...
 
     def resign(self, now_ms: int) -> Decision[R, F]:
-        """Answer all who wait; the machine is of no use afterwards."""
+        """Answer all waiting requests; the machine is of no use afterwards."""
         ...
 
 
 class Undecided(Generic[R, F]):
-    """A decision whose records, or whose confirmation, are in the log and not committed yet."""
+    """A decision with records, or a confirmation, that are in the log and not committed yet."""
 
     __slots__ = ("deadline_ms", "decision", "end_offset")
 
     def __init__(self, decision: Decision[R, F], end_offset: int, deadline_ms: int) -> None:
+        """Note where the records end, and when clients get an error."""
         self.decision = decision
         self.end_offset = end_offset
         self.deadline_ms = deadline_ms
 
 
 class ShardRuntime(Generic[E, R, F]):
-    """The shell of one machine, as long as its leader stays the leader: another leadership is another shard."""
+    """The runtime of one machine, while this broker leads its partition: a later leadership is another shard."""
 
     _serves_damaged: ClassVar[bool] = True
     """True if what was read before damage to the partition is served, as Kafka does. It may be older than what
-    clients were told; a kind of shards to which that does harm serves nothing, and its clients wait for another
+    clients got; a kind of shards to which that does harm serves nothing, and its clients wait for another
     leader.
     """
 
     _confirmation: ClassVar[bytes]
-    """A key that no record has: its tombstone says nothing, but that it is committed says who leads."""
+    """An unused key: its tombstone is empty, but its commit proves the leadership."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class ShardRuntime(Generic[E, R, F]):
 
     @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
-        """Answer who waits for what was not committed in time; records are applied when they are."""
+        """Answer requests with records that were not committed in time; these are applied once committed."""
 
     def _perform(self, effect: F) -> None:
         """Do what a committed decision says besides answering."""
@@ -144,7 +145,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _decode_or_skip(self, stored: Record) -> R | None:
         """Return a stored record; None for one that says nothing, or nothing that can be understood.
 
-        A record that somebody else has written must not hold up, or hide, those of the coordinator behind it.
+        A record of another writer must not block, or hide, those of the coordinator behind it.
         """
         if stored.key is None:
             return None
@@ -172,7 +173,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _now_ms(self) -> int:
         """Return the wall clock's time of this leadership's begin, carried on by the clock that never jumps.
 
-        Sessions must not end because somebody set the clock.
+        Sessions must not end because the clock was set.
         """
         return self._began_ms + self._clock.tick_ms()
 
@@ -184,7 +185,7 @@ class ShardRuntime(Generic[E, R, F]):
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def stop(self) -> None:
-        """Answer NOT_COORDINATOR to all who wait, and forget everything."""
+        """Answer NOT_COORDINATOR to all waiting requests, and drop all state."""
         self._stopped = True
         if self._loading is not None:
             self._loading.cancel()
@@ -222,7 +223,7 @@ class ShardRuntime(Generic[E, R, F]):
                 error,
             )
         except Exception:
-            # A fault of ours: what is there must not be taken for missing, so all wait for another leader.
+            # A bug: what is there must not be taken for missing, so all wait for another leader.
             log.exception("shard not loaded partition=%s", self._replica.topic_partition)
             return
         if not self._stopped:
@@ -231,7 +232,7 @@ class ShardRuntime(Generic[E, R, F]):
     async def _replay_log(self) -> None:
         """Replay the partition up to its end, in slices of the loop's time.
 
-        A log that moves to another directory meanwhile goes on there, at the same offset.
+        A log that moves to another directory meanwhile continues there, at the same offset.
         """
         started_ms = self._clock.tick_ms()
         offset = self._replica.log.log_start_offset
@@ -282,19 +283,19 @@ class ShardRuntime(Generic[E, R, F]):
         return reached
 
     def _loaded(self) -> None:
-        """Begin to serve. A shard that cannot goes on to answer that it is loading."""
+        """Begin to serve. A shard that cannot be served answers COORDINATOR_LOAD_IN_PROGRESS as before."""
         try:
             self._run(self._shard.loaded(self._now_ms()))
             self._set_timer()
         except Exception:
-            # A fault of ours: half of a shard must not serve, so all wait for another leader.
+            # A bug: half of a shard must not serve, so all wait for another leader.
             log.exception("shard not loaded partition=%s", self._replica.topic_partition)
             self._release_decided(self._shard.resign(self._now_ms()))
 
     # -- events
 
     def submit(self, make_event: Callable[[Token], E]) -> asyncio.Future[Any]:
-        """Tell the machine the event that `make` builds around a new token; the future gets the reply.
+        """Submit the event that `make_event` builds around a new token; the future gets the reply.
 
         The reply is an ErrorCode when the shard itself cannot answer, as after `stop`.
         """
@@ -309,7 +310,7 @@ class ShardRuntime(Generic[E, R, F]):
         return future
 
     def post(self, event: E) -> None:
-        """Tell the machine an event; a shard that was stopped does not hear it."""
+        """Pass an event to the machine; a stopped shard ignores it."""
         if self._stopped:
             return
         self._run(self._shard.handle(event, self._now_ms()))
@@ -352,7 +353,7 @@ class ShardRuntime(Generic[E, R, F]):
         waiting.append(Undecided(decision, end_offset, self._now_ms() + timeout_ms))
 
     def commit_ready(self) -> None:
-        """Apply and answer, in order, the decisions whose records the high watermark has passed."""
+        """Apply and answer, in order, the decisions with records below the high watermark."""
         high_watermark = self._replica.partition.high_watermark
         for waiting in (self._late, self._undecided, self._confirming):
             while waiting and waiting[0].end_offset <= high_watermark:
@@ -413,7 +414,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._set_timer()
 
     def _time_out(self, now_ms: int) -> None:
-        """Answer those whose records should be committed by now; answers behind them wait no longer either."""
+        """Answer requests with overdue records; answers behind them wait no longer either."""
         while self._undecided and self._undecided[0].deadline_ms <= now_ms:
             overdue = self._undecided.popleft()
             topic_partition, end_offset = self._replica.topic_partition, overdue.end_offset

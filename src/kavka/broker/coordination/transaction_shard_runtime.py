@@ -1,4 +1,4 @@
-"""One shard of the transaction coordinator: drives the machine over its partition of `__transaction_state`."""
+"""A shard of the transaction coordinator: drives the machine over its partition of `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ log = logging.getLogger(__name__)
 
 
 class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
-    """The shell of one `TransactionShard`."""
+    """The runtime of a `TransactionShard`."""
 
-    # Before damage there may be a Prepare... whose end, and whose id's next transaction, lie behind it. Its markers,
-    # sent again, would end that transaction early, and perhaps otherwise than its producer is told.
+    # Before damage there may be a Prepare... with its end, and the id's next transaction, behind it. Its markers,
+    # sent again, would end that transaction early, and perhaps with another outcome than its producer gets.
     _serves_damaged: ClassVar[bool] = False
     _confirmation: ClassVar[bytes] = CONFIRMATION
 
@@ -81,7 +81,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return self._now_ms()
 
     def stop(self) -> None:
-        """Answer NOT_COORDINATOR to all who wait, send no marker any more, and forget everything."""
+        """Answer NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state."""
         super().stop()
         self._markers.forget(self)
         for task in list(self._allocations):
@@ -92,7 +92,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
     def _loaded(self) -> None:
         """Serve when all that was read is committed.
 
-        An outcome that another leader might not have must not be told to anybody; least of all to partitions.
+        An outcome that another leader might not have must not be sent to clients, let alone to partitions.
         """
         self._awaits_commit = (
             self._replica.partition.high_watermark < self._replica.log.log_end_offset
@@ -113,8 +113,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return to_bytes(record)
 
     def _overdue(self, decision: TransactionDecision) -> None:
-        """Let clients retry: the decision stands until the append fails or succeeds, so they get
-        COORDINATOR_LOAD_IN_PROGRESS or its like.
+        """Let clients retry (COORDINATOR_LOAD_IN_PROGRESS): the decision stands until the append fails or succeeds.
 
         Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
         """
@@ -153,7 +152,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             log.error("no producer id id=%s reason=%s", transactional_id, refused)
             self.post(ProducerIdRefused(transactional_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         except Exception:
-            # A fault of ours: untold, the transactional id would wait for ever.
+            # A bug: without a reply the transactional id would wait without limit.
             log.exception("no producer id id=%s", transactional_id)
             self.post(ProducerIdRefused(transactional_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         else:

@@ -102,7 +102,7 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
     # -- asking
 
     async def submit(self, transactional_id: str, make_event: Callable[[Token], Event]) -> Any:
-        """Tell the shard of a transactional id an event; return its reply, or the error to answer."""
+        """Submit an event to the shard of a transactional id; return its reply, or the error to answer."""
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard

@@ -4,12 +4,12 @@
                        '--no--> waits --> AddPartitionsToTxn (verify_only) --> takes part? --'
                                               to its coordinator                 '--no--> refused
 
-So a batch that comes late, after its transaction has ended, cannot open one that nobody would end. For a producer of
-version 2 the leader does not verify, but adds: its first batch comes without its partition having been announced. While
+So a batch that comes late, after its transaction has ended, cannot open one that would never end. For a producer of
+version 2 the leader does not verify, but adds: its first batch comes without an announced partition. While
 the last transaction is still being completed it asks again for a moment, since that is soon over.
 
-Batches of one producer and partition are appended in the order in which they came, whichever of them waits. What
-leaders here want to know of one coordinator's transactions goes in one request; one is in flight to each broker.
+Batches of one producer and partition are appended in the order in which they came, whichever of them waits. All
+verifications at one coordinator go into one request; one is in flight to each broker.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _UNANSWERED: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.OPERATION_NOT_ATTEMPTED,  # the coordinator does not know yet what was asked with it
 )
-"""It may be otherwise soon; not all producers know to try again after these, but after NOT_ENOUGH_REPLICAS they do."""
+"""Temporary errors; not all producers try again after these, but after NOT_ENOUGH_REPLICAS they do."""
 _FINAL: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-"""Nothing of this producer and epoch will ever be appended."""
+"""Permanent errors: no batch of this producer and epoch will ever be appended."""
 _LONG_AGO_MS: Final = -sys.maxsize
 
 
@@ -341,7 +341,7 @@ class _Coordinator:
     def fail_requests(self, has_moved: Callable[[_VerificationRequest], bool]) -> None:
         """Ask this broker no longer what it cannot answer any more; one that was asked is not waited for.
 
-        Who was asked about in the same request, and did not move, has no answer either and may try again.
+        Other partitions of the same request, which did not move, get no response either and may try again.
         """
         is_in_flight = _settle_moved(self._in_flight, has_moved)
         if _settle_moved(self._requests, has_moved):
@@ -393,7 +393,7 @@ class _Coordinator:
                     what = "not verified coordinator=%d error=%s"
                     log.warning(what, self._broker_id, otherwise.name)
                     if otherwise is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                        # It is said of this broker, not of the client, which is told that verification failed.
+                        # The error is about this broker, not about the client, which gets a failed verification.
                         otherwise = ErrorCode.INVALID_TXN_STATE
         except KafkaError as error:
             if error.code is ErrorCode.UNSUPPORTED_VERSION:
@@ -402,7 +402,7 @@ class _Coordinator:
         except (OSError, CorruptFrame) as error:
             log.info("not verified coordinator=%d reason=%s", self._broker_id, error)
         except Exception:
-            # A fault of ours must not keep those waiting who are asked about next.
+            # A bug must not block later verifications.
             log.exception("not verified coordinator=%d", self._broker_id)
         finally:
             _settle(taken, codes, otherwise)
@@ -487,7 +487,7 @@ def _settle(
 
 
 def _settle_moved(asked: _Asked, has_moved: Callable[[_VerificationRequest], bool]) -> bool:
-    """Answer NOT_COORDINATOR to questions that wait and belong to another broker by now; tell whether there are any."""
+    """Answer NOT_COORDINATOR to waiting requests that belong to another broker now; return whether there are any."""
     moved = [one for one in asked if not one[1].done() and has_moved(one[0])]
     _settle(moved, {}, ErrorCode.NOT_COORDINATOR)
     return bool(moved)

@@ -1,6 +1,6 @@
 """The page on a port of its own: `GET /metrics` over HTTP/1.1, nothing else.
 
-It has no access control: whoever reaches the port reads the names of topics. So it listens on loopback unless
+It has no access control: every client that reaches the port reads the names of topics. So it listens on loopback unless
 `kavka.metrics.host` says otherwise.
 """
 
@@ -66,7 +66,7 @@ class Exposition:
             await asyncio.gather(self._writing, return_exceptions=True)
 
     async def page(self) -> bytes:
-        """Return the page; who asks while it is written gets the same one."""
+        """Return the page; requests while it is written get the same one."""
         if self._writing is None or self._writing.done():
             loop = asyncio.get_running_loop()
             self._writing = loop.create_task(page(self._sources, self._idle))

@@ -20,7 +20,7 @@ from kavka.metrics import process
 from kavka.metrics.families import Family, lines
 
 _SLICE_MS = 2
-_LINES = 200  # between two looks at the clock
+_LINES = 200  # between two reads of the clock
 
 
 def families(sources: MetricsSources, idle: float) -> Iterator[Family]:

@@ -115,7 +115,9 @@ def _of_manager(sources: MetricsSources, replicas: list[Replica]) -> Iterator[Fa
         yield gauge(f"{_MANAGER}{name}", help, sum(is_counted(r.partition) for r in replicas))
     offline = sum(replica.log.directory.failure is not None for replica in replicas)
     offline += len(sources.replica_manager.store.unreadable)
-    yield gauge(f"{_MANAGER}offlinereplicacount", "Replicas whose log cannot be used.", offline)
+    yield gauge(
+        f"{_MANAGER}offlinereplicacount", "Replicas with a log that cannot be used.", offline
+    )
     producers = sum(len(replica.log.producers) for replica in replicas)
     help = "Producer ids that are remembered, over all replicas."
     yield gauge(f"{_MANAGER}produceridcount", help, producers)

@@ -32,7 +32,7 @@ def families(sources: MetricsSources) -> Iterator[Family]:
     help = "Partitions that are no longer followed because of a fault or a failed disk."
     yield gauge(f"{_MANAGER}failedpartitionscount", help, [(_REPLICA, failed)])
     dead = sum(fetcher.has_died for _leader, _number, fetcher in fetchers)
-    help = "Replica fetchers whose task has ended."
+    help = "Replica fetchers with a task that has ended."
     yield gauge(f"{_MANAGER}deadthreadcount", help, [(_REPLICA, dead)])
     shown = [(_labels(leader, number), fetcher) for leader, number, fetcher in fetchers]
     requests = [(labels, fetcher.requests) for labels, fetcher in shown]

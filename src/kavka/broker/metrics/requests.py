@@ -45,7 +45,7 @@ def _of_requests(traffic: dict[str, RequestTraffic]) -> Iterator[Family]:
 
 
 def _of_refusals(refusals: Refusals) -> Iterator[Family]:
-    help = "Requests whose connection was closed because of what they hold, by API and reason."
+    help = "Requests that were refused, with their connection closed, by API and reason."
     refused: list[Sample] = [
         (labelled(request=request_name(key) if key else UNKNOWN_API, reason=reason), count)
         for (key, reason), count in sorted(refusals.refused.items(), key=_by_name)

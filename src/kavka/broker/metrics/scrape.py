@@ -1,4 +1,4 @@
-"""One connection to the page: requests are read one after the other, each is answered before the next is looked at."""
+"""A connection to the page: requests are read one after the other, each is answered before the next one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Scrape:
         opened: Callable[[Scrape], bool],
         closed: Callable[[Scrape], None],
     ) -> None:
-        """`opened` may refuse the connection."""
+        """Serve `page`; `opened` may refuse the connection."""
         self._page = page
         self._opened = opened
         self._closed = closed
@@ -45,7 +45,7 @@ class Scrape:
         self._answering: asyncio.Task[None] | None = None
         self._idle_windows = 0
 
-    # -- doors.Wire
+    # -- BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Begin, or refuse."""
@@ -75,7 +75,7 @@ class Scrape:
         self._closed(self)
 
     def pause_writing(self) -> None:
-        """Nothing more is written before the next request."""
+        """Do nothing: no more is written before the next request."""
 
     def resume_writing(self) -> None:
         """See `pause_writing`."""

@@ -1,4 +1,4 @@
-"""The parts whose counters and states the page shows."""
+"""The parts with counters and states on the page."""
 
 from __future__ import annotations
 

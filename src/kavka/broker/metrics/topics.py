@@ -31,7 +31,7 @@ _OF_ALL = {
     ),
     "reassignment_bytes_out": (
         "reassignmentbytesout",
-        "Bytes that followers were given whose replicas a reassignment adds.",
+        "Bytes sent to followers that a reassignment adds.",
     ),
 }
 

@@ -3,12 +3,12 @@
     copying     the future log is appended to from the log itself, as a follower's
     swapping    both end at the same offset: nothing is appended until the copy is the log
 
-The log goes on meanwhile: it is appended to, cut (then the copy is aligned), and loses its beginning. A move that was
-interrupted goes on at the next start. During the swap, some milliseconds, producers are told NOT_LEADER_OR_FOLLOWER
+The log continues meanwhile: it is appended to, cut (then the copy is aligned), and loses its beginning. A move that was
+interrupted continues at the next start. During the swap, some milliseconds, producers get NOT_LEADER_OR_FOLLOWER
 and come again.
 
 A move that is called off ends between two steps, and a swap is one step: halfway through it neither the log nor the
-copy is whole, so whoever ends a move waits for the swap, and looks where the log is only then.
+copy is whole, so an operation that ends a move waits for the swap, and finds the log only then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 class _Move:
-    """A move that is under way."""
+    """A move that is in progress."""
 
     def __init__(self, run: Callable[[_Move], Coroutine[Any, Any, None]]) -> None:
         self.cancelled = asyncio.Event()
@@ -53,7 +53,7 @@ class _Move:
 
 
 class AlterLogDirsManager:
-    """The moves that are under way, a task each."""
+    """The moves that are in progress, a task each."""
 
     def __init__(
         self, context: BrokerContext, replica_manager: ReplicaManager, events: PartitionEvents
@@ -68,7 +68,7 @@ class AlterLogDirsManager:
         self._lock = asyncio.Lock()
 
     async def move(self, replica: Replica, path: str) -> ErrorCode:
-        """Begin to move a replica into the directory `path`; a move to another one ends, one to there goes on."""
+        """Begin to move a replica into the directory `path`; a move to another one ends, one to there continues."""
         topic_partition = replica.topic_partition
         async with self._lock:
             await self._cancel(topic_partition)
@@ -97,7 +97,7 @@ class AlterLogDirsManager:
         return ErrorCode.NONE
 
     def resume(self, replica: Replica) -> None:
-        """Go on with the move of a replica, if it has a future log."""
+        """Continue with the move of a replica, if it has a future log."""
         topic_partition = replica.topic_partition
         if (
             topic_partition not in self._moves
@@ -110,7 +110,7 @@ class AlterLogDirsManager:
         await self._cancel(topic_partition)
 
     async def stop(self) -> None:
-        """Stop all moves; the next start goes on with them."""
+        """Stop all moves; the next start continues with them."""
         self._throttle.close()
         for move in self._moves.values():
             move.cancelled.set()
@@ -140,7 +140,7 @@ class AlterLogDirsManager:
         except (OSError, CorruptFile, CorruptBatch, KafkaError) as error:
             log.error("move of a replica failed partition=%s reason=%s", topic_partition, error)
         except Exception:
-            # A fault of ours: whoever waits for the move must find its end in the log.
+            # A bug: an operator who waits for the move must find its end in the log.
             log.exception("move of a replica failed partition=%s", topic_partition)
         finally:
             del self._moves[topic_partition]
@@ -164,11 +164,11 @@ class AlterLogDirsManager:
             if data is None or move.truncation_count != replica.truncation_count:
                 await self._align_future(replica, move)
                 return False
-            # Where the log begins, which may be inside of the first batch, the copy is told when it becomes the log.
+            # The log start, which may be inside of the first batch, is set when the copy becomes the log.
             appended = await future.append_or_restart(data) if data else None
         if data:
             self._throttle.record(len(data))
-            await _written(appended)  # on a slow disk that takes long, and the log must go on
+            await _written(appended)  # on a slow disk that takes long, and the log must continue
             return False
         await future.flush()  # most of what the swap must flush, while the log still takes records
         return not move.cancelled.is_set() and await self._swap(replica, future, move)

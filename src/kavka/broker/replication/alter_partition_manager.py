@@ -93,7 +93,7 @@ class AlterPartitionManager:
             for replica in self._replica_manager:
                 try:
                     self._check_replica(replica, now_ms, is_shrink_due=is_shrink_due)
-                # One partition must not keep the others' sets as they are for ever.
+                # One partition must not block the others' sets without limit.
                 except Exception:
                     log.exception("in-sync set not checked partition=%s", replica.topic_partition)
 
@@ -111,7 +111,7 @@ class AlterPartitionManager:
         elif not (
             replica.topic_partition in self._waiting or replica.topic_partition in self._sending
         ):
-            # Refused with news to come: of a topic that the controller does not know none may come.
+            # Refused with an update to come: for a topic that the controller does not know none may come.
             change = partition.pending_change()
             if change is not None:
                 self.propose(replica, change)
@@ -128,7 +128,7 @@ class AlterPartitionManager:
                 try:
                     again = await self._send(batch)
                 except Exception:
-                    # A fault of ours must not end the sending: no in-sync set would change any more.
+                    # A bug must not end the sending: no in-sync set would change any more.
                     log.exception("in-sync sets not changed")
                     again = batch
                 if again:
@@ -204,7 +204,7 @@ class AlterPartitionManager:
     def _apply_response(
         self, replica: Replica, change: IsrChange, answer: AlterPartitionResponsePartition
     ) -> bool:
-        """Take the answer for one partition; tell whether the change is to be sent again."""
+        """Handle the response for one partition; return whether the change is to be sent again."""
         partition = replica.partition
         now_ms = self._context.clock.tick_ms()
         error = ErrorCode.of(answer.error_code)
@@ -238,7 +238,5 @@ class AlterPartitionManager:
 
 
 def _is_online(replica: Replica) -> bool:
-    """Return whether a leader's log is online. It cannot be followed otherwise, and the leader would propose a set of
-    itself alone.
-    """
+    """Return whether a leader's log is online: else no replica follows it, and all would be removed from the set."""
     return replica.log.directory.failure is None

@@ -1,4 +1,4 @@
-"""Fetch on the wire: what a follower says, and what anybody's request names."""
+"""Fetch messages: a follower's requests, and the partitions of any request."""
 
 from __future__ import annotations
 

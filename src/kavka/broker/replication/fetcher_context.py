@@ -44,11 +44,11 @@ class FetcherContext:
         )
 
     def leader_unreachable(self, leader: BrokerId) -> None:
-        """Learn that the connection to a leader broke."""
+        """Note that the connection to a leader broke."""
         self._context.metadata.suspect(leader, self.clock.tick_ms())
 
     def leader_reached(self, leader: BrokerId) -> None:
-        """Learn that a leader answers."""
+        """Note that a leader answers."""
         self._context.metadata.clear_suspicion(leader)
 
     def broker_epoch(self) -> int:

@@ -1,6 +1,6 @@
 """The leader's side of followers' fetches.
 
-Of a session only what is dirty is looked at (`follower_sessions`). What a follower has is learnt from the offsets that
+Of a session only what is dirty is checked (`follower_sessions`). What a follower has is learnt from the offsets that
 it asks for; that moves the high watermark and lets it join the in-sync set.
 """
 
@@ -50,7 +50,7 @@ _AT_ONCE: Final = 256
 
 
 class FollowerRead(PartitionRead):
-    """What a follower's fetch found of one partition of its session."""
+    """The outcome of a follower's fetch for a partition of its session."""
 
     __slots__ = ("cut_at", "partition")
 
@@ -89,7 +89,7 @@ class FollowerFetchHandler:
         self._propose = propose
         self._request_budget = request_budget
         self._sessions: dict[int, FollowerSession] = {}
-        self._most_partitions = context.config.integer(_PARTITIONS_SETTING)
+        self._max_partitions = context.config.integer(_PARTITIONS_SETTING)
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def handle(
@@ -132,7 +132,7 @@ class FollowerFetchHandler:
             answer = self._answer(session, reads)
             return answer if isinstance(answer, FetchResponse) else await answer
         except BaseException:
-            for partition in look_at:  # some were not looked at
+            for partition in look_at:  # some were not checked
                 session.mark_dirty(partition)
             self._release(session, reads)
             raise
@@ -145,7 +145,7 @@ class FollowerFetchHandler:
         reads: list[FollowerRead],
         pace: Pace,
     ) -> None:
-        """Look at partitions in slices of the loop's time, adding to `reads` what the follower must hear of."""
+        """Look at partitions in slices of the loop's time, adding to `reads` what the follower must learn of."""
         left = request.max_bytes
         later: dict[SessionPartition, None] = {}
         try:
@@ -202,14 +202,14 @@ class FollowerFetchHandler:
     def _count(self, session: FollowerSession) -> None:
         """Count the partitions of a session that is kept; one that grows beyond the bound of all ends with its answer.
 
-        Who fetches need not be the broker that it names, so the partitions that it names may be anything.
+        The client need not be the broker that it names, so its partitions may be any.
         """
         if session.session_id == NO_SESSION:
             return
         growth = len(session.partitions) - session.counted
         self._partition_count += growth
         session.counted += growth
-        if growth > 0 and self._partition_count > self._most_partitions:
+        if growth > 0 and self._partition_count > self._max_partitions:
             del self._sessions[session.session_id]
             self._partition_count -= session.counted
             session.session_id = NO_SESSION
@@ -221,9 +221,9 @@ class FollowerFetchHandler:
                 return number
 
     def _add_session(self, session: FollowerSession) -> None:
-        """Keep a session; those whose connection is gone will not be continued.
+        """Keep a session; sessions of closed connections will not be continued.
 
-        Neither a follower nor a connection may have more than some: who fetches need not be the broker that it names.
+        Sessions per follower and per connection are bounded: the client need not be the broker that it names.
         """
         same = []
         for other in list(self._sessions.values()):
@@ -253,7 +253,7 @@ class FollowerFetchHandler:
         return self._response(session, reads)
 
     def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
-        """Give up an answer that is not sent; a session that goes on is sent it with the next."""
+        """Give up an answer that is not sent; a session that continues is sent it with the next."""
         for read in reads:
             read.release()
             read.partition.sent = (-1, -1)
@@ -299,7 +299,7 @@ class FollowerFetchHandler:
         left: int | None = None,
         minimum_one: bool = True,
     ) -> list[FollowerRead]:
-        """Look at what is dirty; return what the follower must hear of. High watermarks may wait, if so."""
+        """Look at what is dirty; return what the follower must learn of. High watermarks may wait, if so."""
         session.has_only_high_watermarks = False
         marks: list[SessionPartition] | None = [] if may_wait else None
         now_ms = self._context.clock.tick_ms()

@@ -57,9 +57,7 @@ class FollowerLog:
 
     @property
     def is_current(self) -> bool:
-        """Return whether this replica still follows in this object's leader epoch, and its role is not being
-        changed.
-        """
+        """Return whether this replica still follows in this object's leader epoch, without a pending change of role."""
         return self._is_followed and not self.replica.lock.locked()
 
     @property

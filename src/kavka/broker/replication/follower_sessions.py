@@ -1,7 +1,7 @@
 """The leader's state of its followers' fetch sessions (KIP-227).
 
 A session is kept as a list of what is *dirty*: partitions that the follower named, and those that were touched since
-it last heard of them. Only these are looked at, so that a fetch of a thousand quiet partitions costs as much as one of
+it last learned of them. Only these are checked, so that a fetch of a thousand quiet partitions costs as much as one of
 none, and an append wakes the fetch that waits for it within the same turn of the loop.
 """
 
@@ -24,7 +24,7 @@ _HIGH_WATERMARK_WAIT_S: Final = 0.005
 
 
 class SessionPartition:
-    """One partition of a session: the last fetch parameters, and the offsets last sent."""
+    """A partition of a session: the last fetch parameters, and the offsets last sent."""
 
     __slots__ = ("_session", "is_named", "key", "replica", "requested", "sent", "topic_partition")
 
@@ -71,14 +71,14 @@ class FollowerSession:
         self.counted = 0  # how many of them count against the bound of all sessions
         self.dirty: dict[SessionPartition, None] = {}
         self.waiting: DelayedFollowerFetch | None = None
-        # Whether the only news are of high watermarks, which may wait for the next records.
+        # True if the only changes are of high watermarks, which may wait for the next records.
         self.has_only_high_watermarks = False
 
     def mark_dirty(self, partition: SessionPartition) -> bool:
-        """Have a partition looked at for the next answer; tell whether it is served still.
+        """Mark a partition dirty for the next response; return whether it is still in the session.
 
-        One that was forgotten while its records were read, or held back by a throttle, would be answered for ever, by
-        what was asked of it last: a follower that is told of an old leader epoch gives up.
+        A partition that was removed while its records were read, or delayed by a throttle, would be answered without
+        limit, by its last request: a follower that gets an old leader epoch stops following.
         """
         if self.partitions.get(partition.key) is not partition:
             return False
@@ -86,7 +86,7 @@ class FollowerSession:
         return True
 
     def partition_changed(self, partition: SessionPartition, *, can_wait: bool) -> None:
-        """Have a partition looked at, and the fetch that waits answered: at once, or soon where that can wait."""
+        """Have a partition checked, and the fetch that waits answered: at once, or soon where that can wait."""
         if self.mark_dirty(partition) and self.waiting is not None:
             if can_wait:
                 self.waiting.wake_soon()
@@ -96,7 +96,7 @@ class FollowerSession:
     def add(self, key: PartitionKey, asked: FetchPartition) -> None:
         """Take what a request says of a partition; those named last are served last.
 
-        Who asks again for the same offset may have dropped the last answer, and is told everything again.
+        A follower that asks again for the same offset may have dropped the last response, and gets all again.
         """
         partition = self.partitions.get(key)
         if partition is None:

@@ -35,7 +35,7 @@ class PartitionFetchState:
         "topic_id",
     )
 
-    def __init__(self, replica: Replica, longest_backoff_ms: int) -> None:
+    def __init__(self, replica: Replica, max_backoff_ms: int) -> None:
         """Follow in the present leader epoch."""
         self.replica = replica
         self.topic_id = replica.partition.topic_id
@@ -45,12 +45,10 @@ class PartitionFetchState:
         self.reported_ms: int | None = None
         self.log = FollowerLog(replica)
         epoch = replica.partition.leader_epoch
-        self.machine = FollowedPartition(self.log, epoch, longest_backoff_ms=longest_backoff_ms)
+        self.machine = FollowedPartition(self.log, epoch, max_backoff_ms=max_backoff_ms)
 
     def note_refusal(self, error: ErrorCode, now_ms: int) -> bool:
-        """Return whether a refusal is to be logged: one that should pass when it lasts, each at most once a
-        minute.
-        """
+        """Return whether a refusal is to be logged: a temporary one after some time, each at most once a minute."""
         if self.refused_since_ms is None:
             self.refused_since_ms = now_ms
         if error in _TRANSIENT_ERRORS and now_ms - self.refused_since_ms < _TRANSIENT_MS:
@@ -64,12 +62,12 @@ class PartitionFetchState:
         """Note that a fetch was answered."""
         self.refused_since_ms = None
 
-    def adapt(self, *, is_checked_by_fetch: bool, longest_backoff_ms: int) -> None:
+    def adapt(self, *, is_checked_by_fetch: bool, max_backoff_ms: int) -> None:
         """Begin as the leader's version of Fetch needs it, unless so it is."""
         if self.machine.is_checked_by_fetch != is_checked_by_fetch:
             self.machine = FollowedPartition(
                 self.log,
                 self.log.leader_epoch,
                 is_checked_by_fetch=is_checked_by_fetch,
-                longest_backoff_ms=longest_backoff_ms,
+                max_backoff_ms=max_backoff_ms,
             )

@@ -3,7 +3,7 @@
     follow(replica) -> question per partition -> one Fetch for all -> appended in this loop turn -> the next Fetch
 
 The decisions are `core.follower`'s. While a fetch waits at the leader, a partition that joins is asked for at once by a
-second fetch in the same session. A connection that breaks is tried again with a back-off; who leads is the
+second fetch in the same session. A connection that breaks is tried again with a back-off; the leader is the
 controller's word, so a fetcher never looks for another leader by itself.
 """
 
@@ -81,7 +81,7 @@ class ReplicaFetcher:
         self._leader = leader
         self._name = f"broker-{context.broker_id}-fetcher-{number}"
         self._partitions: dict[TopicPartition, PartitionFetchState] = {}
-        # Those whose question may have changed since it was last asked.
+        # Partitions with a fetch request that may have changed since it was sent.
         self._due: dict[TopicPartition, None] = {}
         self._by_id: dict[tuple[bytes, int], TopicPartition] = {}
         self._session = FollowerSession()
@@ -91,7 +91,7 @@ class ReplicaFetcher:
         self._peer: Peer | None = None
         self._by_topic_id = True
         self._backoff_ms = _FIRST_BACKOFF_MS
-        # Whether the task waits for whatever comes first; then answers are obeyed where they come in.
+        # True if the task waits for the first event; then responses are handled where they arrive.
         self._is_backing_off = False
         self._left: asyncio.Future[Any] | None = None
         self._failure: Exception | None = None
@@ -179,7 +179,7 @@ class ReplicaFetcher:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Wait for the back-off, or until somebody says that things have changed."""
+        """Wait for the back-off, or until `wake` is called."""
         self._wake.clear()
         try:
             async with asyncio.timeout(self._backoff_ms / 1000):
@@ -199,7 +199,7 @@ class ReplicaFetcher:
         self._due.update(dict.fromkeys(self._partitions))
 
     def _check_connection(self) -> None:
-        """Called at once when the connection is lost, and when it is writable again."""
+        """Handle the loss of the connection, and that it is writable again."""
         peer = self._peer
         if peer is None:
             return  # closed from here
@@ -210,7 +210,7 @@ class ReplicaFetcher:
 
     def _adapt(self, followed: PartitionFetchState, peer: Peer) -> None:
         checks = peer.version_of(ApiKey.FETCH) >= FIRST_WITH_LAST_EPOCH
-        followed.adapt(is_checked_by_fetch=checks, longest_backoff_ms=self._context.backoff_ms)
+        followed.adapt(is_checked_by_fetch=checks, max_backoff_ms=self._context.backoff_ms)
 
     def _disconnect(self) -> None:
         for in_flight in self._in_flight:
@@ -222,7 +222,7 @@ class ReplicaFetcher:
         self._session = FollowerSession()
 
     async def _run_connected(self) -> None:
-        """Ask and obey until nothing is followed. Raise when the leader cannot be talked to."""
+        """Fetch and append until no partition is followed. Raise when the leader cannot be reached."""
         while self._partitions:
             self._wake.clear()
             await self._send_leader_requests()
@@ -250,7 +250,7 @@ class ReplicaFetcher:
             await left
 
     async def _wait(self) -> None:
-        """Wait for an answer, a new partition, or the end of somebody's back-off."""
+        """Wait for a response, a new partition, or the end of a partition's back-off."""
         now_ms = self._context.clock.tick_ms()
         until = [
             followed.machine.delayed_until_ms
@@ -394,7 +394,7 @@ class ReplicaFetcher:
         self._in_flight.append(_InFlight(built, future))
 
     def _answered(self, future: asyncio.Future[Any]) -> None:
-        """Obey and ask again at once, when the task rests and there is nothing to wait for: so it is nearly always.
+        """Handle a response and fetch again at once, when the task rests and nothing is to be awaited: the usual case.
 
         All else is for the task, which would come two turns of the loop later.
         """
@@ -450,7 +450,7 @@ class ReplicaFetcher:
     def _process_partition(
         self, request: SessionRequest, key: PartitionKey, answer: FetchResponsePartition
     ) -> Work | None:
-        """Obey the answer for one partition; return what is left to be done."""
+        """Handle the response for one partition; return the remaining work."""
         asked = self._session.requested(key, request.number)
         followed = self._find(key)
         if asked is None or followed is None:
@@ -511,7 +511,7 @@ class ReplicaFetcher:
             self._context.throttle.record_fetched(followed.replica, len(records))
         try:
             rest = followed.log.append(step, records)
-        except Exception as error:  # noqa: BLE001 - the other partitions go on
+        except Exception as error:  # noqa: BLE001 - the other partitions continue
             self._failed(followed, error)
             return None
         return None if rest is None else partial(self._run_guarded, followed, rest)
@@ -527,13 +527,13 @@ class ReplicaFetcher:
     async def _run_guarded(self, followed: PartitionFetchState, work: Work) -> None:
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - the other partitions go on
+        except Exception as error:  # noqa: BLE001 - the other partitions continue
             self._failed(followed, error)
 
     def _failed(self, followed: PartitionFetchState, error: Exception) -> None:
         """Damaged records are fetched again; with a failed disk there is nothing to do but wait for the controller.
 
-        So it is after a fault of ours, which must not keep the leader's other partitions from being fetched.
+        So it is after a bug, which must not keep the leader's other partitions from being fetched.
         """
         topic_partition = followed.replica.topic_partition
         if isinstance(error, CorruptBatch):

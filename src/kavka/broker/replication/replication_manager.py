@@ -1,6 +1,6 @@
-"""Both sides of replication of one broker: what it fetches, whom it serves, and whom it counts as in sync.
+"""Both roles of a broker in replication: its fetchers, its followers, and its in-sync sets.
 
-A broker that is alone has replicas of its own only; nothing here is made, or imported, before another is heard of.
+A broker that is alone has replicas of its own only; nothing here is made, or imported, before another is learned of.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ReplicationManager:
         self.fetchers.unfollow(topic_partition)
 
     def brokers_changed(self) -> None:
-        """Learn that other brokers are alive now, or elsewhere."""
+        """Note that other brokers are alive now, or elsewhere."""
         self.fetchers.brokers_changed()
 
     async def stop(self) -> None:

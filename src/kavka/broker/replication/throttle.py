@@ -39,7 +39,7 @@ class Throttle:
 
     @property
     def holds_back(self) -> bool:
-        """Whether somebody waits for the rate not to be exceeded any more."""
+        """Return whether requests wait for the rate to fall below the throttle."""
         return bool(self._waiting)
 
     def record(self, size: int) -> None:
@@ -115,7 +115,7 @@ class LeaderThrottle(Throttle):
     """The throttle of what followers are given (`leader.replication.throttled.rate`)."""
 
     def __init__(self, context: BrokerContext) -> None:
-        """Obey the settings of the broker and of its topics as they are at each time."""
+        """Apply the settings of the broker and of its topics as they are at each time."""
         configs = context.configs
         super().__init__(
             context.clock, partial(configs.broker_integer, "leader.replication.throttled.rate")
@@ -144,7 +144,7 @@ class FollowerThrottle(Throttle):
     """The throttle of what is fetched from leaders (`follower.replication.throttled.rate`)."""
 
     def __init__(self, context: BrokerContext) -> None:
-        """Obey the settings of the broker and of its topics as they are at each time."""
+        """Apply the settings of the broker and of its topics as they are at each time."""
         configs = context.configs
         super().__init__(
             context.clock, partial(configs.broker_integer, "follower.replication.throttled.rate")

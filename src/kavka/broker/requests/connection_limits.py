@@ -1,4 +1,4 @@
-"""How many connections there may be, and what their requests may take."""
+"""Bounds of connections, and of the memory of their requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kavka.net.request_budget import BudgetLimits
 from kavka.settings.connections import parse_overrides_per_ip
 
 _SHARE = 16
-_LEAST_BYTES, _MOST_BYTES = 64 << 20, 1 << 30
+_MIN_BYTES, _MAX_BYTES = 64 << 20, 1 << 30
 _MAPPED = "::ffff:"
 """Before the address of an IPv4 client, where a listener serves IPv6 too."""
 
@@ -21,7 +21,7 @@ def budget_limits(config: BrokerConfig, memory_bytes: int) -> BudgetLimits:
     """
     own = config.values["kavka.queued.max.request.bytes"]
     if not isinstance(own, int):
-        own = min(max(memory_bytes // _SHARE, _LEAST_BYTES), _MOST_BYTES)
+        own = min(max(memory_bytes // _SHARE, _MIN_BYTES), _MAX_BYTES)
     largest = config.integer("socket.request.max.bytes")
     above = largest + 2 * READ_BYTES
     limit_bytes = max((own - above) * 8 // 9, own // 2)  # an eighth of it comes on top

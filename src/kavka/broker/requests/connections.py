@@ -43,7 +43,7 @@ class OpenConnection:
         )
         self.is_open = True
         self.waiting: dict[asyncio.Future[Any] | DeferredResponse, None] = {}
-        """What waits there and need not be done when the connection is gone."""
+        """Waiting tasks of the connection that are cancelled when it is gone."""
         self._unmute_timer: asyncio.TimerHandle | None = None
 
     def mute(

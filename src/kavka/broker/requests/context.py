@@ -1,4 +1,4 @@
-"""What is known of a request besides its message, from its frame to its response."""
+"""The context of a request besides its message, from its frame to its response."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RequestContext:
 
     @property
     def pace(self) -> Pace:
-        """How long the request may keep the loop to itself. What is small is served in one iteration."""
+        """Return the pace of the request: small ones are served in one iteration of the loop."""
         return UNPACED if self.large is None else self.large.pace
 
     @property
@@ -101,7 +101,7 @@ class RequestContext:
 
     @property
     def began_ms(self) -> int:
-        """When the work on it began: the name under which `net.event_loop` knows it."""
+        """Return the start of the work on it, under the name that `net.event_loop` uses."""
         return self.received_ms
 
     def block_connection(self) -> None:

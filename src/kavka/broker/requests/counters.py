@@ -32,7 +32,7 @@ class RequestTraffic:
         self.errors: dict[int, int] = {}
 
     def record_delayed(self, total_ms: int, local_ms: int) -> None:
-        """Count a request whose answer waited for something."""
+        """Count a request with a response that had to wait."""
         if self.total is None or self.local is None or self.remote is None:
             self.total, self.local, self.remote = Timings(), Timings(), Timings()
         self.total.record(total_ms)
@@ -40,7 +40,7 @@ class RequestTraffic:
         self.remote.record(max(0, total_ms - local_ms))
 
     def count_error(self, code: int, count: int = 1) -> None:
-        """Count an error that an answer tells, perhaps of several partitions."""
+        """Count an error of a response, perhaps of several partitions."""
         self.errors[code] = self.errors.get(code, 0) + count
 
     def timings(self) -> Iterable[Timings]:
@@ -51,7 +51,7 @@ class RequestTraffic:
 
 @cache
 def error_finder(response: type) -> Callable[[Any, Callable[[int], None]], None] | None:
-    """Return a function that tells of every error code in a response of this class; None when it has no such field."""
+    """Return a function that yields every error code of a response of this class; None without such a field."""
     find: Callable[[Any, Callable[[int], None]], None] | None = _finder(response, yields=False)
     return find
 
@@ -75,7 +75,7 @@ def _finder(response: type, *, yields: bool) -> Any:
 
 
 def _write_finder(source: Source, cls: type, variable: str, *, yields: bool) -> bool:
-    """Write what looks through one structure; tell whether there was anything to look at."""
+    """Write the code that visits one structure; return whether it has error codes."""
     found = False
     for each in fields_of(cls):
         if each.name == "error_code":

@@ -4,10 +4,10 @@ A handler returns one of these, and so does what comes later:
 
     a message of the API's response class
     EncodedResponse    the frame of a response; `NO_RESPONSE` for a request that has none (acks=0)
-    SecondStage        a coroutine that goes on with the request and returns one of these; an `async` handler is one
+    SecondStage        a coroutine that continues with the request and returns one of these; an `async` handler is one
     DeferredResponse   a response that is built when it is woken
 
-The whole way of a Produce with acks=all, whose batch is appended and lacks replicas:
+The path of a Produce with acks=all after its batch was appended, while it waits for replicas:
 
     api.produce       returns a `DelayedProduce`, a DeferredResponse, which it registered in the produce purgatory
                       under its partitions, with its timeout
@@ -44,7 +44,7 @@ NO_RESPONSE: Final = EncodedResponse()
 
 
 class SecondStage:
-    """The part of a handler that goes on in later iterations of the loop."""
+    """The part of a handler that continues in later iterations of the loop."""
 
     __slots__ = ("release", "work")
 
@@ -56,7 +56,7 @@ class SecondStage:
         self.release = release
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        """Go on with it in another second stage."""
+        """Continue with it in another second stage."""
         return self.work.__await__()
 
 

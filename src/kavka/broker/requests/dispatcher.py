@@ -93,7 +93,7 @@ class Dispatcher:
             connection.unblock()
 
     def set_policies(self, policies: Policies) -> None:
-        """Let these decide about connections that are opened and requests that come from now on."""
+        """Apply policies to connections and requests from now on."""
         self._policies = policies
         self._is_restricted = policies != Policies()
         self._responses.quota = policies.quota
@@ -183,7 +183,7 @@ class Dispatcher:
         return None if policies.refusal is None else policies.refusal(context, request)
 
     def _decode_large(self, context: RequestContext, frame: memoryview) -> Any:
-        """Return the request when one slice of time was enough; else None, and go on in later iterations."""
+        """Return the request when one slice of time was enough; else None, and continue in later iterations."""
         api = context.api
         context.large = large = LargeRequest(
             api.key.name,
@@ -249,7 +249,7 @@ class Dispatcher:
         return {api.key: api.traffic for api in self._apis.values()}
 
     def in_second_stage(self) -> list[RequestContext]:
-        """Return the requests whose handlers are coroutines that have not returned."""
+        """Return the requests with coroutine handlers that have not returned."""
         return list(self._responses.waiting.tasks.values())
 
     def requests_received(self) -> int:

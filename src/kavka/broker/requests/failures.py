@@ -1,6 +1,6 @@
 """Requests that end without a response: their connection is closed, as in Apache Kafka.
 
-The one exception is ApiVersions, whose unknown versions are answered in version 0.
+The one exception is ApiVersions: unknown versions are answered in version 0.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RequestFailures:
         self.close(context.connection, key, RefusalReason.UNAUTHENTICATED, text)
 
     def malformed(self, context: RequestContext, error: BaseException) -> None:
-        """Give up a request whose handler failed in a way it did not foresee, or refuse one that takes too much."""
+        """Give up a request after an unexpected error of its handler, or refuse one above a bound."""
         if isinstance(error, RequestTooLarge):
             self.refuse(context.connection, context.api.key, error)
         else:
@@ -72,7 +72,7 @@ class RequestFailures:
         context.finish()
 
     def failed(self, context: RequestContext, error: BaseException) -> None:
-        """Give up a request whose second stage failed: a disk or the registry did, or the broker has a fault."""
+        """Give up a request after its second stage failed: a disk, the registry, or a bug."""
         if not isinstance(error, OSError):
             self.malformed(context, error)
             return

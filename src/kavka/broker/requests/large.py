@@ -30,7 +30,7 @@ _STEPS_A_SLICE: Final = 8
 """Of a pace, for one step of the codec: about 0.2 ms."""
 
 Encoding = Generator[int, None, list[Sendable]]
-"""What `wire.frame.encode_response_in_slices` gives."""
+"""The generator of `wire.frame.encode_response_in_slices`."""
 
 
 class LargeRequest:
@@ -76,7 +76,7 @@ class LargeRequest:
     @property
     def most_weight(self) -> int:
         """Bytes of memory that its objects may take."""
-        return self._bound.most
+        return self._bound.max_bytes
 
     @property
     def weight(self) -> int:
@@ -95,14 +95,14 @@ class LargeRequest:
         self._total.give(size)
 
     def decode_slice(self) -> bool:
-        """Decode until the time is over; tell whether all is there. Raise CorruptFrame or RequestTooLarge."""
+        """Decode until the time is over; return whether all is decoded. Raise CorruptFrame or RequestTooLarge."""
         decoding = self._decoding
         assert decoding is not None
         while not decoding.step():
-            if decoding.weight > self._bound.most:
+            if decoding.weight > self._bound.max_bytes:
                 raise RequestTooLarge(
                     f"a {self._api} of {self._frame_bytes} bytes takes more than "
-                    f"{self._bound.most} bytes of memory when it is decoded: {self._bound.remedy}",
+                    f"{self._bound.max_bytes} bytes of memory when it is decoded: {self._bound.remedy}",
                     RefusalReason.DECODED_SIZE,
                 )
             if self.pace.is_over(_STEPS_A_SLICE):

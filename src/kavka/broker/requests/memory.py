@@ -1,4 +1,4 @@
-"""What requests may take of memory besides their frames: each by itself, and large ones together.
+"""Memory bounds of requests besides their frames: of each, and of large ones together.
 
 A frame of a mebibyte can say half a million empty names, and each becomes an object. What decoded objects weigh is
 estimated while they are made (`wire.compile_decode`), so that a request which takes too much is given up early.
@@ -16,15 +16,15 @@ from kavka.wire.apis import ApiKey
 REQUEST_SETTING: Final = "kavka.request.decoded.max.bytes"
 ANSWER_SETTING: Final = "kavka.response.max.bytes"
 TOTAL_SETTING: Final = "kavka.requests.decoded.max.bytes"
-_LEAST: Final = 8 << 20
+_MIN_BOUND: Final = 8 << 20
 _PER_BYTE: Final = 20
-"""Real requests become 5 to 15 times as large when they are decoded; only those that say nothing become more."""
+"""Real requests become 5 to 15 times as large when they are decoded; only those of empty items become larger."""
 _FIXED: Final = {ApiKey.PRODUCE: 4 << 20, ApiKey.FETCH: 24 << 20}
-"""The most of APIs that do much for each partition: 14,000 of a Produce (its records are not decoded) are appended in
+"""Maximum of APIs with much work for each partition: 14,000 of a Produce (its records are not decoded) are appended in
 one iteration of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered."""
-_ORDERS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
-_TIMES_OF_ORDERS: Final = 4
-"""An order of the controller may name every partition of the cluster: it may take so many times what others may."""
+_CONTROL_REQUESTS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
+_CONTROL_REQUEST_FACTOR: Final = 4
+"""A control request may name every partition of the cluster: its bound is larger by this factor."""
 
 
 class RequestTooLarge(Exception):
@@ -37,27 +37,29 @@ class RequestTooLarge(Exception):
 
 
 class DecodedBound(NamedTuple):
-    """How much memory the objects of a request may take."""
+    """The memory bound of the objects of a request."""
 
-    most: int
+    max_bytes: int
     remedy: str
-    """What changes the bound, or keeps a request below it: for the log."""
+    """Advice for the log: the setting that changes the bound, or a smaller request."""
 
 
 def api_bound(api: ApiKey, setting: int) -> DecodedBound:
     """Return the bound of an API's requests, where `kavka.request.decoded.max.bytes` is `setting`."""
-    most = setting * _TIMES_OF_ORDERS if api in _ORDERS else setting
-    fixed = _FIXED.get(api, most)
-    if fixed < most:
+    max_bytes = setting * _CONTROL_REQUEST_FACTOR if api in _CONTROL_REQUESTS else setting
+    fixed = _FIXED.get(api, max_bytes)
+    if fixed < max_bytes:
         return DecodedBound(fixed, "send fewer partitions in a request")
-    return DecodedBound(most, f"raise {REQUEST_SETTING}")
+    return DecodedBound(max_bytes, f"raise {REQUEST_SETTING}")
 
 
 def request_bound(frame_bytes: int, of_api: DecodedBound) -> DecodedBound:
     """Return the bound of one request: that of its API, or less for a small frame."""
-    most = _LEAST + _PER_BYTE * frame_bytes
-    if most < of_api.most:
-        return DecodedBound(most, "no request of an ordinary client takes so much for its size")
+    max_bytes = _MIN_BOUND + _PER_BYTE * frame_bytes
+    if max_bytes < of_api.max_bytes:
+        return DecodedBound(
+            max_bytes, "no request of an ordinary client takes so much for its size"
+        )
     return of_api
 
 
@@ -86,7 +88,7 @@ class RequestMemory:
             raise
 
     def give(self, size: int) -> None:
-        """Give memory back, and let in those who wait for it."""
+        """Free memory, and admit waiting requests."""
         self.in_use -= size
         assert self.in_use >= 0, "given back twice"
         while self._waiting and (self._waiting[0][1].done() or self._has_room(self._waiting[0][0])):
@@ -99,9 +101,9 @@ class RequestMemory:
         return self.in_use == 0 or self.in_use + size <= self._capacity
 
 
-def check_count(api: str, what: str, count: int, most: int) -> None:
-    """Raise RequestTooLarge for more of something than a request may name."""
-    if count > most:
+def check_count(api: str, what: str, count: int, maximum: int) -> None:
+    """Raise RequestTooLarge for more items than a request may name."""
+    if count > maximum:
         raise RequestTooLarge(
-            f"a {api} names {count} {what}, allowed are {most}", RefusalReason.COUNT
+            f"a {api} names {count} {what}, allowed are {maximum}", RefusalReason.COUNT
         )

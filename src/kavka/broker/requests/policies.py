@@ -10,7 +10,7 @@
 
 An unauthenticated client may use ApiVersions and the SASL APIs; any other request closes its connection. A response
 that refuses a request is sent as if its handler had returned it. A throttle time is written into the response and
-mutes the connection after it (KIP-219), whatever the API.
+mutes the connection after it (KIP-219), with any API.
 
 `None` stands for the trivial policy where a call for each request would cost something.
 """
@@ -58,5 +58,5 @@ class Policies:
 
 
 def refuse_whole(context: RequestContext, code: ErrorCode) -> Any:
-    """Return the response of an API whose responses have one error code for the whole request."""
+    """Return the response of an API with one error code for the whole request."""
     return context.api.response(error_code=code)

@@ -17,19 +17,19 @@ class RefusalReason(StrEnum):
     """Why a request was refused, as the metrics say it."""
 
     FRAME_SIZE = "frame_size"
-    """Its size is negative, above `socket.request.max.bytes`, or not that of a frame of Kafka's protocol."""
+    """The size is negative, above `socket.request.max.bytes`, or not that of a frame of Kafka's protocol."""
     CORRUPT = "corrupt"
-    """It does not decode."""
+    """The request does not decode."""
     UNSUPPORTED = "unsupported_version"
-    """Its API or version is not served."""
+    """The API or version is not served."""
     UNAUTHENTICATED = "unauthenticated"
-    """Its client has not authenticated."""
+    """The client has not authenticated."""
     DECODED_SIZE = "decoded_size"
     """Decoded, it takes too much memory (`kavka.request.decoded.max.bytes`)."""
     COUNT = "count"
-    """It names too many of something."""
+    """The request names too many items."""
     RESPONSE_SIZE = "response_size"
-    """Its response is too large (`kavka.response.max.bytes`)."""
+    """The response is too large (`kavka.response.max.bytes`)."""
 
 
 class FailureReason(StrEnum):

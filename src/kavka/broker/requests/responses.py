@@ -36,15 +36,15 @@ class Responses:
         note_work: Callable[[Answering], None],
         tick_ms: Callable[[], int],
         slices: Slices,
-        most_bytes: int,
+        max_bytes: int,
         *,
         records_times: bool,
     ) -> None:
-        """Send no response of more than `most_bytes`; measure times if `records_times`."""
+        """Send no response of more than `max_bytes`; measure times if `records_times`."""
         self._failures = failures
         self._tick_ms = tick_ms
         self._slices = slices
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._records_times = records_times
         self.quota: Quota | None = None
         """Throttles responses; None for the trivial policy."""
@@ -133,7 +133,7 @@ class Responses:
         header, pace = context.header, self._slices.pace()
         steps = encode_response_in_slices(response, header.api_version, header.correlation_id)
         try:
-            parts = encode_slice(steps, pace, context.api.key, self._most_bytes)
+            parts = encode_slice(steps, pace, context.api.key, self._max_bytes)
         except Exception as error:  # noqa: BLE001 - as above
             _release(context, response)
             self._failures.malformed(context, error)
@@ -155,7 +155,7 @@ class Responses:
                 _release(context, response)
                 context.finish()
                 return
-            parts = encode_slice(steps, pace, context.api.key, self._most_bytes)
+            parts = encode_slice(steps, pace, context.api.key, self._max_bytes)
             if parts is not None:
                 await _count_errors_in_slices(context, response, pace)
                 context.connection.answer(context.slot, parts)

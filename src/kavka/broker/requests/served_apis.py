@@ -99,7 +99,7 @@ _SMALL_RESPONSES: Final = frozenset(
         ApiKey.ALTER_PARTITION,
     )
 )
-"""APIs whose response to a small request is small."""
+"""APIs with small responses to small requests."""
 _BEFORE_AUTHENTICATION: Final = frozenset(
     (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 )
@@ -136,7 +136,7 @@ def unsupported_api_versions() -> ApiVersionsResponse:
 
 
 class ServedApi:
-    """An API whose handler is imported. Slots, for they are read for each request."""
+    """An API with an imported handler. Slots, because they are read for each request."""
 
     __slots__ = (
         "allowed_before_authentication",

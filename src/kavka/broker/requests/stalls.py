@@ -1,11 +1,11 @@
-"""What the log says of turns of the event loop that took too long."""
+"""Log lines of turns of the event loop that took too long."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
-from kavka.broker.periodic_tasks import DutyRound
+from kavka.broker.periodic_tasks import TaskRun
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work
@@ -14,14 +14,14 @@ from kavka.wire.apis import ApiKey
 log = logging.getLogger(__name__)
 
 _BETWEEN_WARNINGS_MS = 10_000
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 class StallWarnings:
     """Logs the first stall of every ten seconds, and how many there were in between."""
 
     def __init__(self, in_second_stage: Callable[[], list[RequestContext]], clock: Clock) -> None:
-        """`in_second_stage` returns the requests whose handlers have begun and not returned."""
+        """`in_second_stage` returns the requests with handlers that have begun and not returned."""
         self._in_second_stage = in_second_stage
         self._clock = clock
         self._logged_ms: int | None = None
@@ -43,15 +43,15 @@ class StallWarnings:
         self._logged_ms, self._not_logged = now_ms, 0
 
     def _cause(self, work: Work | None) -> str:
-        """Return the request or the duty that took longest, else the requests that tasks work on."""
+        """Return the request or the periodic task that took longest, else the requests that tasks work on."""
         match work:
-            case DutyRound(name=name):
-                return f"duty={name}"
+            case TaskRun(name=name):
+                return f"task={name}"
             case Answering(context=context):
                 return _request(context)
             case RequestContext():
                 return _request(work)
-        working = self._in_second_stage()[:_MOST_NAMED]
+        working = self._in_second_stage()[:_MAX_NAMED]
         return " or ".join(map(_request, working)) or "api=none"
 
 

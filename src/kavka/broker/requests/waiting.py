@@ -39,7 +39,7 @@ class Waiting:
     # -- second stages
 
     def run(self, context: RequestContext, stage: SecondStage) -> None:
-        """Go on with a request in a task, and deliver its result."""
+        """Continue with a request in a task, and deliver its result."""
         api, connection = context.api, context.connection
         task = asyncio.ensure_future(stage.work)
         self.tasks[task] = context
@@ -125,7 +125,7 @@ class Waiting:
         connection = deferred.context.connection
         woken = self._woken.get(connection)
         if woken is None:
-            # One connection after the other: a client goes on while the next one's response is built.
+            # One connection after the other: a client continues while the next one's response is built.
             asyncio.get_running_loop().call_soon(self._answer_woken, connection)
             woken = self._woken[connection] = []
         woken.append(deferred)

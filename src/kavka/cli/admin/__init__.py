@@ -1,1 +1,1 @@
-"""What commands that use the admin client share: connection, failures, elections, replicas, tables."""
+"""Shared parts of commands that use the admin client: connection, failures, elections, replicas, tables."""

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from kavka.cli.arguments.options import Given, missing
 from kavka.client.admin.admin import Admin
 from kavka.client.config import ADMIN
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
 
 FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
-"""Exceptions of a request that was refused, not answered or not sent, or whose value no version can encode."""
+"""Exceptions of a request that was refused, not answered or not sent, or with a value that no version can encode."""
 
 
 class Unreachable(Exception):
@@ -32,7 +32,7 @@ def with_admin(
 ) -> int:
     """Run `act` with a connected client and return its exit code, or that of `failed` when it ends with a failure.
 
-    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and goes on.
+    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and continues.
     """
     try:
         return asyncio.run(_run(given, act, server_option, config_option))
@@ -71,7 +71,7 @@ def client_settings(
         raise Unreachable(missing(server_option))
     path = given.one(config_option)
     settings = {} if path is None else _properties(path)
-    return {**obeyed(ADMIN, settings), "bootstrap.servers": servers}
+    return {**effective_settings(ADMIN, settings), "bootstrap.servers": servers}
 
 
 def _properties(path: str) -> dict[str, str]:

@@ -64,7 +64,7 @@ def _checked(value: object, kind: type[T]) -> T:
 async def elect(
     admin: Admin, kind: ElectionType, partitions: Iterable[TopicPartition] | None
 ) -> None:
-    """Let partitions, by default all, elect, and tell what became of it. Raise CommandFailed when some could not."""
+    """Elect leaders of partitions, by default all, and print the outcomes. Raise CommandFailed when some failed."""
     try:
         outcomes = await admin.elect_leaders(kind, partitions)
     except TimeoutError as error:

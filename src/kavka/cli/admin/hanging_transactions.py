@@ -1,7 +1,7 @@
 """Finds transactions that partitions hold open and no coordinator will end: `kavka transactions find-hanging`.
 
 A transaction hangs in a partition when its producer has no transactional id that a coordinator knows, or that id's
-transaction does not include the partition. Only what has been open for longer than any transaction may be is looked at.
+transaction does not include the partition. Only what has been open for longer than any transaction may be is checked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def _to_search(
 async def _open_for(
     admin: Admin, partitions: list[TopicPartition], broker_id: int | None, before_ms: int
 ) -> list[_Open]:
-    """Return the open transactions whose producers have written nothing since `before_ms`."""
+    """Return the open transactions with producers that have written nothing since `before_ms`."""
     found = []
     replica_of = None if broker_id is None else BrokerId(broker_id)
     for start in range(0, len(partitions), _BATCH):

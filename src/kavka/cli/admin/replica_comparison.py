@@ -23,7 +23,7 @@ class ReplicasDiffer(Exception):
 
 
 class Lag(NamedTuple):
-    """The partition whose comparison is furthest behind its high watermark."""
+    """The partition with the comparison that is furthest behind its high watermark."""
 
     records: int
     tp: TopicPartition | None

@@ -78,7 +78,7 @@ async def describe(
 async def _moves(
     admin: Admin, topics: Sequence[TopicDescription]
 ) -> dict[TopicPartition, Reassignment]:
-    """Return the moves under way; none where the cluster does not tell them to us."""
+    """Return the reassignments in progress; none where the cluster does not list them."""
     partitions = [TopicPartition(t.name, part.partition) for t in topics for part in t.partitions]
     try:
         return await admin.list_partition_reassignments(partitions)

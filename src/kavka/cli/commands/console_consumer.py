@@ -14,7 +14,7 @@ from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, Optio
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.standard_streams import drop_output
 from kavka.client.config import CONSUMER
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
@@ -100,9 +100,7 @@ class _Unprintable(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Print records until it is stopped; return 1 when the options are wrong or no broker answers, 130 after
-    Ctrl-C.
-    """
+    """Print records until it is stopped; return 1 for wrong options or when no broker answers, 130 after Ctrl-C."""
     return OPTIONS.run(arguments, _act)
 
 
@@ -199,7 +197,7 @@ def _offset(given: Given) -> int | str:
 def _settings(given: Given) -> dict[str, str]:
     file = read_properties(given.one("command-config") or given.one("consumer.config"))
     pairs = key_values(given.all("consumer-property") + given.all("command-property"))
-    settings = obeyed(CONSUMER, file | pairs)
+    settings = effective_settings(CONSUMER, file | pairs)
     for name in ("key.deserializer", "value.deserializer"):
         settings.pop(name, None)
     reset = settings.get("auto.offset.reset")
@@ -215,7 +213,7 @@ def _settings(given: Given) -> dict[str, str]:
     settings["group.id"] = group = _group(given.one("group"), pairs, file)
     if not group:
         settings["group.id"] = f"console-consumer-{random.randrange(100_000)}"
-        # Nobody will use this group again, so its offsets are not worth keeping.
+        # This group is not used again, so its offsets are not stored.
         settings.setdefault("enable.auto.commit", "false")
     elif given.has("partition"):
         raise BadUsage("Options group and partition cannot be specified together.")
@@ -236,7 +234,7 @@ def _group(option: str | None, pairs: dict[str, str], file: dict[str, str]) -> s
 
 
 class _Run:
-    """One consumer from its start to its end, and how many records it has printed."""
+    """A run of the consumer, with the number of printed records."""
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan

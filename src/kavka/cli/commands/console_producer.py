@@ -22,7 +22,7 @@ from kavka.cli.console.line_reader import BadLine, LineReader
 from kavka.cli.console.ordered_send import Pair, PairSource, send_in_order
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.client.config import PRODUCER
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 
@@ -118,7 +118,7 @@ def producer_settings(given: Given) -> dict[str, str]:
         raise BadUsage(reader)
     file = read_properties(given.one("command-config") or given.one("producer.config"))
     pairs = key_values(given.all("producer-property") + given.all("command-property"))
-    settings = obeyed(PRODUCER, file | pairs)
+    settings = effective_settings(PRODUCER, file | pairs)
     for name in ("key.serializer", "value.serializer"):
         settings.pop(name, None)
     settings["bootstrap.servers"] = brokers
@@ -129,9 +129,9 @@ def producer_settings(given: Given) -> dict[str, str]:
     settings.setdefault("client.id", "console-producer")
     if given.has("sync") and not given.has("timeout"):
         settings.setdefault("linger.ms", "0")  # each record would wait alone for company
-    for option, setting, default in _MERGED:
-        if option == "batch-size" and given.has("max-partition-memory-bytes"):
-            option = "max-partition-memory-bytes"
+    for name, setting, default in _MERGED:
+        is_renamed = name == "batch-size" and given.has("max-partition-memory-bytes")
+        option = "max-partition-memory-bytes" if is_renamed else name
         value = given.one(option)
         if value is None:
             settings.setdefault(setting, default)

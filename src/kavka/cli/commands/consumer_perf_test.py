@@ -17,7 +17,7 @@ from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.consumer.coordinator import RebalanceListener
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
@@ -101,7 +101,7 @@ def _plan(given: Given) -> _Plan:
         given.require("messages")
     assert messages is not None, missing("messages")
     file = read_properties(given.one("command-config") or given.one("consumer.config"))
-    settings = obeyed(CONSUMER, file | key_values(given.all("command-property")))
+    settings = effective_settings(CONSUMER, file | key_values(given.all("command-property")))
     for name in ("key.deserializer", "value.deserializer"):
         settings.pop(name, None)
     fetch_size, interval_ms = given.integer("fetch-size"), given.integer("reporting-interval", 64)
@@ -152,7 +152,7 @@ async def _run(plan: _Plan) -> None:
 
 
 class _Performance(RebalanceListener):
-    """One run, and what it has read so far and since the last report."""
+    """A run, with its counts in all and since the last report."""
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan

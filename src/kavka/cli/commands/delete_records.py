@@ -23,9 +23,7 @@ OPTIONS = OptionSet(
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; 1 when the file cannot be used. Errors of brokers are printed and the exit code is 0, as in
-    Kafka.
-    """
+    """Run the command; 1 when the file cannot be used. Errors of brokers are printed with exit code 0, as in Kafka."""
     return OPTIONS.run(argv, _act)
 
 

@@ -122,7 +122,7 @@ def _dump(path: Path, log: LogDump, indexes: IndexDump) -> None:
 
 
 def _print(lines: Iterator[str] | list[str]) -> None:
-    """Write lines in UTF-8 whatever the terminal's encoding, in large pieces."""
+    """Write lines in UTF-8 with any encoding of the terminal, in large pieces."""
     out = sys.stdout.buffer
     for line in lines:
         out.write(line.encode(errors="replace") + b"\n")

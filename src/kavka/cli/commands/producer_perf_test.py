@@ -17,7 +17,7 @@ from kavka.cli.console.ordered_send import Pair, PairSource, send_in_order
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.perf_statistics import ProducerStatistics, metric_lines
 from kavka.client.config import PRODUCER
-from kavka.client.setting_names import obeyed
+from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
 
@@ -157,7 +157,7 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
         settings.setdefault("transactional.id", f"performance-producer-{uuid4()}")
     if not settings:
         raise BadValue("Either --producer-props or --producer.config must be specified.")
-    settings = obeyed(PRODUCER, settings)
+    settings = effective_settings(PRODUCER, settings)
     settings.setdefault("client.id", "perf-producer-client")
     return settings
 
@@ -223,7 +223,7 @@ async def _run(given: argparse.Namespace, settings: dict[str, str], payloads: li
 
 
 class _Performance:
-    """One run: what is on its way, and what has been counted."""
+    """A run, with its records in flight and its counts."""
 
     def __init__(
         self, given: argparse.Namespace, producer: Producer, payloads: list[bytes], batch_bytes: int

@@ -64,7 +64,7 @@ _PAUSE_S = 0.1
 
 OPTIONS = OptionSet(
     "This tool helps to move topic partitions between replicas.",
-    Option("verify", "Tell how far the moves of --reassignment-json-file are; remove throttles when all are done."),
+    Option("verify", "Print how far --reassignment-json-file is; remove throttles when all is done."),
     Option("generate", "Print a candidate assignment. Nothing is moved."),
     Option("execute", "Begin the moves of --reassignment-json-file."),
     Option("cancel", "Stop the moves of --reassignment-json-file that are under way."),
@@ -274,7 +274,7 @@ async def _list(admin: Admin, given: Given) -> None:
 
 
 def move_line(topic_partition: TopicPartition, move: Reassignment) -> str:
-    """Return the line about a move under way."""
+    """Return the line about a move in progress."""
     adding = f" adding: {_listed(move.adding)}." if move.adding else ""
     removing = f" removing: {_listed(move.removing)}." if move.removing else ""
     return f"{topic_partition}: replicas: {_listed(move.replicas)}.{adding}{removing}"

@@ -1,4 +1,4 @@
-"""`kavka server-stop`: tell the brokers of this machine, started by this user, to stop cleanly."""
+"""`kavka server-stop`: stop the brokers of this machine that this user started, cleanly."""
 
 from __future__ import annotations
 

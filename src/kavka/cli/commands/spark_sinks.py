@@ -122,18 +122,18 @@ def _misuse(chosen: argparse.Namespace) -> str | None:
 
 
 async def _act(sinks: Sinks, chosen: argparse.Namespace) -> int:
-    least_idle_ms = chosen.idle_hours * _HOUR_MS
+    min_idle_ms = chosen.idle_hours * _HOUR_MS
     if chosen.delete:
-        return await _delete(sinks, chosen, least_idle_ms)
+        return await _delete(sinks, chosen, min_idle_ms)
     wanted = dict.fromkeys(chosen.sink_id)
     states = [await sinks.one(sink) for sink in wanted] if wanted else await sinks.all()
     now_ms = _now_ms()
     if chosen.list:
-        rows = [_row(state, now_ms, least_idle_ms) for state in states]
+        rows = [_row(state, now_ms, min_idle_ms) for state in states]
         sys.stdout.write(tab_table(_LIST, rows))
         return 0
     for state in states:
-        print("\n".join(described(state, now_ms, least_idle_ms)))
+        print("\n".join(described(state, now_ms, min_idle_ms)))
     return 0
 
 
@@ -144,17 +144,17 @@ def _now_ms() -> int:
 # Printing
 
 
-def _row(state: SinkState, now_ms: int, least_idle_ms: int) -> tuple[object, ...]:
+def _row(state: SinkState, now_ms: int, min_idle_ms: int) -> tuple[object, ...]:
     return (
         state.sink,
         _duration(state.idle_ms(now_ms)),
         "-" if state.decision is None else state.decision.batch.number,
         len(state.transactions),
-        "no" if state.objections(now_ms, least_idle_ms) else "yes",
+        "no" if state.objections(now_ms, min_idle_ms) else "yes",
     )
 
 
-def described(state: SinkState, now_ms: int, least_idle_ms: int) -> list[str]:
+def described(state: SinkState, now_ms: int, min_idle_ms: int) -> list[str]:
     """Return the lines that describe a sink."""
     decision = state.decision
     written = "never"
@@ -168,7 +168,7 @@ def described(state: SinkState, now_ms: int, least_idle_ms: int) -> list[str]:
         f"\tOpen transactions: {len(state.transactions)}",
     ]
     lines += [f"\t\t{name}\t{at}" for name, at in state.transactions.items()]
-    objections = state.objections(now_ms, least_idle_ms)
+    objections = state.objections(now_ms, min_idle_ms)
     lines.append(f"\tRemovable: {'no' if objections else 'yes'}")
     return lines + [f"\t\t{sentence}" for sentence in objections]
 
@@ -188,11 +188,11 @@ def _duration(ms: int | None) -> str:
 # Removing
 
 
-async def _delete(sinks: Sinks, chosen: argparse.Namespace, least_idle_ms: int) -> int:
+async def _delete(sinks: Sinks, chosen: argparse.Namespace, min_idle_ms: int) -> int:
     failed = 0
     for sink in dict.fromkeys(chosen.sink_id):
         state = await sinks.one(sink)
-        objections = state.objections(_now_ms(), least_idle_ms)
+        objections = state.objections(_now_ms(), min_idle_ms)
         if objections and not chosen.force:
             reasons = " ".join(objections)
             print(f"The sink {sink} is not removed without --force. {reasons}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`kavka zookeeper-server-stop`: tell the served registries of this machine, started by this user, to stop cleanly."""
+"""`kavka zookeeper-server-stop`: stop the registry servers of this machine that this user started, cleanly."""
 
 from __future__ import annotations
 

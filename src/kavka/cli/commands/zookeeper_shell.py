@@ -1,7 +1,7 @@
-"""`kavka zookeeper-shell`: look at the registry and change it, as `zookeeper-shell.sh` does.
+"""`kavka zookeeper-shell`: check the registry and change it, as `zookeeper-shell.sh` does.
 
 Commands come from the words of the call, or line by line from standard input. Lines are read by a thread of its own,
-so that the session lives and watches speak while nobody types.
+so that the session stays alive and watches print while there is no input.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _prompt(runtime: Shell, connect: str) -> None:
 async def _typed_lines() -> AsyncIterator[str]:
     chunks: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    # A daemon: the process may end while it waits for somebody who types no more.
+    # A daemon: the process may end while it waits for input.
     threading.Thread(
         target=_read, args=(sys.stdin.fileno(), loop, chunks), name="typed", daemon=True
     ).start()

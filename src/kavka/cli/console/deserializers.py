@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from math import isnan
 from struct import Struct
 
 Deserializer = Callable[[bytes], bytes]
@@ -22,7 +23,7 @@ def deserializer_of(name: str) -> Deserializer | None:
 
 def java_double(value: float) -> str:
     """Return a number as `Double.toString`: plain from 0.001 to 10 million, else with an exponent."""
-    if value != value:
+    if isnan(value):
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
@@ -30,8 +31,8 @@ def java_double(value: float) -> str:
 
 
 def _java_float(value: float) -> str:
-    """Return a number of 32 bits as `Float.toString`: the fewest digits that tell it from its neighbours."""
-    if value != value or value in (float("inf"), float("-inf")):
+    """Return a number of 32 bits as `Float.toString`: the fewest digits that distinguish it from its neighbours."""
+    if isnan(value) or value in (float("inf"), float("-inf")):
         return java_double(value)
     for digits in range(1, 10):
         shown = f"{value:.{digits}g}"

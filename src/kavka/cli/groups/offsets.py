@@ -19,7 +19,7 @@ _STATUS_COLUMNS = (
 
 
 async def delete_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
-    """Delete groups and tell which could not be."""
+    """Delete groups and print those that could not be deleted."""
     if given.has("all-groups"):
         names = [group.group_id for group in await consumer_groups(admin)]
     else:
@@ -39,7 +39,7 @@ async def delete_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
 
 
 async def delete_offsets(admin: Admin, given: Given, timeout_ms: int) -> None:
-    """Forget offsets of one group and tell the outcome of each partition."""
+    """Delete offsets of one group and print the outcome of each partition."""
     group = given.text("group")
     partitions, unknown = await _partitions(admin, topic_arguments(given.all("topic")))
     statuses: dict[TopicPartition, KafkaError | None] = {}

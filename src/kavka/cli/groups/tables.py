@@ -41,11 +41,11 @@ def show(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Tell of a failure as Kafka's tool does: on standard output, after an empty line."""
+    """Print a failure as Kafka's tool does: on standard output, after an empty line."""
     show(f"\nError: {text}\n")
 
 
 def print_note(text: str) -> None:
-    """Tell of a fact on standard error, after an empty line."""
+    """Print a fact on standard error, after an empty line."""
     sys.stdout.flush()
     print(f"\n{text}", file=sys.stderr, flush=True)

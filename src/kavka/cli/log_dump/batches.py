@@ -16,7 +16,7 @@ from kavka.wire.records.header import HEADER_SIZE, BatchHeader, batch_crc, read_
 NO_LIMIT: Final = 2**31 - 1
 """The default of `--max-bytes`."""
 UP_TO_MAGIC: Final = 17
-"""Bytes that tell the size and the magic of a batch."""
+"""Length of the part of a batch with its size and magic."""
 
 _SEQUENCES: Final = 2**31
 _SIZE: Final = Struct(">i")

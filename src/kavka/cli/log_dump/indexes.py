@@ -1,6 +1,6 @@
 """Output of `kavka dump-log` for the files beside a `.log`, and checks of the indexes against it.
 
-Files are read, never opened for writing: the broker whose files they are may be running.
+Files are read, never opened for writing: their broker may be running.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class IndexDump:
                 self.time_mismatches.setdefault(path, []).append((timestamp, latest))
 
     def complaints(self) -> Iterator[str]:
-        """Yield the lines that tell what is wrong, for standard error."""
+        """Yield a line for each fault, for standard error."""
         for path, pairs in self.mismatches.items():
             yield f"Mismatches in :{path.absolute()}"
             for indexed, found in pairs:

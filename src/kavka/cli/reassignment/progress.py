@@ -18,7 +18,7 @@ class MoveState(NamedTuple):
     current: tuple[int, ...]
     target: tuple[int, ...]
     is_done: bool
-    """No move of it is under way, whether or not it is where it shall be."""
+    """No move of it is in progress, whether or not it is where it shall be."""
 
     def description(self, tp: TopicPartition) -> str:
         """Return the sentence about it."""

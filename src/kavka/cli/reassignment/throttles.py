@@ -33,7 +33,7 @@ Moves = Mapping[TopicPartition, Move]
 def moves_of(
     under_way: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """Return all moves that there are once a plan is begun beside those under way."""
+    """Return all moves that there are once a plan is begun beside those in progress."""
     moves = {
         topic_partition: Move(frozenset(move.replicas) - {*move.adding}, frozenset(move.adding))
         for topic_partition, move in under_way.items()
@@ -49,7 +49,7 @@ def moves_of(
 
 
 def throttled_replicas(moves: Moves) -> dict[str, tuple[str, str]]:
-    """Return, for each topic, the replicas whose leaders and whose followers are held back: `0:1,0:2`."""
+    """Return, for each topic, the throttled leader and follower replicas: `0:1,0:2`."""
     shown: dict[str, tuple[set[str], set[str]]] = {}
     for topic_partition, move in moves.items():
         leaders, followers = shown.setdefault(topic_partition.topic, (set(), set()))
@@ -87,7 +87,7 @@ async def throttle_log_dirs(admin: Admin, replicas: Iterable[Replica], rate: int
 
 
 async def clear_throttles(admin: Admin, brokers: Iterable[int], topics: Iterable[str]) -> None:
-    """Remove all throttles of brokers and topics, and tell of it."""
+    """Remove all throttles of brokers and topics, and print a line."""
     numbers, names = sorted(brokers), sorted(topics)
     plural = "" if len(numbers) == 1 else "s"
     print(f"Clearing broker-level throttles on broker{plural} {','.join(map(str, numbers))}")

@@ -81,7 +81,7 @@ def log_to_stderr(level: str, path: str | None) -> None:
 def listen_for_signals() -> asyncio.Event:
     """Return an event that SIGTERM and SIGINT set from now on, and the end of the supervisor if there is one.
 
-    The loop's own `add_signal_handler` loses a signal whose number finds no room in the loop's wake-up pipe, which is
+    The loop's own `add_signal_handler` loses a signal when the loop's wake-up pipe is full, which is
     full when a busy loop has a few hundred answers of the pool to take.
     """
     loop, stop_event = asyncio.get_running_loop(), asyncio.Event()
@@ -122,7 +122,7 @@ async def start_unless_stopped(
 
 
 async def wait_for_stop(stop_event: asyncio.Event, failed: asyncio.Future[str]) -> str | None:
-    """Return None on a signal, the reason when the broker cannot go on."""
+    """Return None on a signal, the reason when the broker cannot continue."""
     failed.add_done_callback(lambda _failed: stop_event.set())
     await stop_event.wait()
     return failed.result() if failed.done() else None

@@ -1,4 +1,4 @@
-"""Finds the servers of this machine that this user started, and tells them to stop."""
+"""Stop signals to the servers of this machine that this user started."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def processes_of(command: bytes) -> list[int]:
                 continue
             with open(f"/proc/{name}/environ", "rb") as file:
                 is_supervised = f"\0{SUPERVISED}=".encode() in b"\0" + file.read()
-        except OSError:  # it ended meanwhile, or is not ours to look at
+        except OSError:  # it ended meanwhile, or is not ours to check
             continue
         is_kavka = any(os.path.basename(word) == b"kavka" for word in words[:4])
         if is_kavka and command in words[:5] and not is_supervised:

@@ -1,16 +1,16 @@
 """`kavka server-start --workers N`: N brokers as child processes, started again when they die.
 
-    starting   registry (if it is our own) -> all workers at once -> one ready line
+    starting   registry (if it is its own)  -> all workers at once -> one ready line
     running    a child that ends is started again: after 0.1 s, twice as long each time up to 10 s,
-               from the beginning when it was well for a minute
-    stopping   SIGTERM to one worker after the other, which hands over to those that are left (the next one waits
+               from the beginning when it ran for a minute
+    stopping   SIGTERM to one worker after the other, which moves its leaderships to the rest (the next one waits
                10 s at most) -> all have ended -> SIGTERM to the registry
 
 A child that ends by itself before it was ever ready cannot start at all (a bad setting, a port that is taken): the
-supervisor stops the others and fails as it did. Later on, the same is tried again for ever: disks and ports come back.
+supervisor stops the others and fails as it did. Later on, starts are repeated without limit: disks and ports come back.
 
-No child outlives its supervisor, however that ended: the standard input of each is a pipe that nobody writes to and
-whose other end only the supervisor holds, so that it ends when the supervisor does. The registry's is held by the
+No child outlives its supervisor: the standard input of each is a pipe without data, and only the supervisor has
+its other end, so that it ends when the supervisor does. The registry's is held by the
 workers, too: it serves until the last of them is gone. Children have sessions of their own: Ctrl-C reaches them
 through the supervisor, the registry last.
 """
@@ -48,7 +48,7 @@ class CannotStart(Exception):
 
 
 class Child:
-    """One process that is kept alive."""
+    """A child process that is started again when it ends."""
 
     def __init__(self, name: str, command: Command, stdin: int, hold: int | None) -> None:
         """`command` makes the words after `kavka`.
@@ -75,7 +75,7 @@ class Child:
                 return
             if well_s >= _HEALTHY_S:
                 pause_s = _FIRST_PAUSE_S
-            # Who ends with code 0 was told to stop by somebody.
+            # A child that ends with code 0 was stopped by a signal.
             level = logging.WARNING if how == "code=0" else logging.ERROR
             log.log(level, "process ended name=%s %s restart_s=%.1f", self.name, how, pause_s)
             with contextlib.suppress(TimeoutError):
@@ -102,7 +102,7 @@ class Child:
             return where, 0.0, f"reason={error}"
         self._process = process
         ready_at, since = await self._follow(process)
-        where = ready_at or where  # who failed before it was ready serves there when it is
+        where = ready_at or where  # a child that failed before it was ready serves there when it is
         code = await process.wait()
         self._process = None
         if code > 0 and not self.ready.done() and not self._stop_event.is_set():
@@ -119,7 +119,7 @@ class Child:
             pass_fds=self._hold,
             start_new_session=True,
         )
-        if self._stop_event.is_set():  # told while it was made
+        if self._stop_event.is_set():  # stopped while it was started
             process.terminate()
         return process
 
@@ -168,7 +168,7 @@ class Supervisor:
         return 0
 
     async def _start(self, lifeline: int, registry_lifeline: int, registry_held: int) -> bool:
-        """Start all; tell whether they are ready, or a signal came first. Raise CannotStart, OSError."""
+        """Start all; return whether they are ready, False if a signal came first. Raise CannotStart, OSError."""
         where: str | None = None
         if self._settings.has_own_registry:
             os.makedirs(self._settings.registry_directory, exist_ok=True)
@@ -204,7 +204,7 @@ class Supervisor:
             stopping.cancel()
 
     def _registry_command(self, _where: str | None) -> list[str]:
-        """A registry that is started again serves where its brokers look for it."""
+        """Return the command of the registry; after a restart it has the port that its brokers use."""
         assert self._registry is not None
         ready = self._registry.ready
         port = ready.result()["where"].rpartition(":")[2] if ready.done() else "0"

@@ -6,7 +6,7 @@ log.dirs               `{worker}` in a path becomes i, a path without it gets th
 broker.rack            the machine's name, unless it is set
 zookeeper.connect      unless it is set a registry on loopback, kept in the subdirectory `registry` of the first path
                        (where that has `{worker}`: in worker 0's path with `-registry` at its end)
-kavka.transaction.version  2 with that registry, unless it is set: nobody but the workers comes to it
+kavka.transaction.version  2 with that registry, unless it is set: only the workers use it
 replicas of internal topics  with that registry N, at most the usual 3, unless it is set
 """
 
@@ -123,9 +123,9 @@ class WorkerSettings:
                 raise InvalidSetting(name, self._settings.get(name), reason)
 
     def _refuse_directories_of_a_lone_broker(self) -> None:
-        """A broker without workers has its logs in the path itself, where no worker would serve them.
+        """Refuse the directories of a broker without workers: no worker serves the logs in the path itself.
 
-        Its registry knows the topics: logs that are moved without it belong to no topic.
+        Their topics are in its registry: logs that are moved without it belong to no topic.
         """
         files = "kavka-registry.*"
         for path in self._directories:

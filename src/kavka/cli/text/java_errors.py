@@ -27,7 +27,7 @@ _NAMES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
 }
-"""The codes whose exception is not called as the code is."""
+"""The codes with an exception of another name."""
 
 _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -58,7 +58,7 @@ def sentence(code: ErrorCode) -> str:
 
 
 def spelt(error: BaseException, *, by_code: bool = False) -> tuple[str, str]:
-    """Return (exception, text); `by_code` passes over the text of an error whose answer carries only a code."""
+    """Return (exception, text); `by_code` ignores the text of an error when the response has only a code."""
     if isinstance(error, KafkaError):
         text = None if by_code else error.detail
         return java_name(error.code), text or sentence(error.code)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or whose other end is gone."""
+"""Standard streams that are closed, or have a closed other end."""
 
 from __future__ import annotations
 

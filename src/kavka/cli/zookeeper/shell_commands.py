@@ -56,7 +56,7 @@ _EVENTS = {
 _OPEN_ACL = "world:anyone:cdrwa"
 _PERMISSIONS = ((4, "c"), (8, "d"), (1, "r"), (2, "w"), (16, "a"))
 _PATHLESS = ("addauth", "printwatches")
-"""Commands whose first word is no path."""
+"""Commands without a path as first word."""
 _NO_ACCESS_LISTS = (
     "{}: this shell changes no access lists: `zookeeper-server-start` keeps none, those of an ensemble of Apache "
     "ZooKeeper are changed by its own zkCli.sh"
@@ -72,7 +72,7 @@ USAGE = "\n\t".join(
 
 
 class Shell:
-    """One user's commands, over one session."""
+    """The commands of a user, over one session."""
 
     def __init__(self, registry: ZooKeeperRegistry) -> None:
         """Take a session that the caller ends."""
@@ -249,7 +249,7 @@ class Shell:
     async def _quit(self, words: Words) -> None:
         self.has_quit = True
 
-    # Who may do what
+    # Access lists
 
     async def _get_acl(self, words: Words) -> None:
         entries, stat = await self._registry.acl(words.rest[0])

@@ -117,7 +117,7 @@ class Admin(Client):
         *,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, reassignments.Reassignment]:
-        """Return the moves under way of some partitions, by default all; what does not move is left out."""
+        """Return the moves in progress of some partitions, by default all; what does not move is left out."""
         return await reassignments.list_reassignments(self._router, partitions, timeout_ms)
 
     async def alter_partition_reassignments(
@@ -126,7 +126,7 @@ class Admin(Client):
         *,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Begin to move partitions to these brokers, the preferred leader first; None stops a move under way."""
+        """Begin to move partitions to these brokers, the preferred leader first; None stops a move in progress."""
         return await reassignments.alter_reassignments(self._router, targets, timeout_ms)
 
     async def elect_leaders(
@@ -390,7 +390,7 @@ class Admin(Client):
         TimeoutError or a crash, as long as no transaction was begun with the transactional id since: below
         transaction.version 2 the producer's next transaction has the same `state`, and would be ended.
 
-        Raise KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH when the id has a later epoch (a time-out, a new
+        Raise KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH when the id has a later epoch (a timeout, a new
         producer or an administrator has aborted the transaction, or in version 2 it has ended and another has begun),
         INVALID_PRODUCER_ID_MAPPING when the id has another producer id or is forgotten, INVALID_TXN_STATE when it ended
         the other way (from brokers up to Apache Kafka 4.1 also where it was aborted) or nothing was written to it.

@@ -22,7 +22,7 @@ from kavka.wire.messages.list_partition_reassignments import (
 
 
 class Reassignment(NamedTuple):
-    """A move under way."""
+    """A move in progress."""
 
     replicas: tuple[int, ...]
     """All, with those that come and those that go."""

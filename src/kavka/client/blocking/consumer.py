@@ -62,7 +62,7 @@ class Consumer(BlockingClient):
     def close(self, **options: Any) -> None:
         """Commit if so configured, leave the group and close, within the option `timeout_ms`.
 
-        While an exception is handled, the record that an iteration handed out last does not count as processed.
+        While an exception is handled, the record that an iteration returned last does not count as processed.
         """
         if sys.exc_info()[0] is not None:
             self._async.put_back_unfinished()

@@ -20,13 +20,16 @@ class Deadline:
     """The end of a call that may take `timeout_ms`, by the clock of a loop; None is no end."""
 
     def __init__(self, thread: LoopThread, timeout_ms: int | None) -> None:
+        """Begin now; None is no timeout."""
         self._time = thread.loop.time
         self._end = None if timeout_ms is None else self._time() + timeout_ms / 1000
 
     def left_s(self) -> float | None:
+        """Return the remaining seconds, None without a timeout."""
         return None if self._end is None else max(self._end - self._time(), 0.0)
 
     def left_ms(self) -> int | None:
+        """Return the remaining milliseconds, None without a timeout."""
         left_s = self.left_s()
         return None if left_s is None else int(left_s * 1000)
 
@@ -42,6 +45,7 @@ class DeliveryCallback:
     def __init__(
         self, thread: LoopThread, function: Callback, uncalled: set[DeliveryCallback]
     ) -> None:
+        """Call `function` in the callback thread; this object is in `uncalled` until then."""
         self._thread = thread
         self._function = function
         self._uncalled = uncalled
@@ -73,6 +77,8 @@ class DeliveryCallback:
 def copy_outcome(
     target: concurrent.futures.Future[RecordMetadata],
 ) -> Callable[[asyncio.Future[RecordMetadata]], None]:
+    """Return a callback of a future of the loop that copies its outcome to `target`."""
+
     def copy(source: asyncio.Future[RecordMetadata]) -> None:
         error = source.exception()
         if error is not None:
@@ -87,6 +93,7 @@ class DeliveryFuture(concurrent.futures.Future[RecordMetadata]):
     """The future of a record; its callbacks may use the producer, because they are not called by the loop's thread."""
 
     def __init__(self, thread: LoopThread) -> None:
+        """Belong to `thread`, in which results must not be waited for."""
         super().__init__()
         self._loop_thread = thread
 

@@ -47,7 +47,7 @@ class _Caller:
         self._calls.put(function)
 
     def finish(self) -> None:
-        """Let the thread go on, after what was handed to it before."""
+        """Let the thread continue, after what was handed to it before."""
         self._calls.put(None)
 
     def wait(self) -> None:
@@ -264,7 +264,7 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def stop(self) -> None:
-        """End the loop, with all that waits for it, and wait for the thread; callbacks that were begun may go on."""
+        """End the loop, with all that waits for it, and wait for the thread; callbacks that were begun may continue."""
         with self._lock:
             is_first = not self._is_stopped
             self._is_stopped = True

@@ -177,7 +177,7 @@ class Producer(BlockingClient):
                     handed_over.popleft()
                     self._fail(options, future, error)
                 continue
-            except Exception as error:  # noqa: BLE001  whatever is wrong belongs to the record's sender
+            except Exception as error:  # noqa: BLE001  any error belongs to the record's sender
                 self._fail(options, future, error)
             handed_over.popleft()
         self._is_draining = False

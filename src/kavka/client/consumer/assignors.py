@@ -2,7 +2,7 @@
 
 The leader of a group runs one of them over all members' subscriptions. Names, order and user data are the Java
 client's, so that a group may mix clients. Members are ranked by `group.instance.id` before member id, which keeps
-static members' partitions in place over restarts. All but `roundrobin` look at racks (KIP-881).
+static members' partitions in place over restarts. All but `roundrobin` check racks (KIP-881).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Assignor(Protocol):
 
 @runtime_checkable
 class RackAware(Protocol):
-    """An assignor that also looks at racks; one of the user's own need not."""
+    """An assignor that also checks racks; one of the user's own need not."""
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
         """Share without racks."""
@@ -140,7 +140,7 @@ def _ranges(group: _CoPartitionedTopics, racks: PartitionRacks) -> list[list[int
         for taker, share in zip(group.members, shares, strict=True):
             room = max(each + (more > 0) - len(share), 0)
             taken = list(islice((n for n in free if _is_rack_match(taker, places[n])), room))
-            share += taken
+            share.extend(taken)
             more -= bool(taken) and len(share) > each
             for number in taken:
                 del free[number]

@@ -32,7 +32,7 @@ class ConsumerCalls(NamedTuple):
 
 
 class AutoCommit:
-    """The commits of one consumer; one is under way at a time. Failures are logged."""
+    """The commits of one consumer; one is in progress at a time. Failures are logged."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AutoCommit:
             self._task = asyncio.get_running_loop().create_task(work)
 
     async def commit_all(self) -> None:
-        """Commit what was consumed since the last commit, after the one under way."""
+        """Commit what was consumed since the last commit, after the one in progress."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._calls.is_groupless():
@@ -77,7 +77,7 @@ class AutoCommit:
             await self._commit(changed, _REVOKE_COMMIT_MS)
 
     async def close(self) -> None:
-        """Give up the commit under way."""
+        """Give up the commit in progress."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -89,7 +89,7 @@ class FetchedBatches:
     offsets, timestamps, keys and values; `to_arrow` wraps these as an Arrow record batch, of which nothing is
     copied. All may be called any number of times.
 
-    Where a record cannot be handed out, the batches end before it (`next_offset` says so), and the consumer's
+    Where a record cannot be returned, the batches end before it (`next_offset` says so), and the consumer's
     position goes back to it, so that the next poll begins there. Raise CorruptRecordError, and `records` also
     RecordDeserializationError, when it is the first, or when the consumer has read on meanwhile.
     """
@@ -174,13 +174,11 @@ class FetchedBatches:
         key_of, value_of = self._deserializers.key, self._deserializers.value
         part, offset = "key", -1
         try:
-            for offset, timestamp, kind, key, value, headers in records:
+            for offset, timestamp, kind, raw_key, raw_value, headers in records:
                 part = "key"
-                if key_of is not None:
-                    key = key_of(key)
+                key = raw_key if key_of is None else key_of(raw_key)
                 part = "value"
-                if value_of is not None:
-                    value = value_of(value)
+                value = raw_value if value_of is None else value_of(raw_value)
                 fields = (topic, partition, offset, timestamp, kind, key, value, headers)
                 made.append(tuple.__new__(ConsumerRecord, fields))
         except Exception as error:

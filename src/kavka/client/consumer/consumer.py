@@ -48,11 +48,11 @@ class Consumer(Client):
     """Reads records, alone (`assign`) or as a member of a group (`subscribe`).
 
     `poll` returns lazy batches per partition; iterating over the consumer gives single records. Positions move
-    when batches are handed out, and in an iteration record by record. With `enable.auto.commit` and a `group.id`,
-    positions are committed in the background of polls: what was handed out before the last poll counts as
+    when batches are returned, and in an iteration record by record. With `enable.auto.commit` and a `group.id`,
+    positions are committed in the background of polls: what was returned before the last poll counts as
     processed.
 
-    A record that cannot be deserialized, and a corrupt batch, end what is handed out: the records before it come
+    A record that cannot be deserialized, and a corrupt batch, end what is returned: the records before it come
     first, then RecordDeserializationError or CorruptRecordError is raised, which name the place, and raised again
     until the user seeks past it.
     """
@@ -147,7 +147,7 @@ class Consumer(Client):
 
         A poll of another task ends with RuntimeError at once, its other calls when the connections are closed.
 
-        While an exception is handled, the record that an iteration handed out last does not count as processed.
+        While an exception is handled, the record that an iteration returned last does not count as processed.
         """
         if not self._is_open or self._is_closing:
             return
@@ -180,7 +180,7 @@ class Consumer(Client):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics, by name or all whose whole name matches `pattern`, sharing them with the group.
+        """Read topics, by name or all that match `pattern` as a whole, sharing them with the group.
 
         It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`, ValueError for an
         empty name.
@@ -314,7 +314,7 @@ class Consumer(Client):
         return self._reading
 
     def put_back_unfinished(self) -> None:
-        """Count the record that an iteration handed out last as unread: the work on it has failed."""
+        """Count the record that an iteration returned last as unread: the work on it has failed."""
         at = len(self._rows) - length_hint(self._reading) - 1
         if at >= 0:
             self._set_rows(self._rows[at:])

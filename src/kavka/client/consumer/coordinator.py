@@ -37,12 +37,12 @@ class RebalanceListener:
         """Begin with partitions that are new."""
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> Any:
-        """Learn that partitions already belong to another member: nothing can be committed for them."""
+        """Note that partitions already belong to another member: nothing can be committed for them."""
         return self.on_revoked(partitions)
 
 
 class ConsumerCoordinator:
-    """This consumer as a member of its group. All methods belong to the loop's thread."""
+    """The consumer as a member of its group. All methods belong to the loop's thread."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ConsumerCoordinator:
     async def ensure_active(self, deadline: float) -> None:
         """Do what membership needs, until loop time `deadline`; one poll does it, others go on without.
 
-        Raise KafkaError when the group refuses this member for good.
+        Raise KafkaError when the group refuses this member permanently.
         """
         if self._is_polling:  # another thread polls, or a listener does
             return

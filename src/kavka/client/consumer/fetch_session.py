@@ -45,7 +45,7 @@ class FetchSession:
         self._metadata = FetchMetadata()
         self._uses_ids = False
         self._partitions: dict[TopicPartition, FetchTarget] = {}
-        self._is_full = True  # the request under way
+        self._is_full = True  # the request in progress
 
     @property
     def session_id(self) -> int:

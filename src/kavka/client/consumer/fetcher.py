@@ -390,7 +390,7 @@ class Fetcher:
         part: FetchResponsePartition,
         error: CorruptBatch,
     ) -> Chunk | None:
-        """Return the batches before a damaged one; note the failure once it is the next to be handed out."""
+        """Return the batches before a damaged one; note the failure once it is the next to be returned."""
         chunk = None
         if error.position > 0:
             chunk = self._committed_only(state, memoryview(records)[: error.position], part)

@@ -23,7 +23,7 @@ class TopicLayout(NamedTuple):
 
 
 class GroupLeader:
-    """This consumer as the leader of its group, if it is."""
+    """The consumer as the leader of its group, if it is."""
 
     def __init__(self, cluster: Cluster, assignors: Sequence[Assignor]) -> None:
         """Lead nothing yet."""

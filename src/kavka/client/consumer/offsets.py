@@ -156,7 +156,7 @@ class CommittedOffsets:
                 return fetched_offsets(answer, version)
             except KafkaError as error:
                 if error.code in (*_COORDINATOR_GONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
-                    # One that goes on "loading" may be cut off, with another in its place (our decision 013).
+                    # One that continues "loading" may be cut off, with another in its place (our decision 013).
                     self._coordinator.coordinator.forget()
                 if not error.retriable:
                     raise

@@ -120,8 +120,8 @@ def _assign_alike(
     everything = [TopicPartition(t, p) for t in topics for p in range(partitions[t])]
     quota, above = divmod(len(everything), len(assigned))
     below, at_quota = [], []  # members that may get more: surely, and if some remain
-    for member, owned in kept.items():
-        owned = sorted(owned)
+    for member, partitions_of_member in kept.items():
+        owned = sorted(partitions_of_member)
         if len(owned) < quota:
             assigned[member] = owned
             below.append(member)

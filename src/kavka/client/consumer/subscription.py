@@ -53,7 +53,7 @@ class Mode(Enum):
 
 @mutable
 class PartitionState:
-    """One assigned partition."""
+    """An assigned partition."""
 
     topic_partition: TopicPartition
     position: int | None = None
@@ -83,7 +83,7 @@ class PartitionState:
     """The replica to read from instead of the leader (KIP-392), until loop time `preferred_until`."""
     preferred_until: float = 0.0
     aborted: dict[int, None] = field(factory=dict)
-    """Producers whose transaction is being skipped (read_committed)."""
+    """Producers with a transaction that is being skipped (read_committed)."""
 
     @property
     def is_fetchable(self) -> bool:
@@ -96,7 +96,7 @@ class PartitionState:
         )
 
     def seek(self, offset: int, leader_epoch: int = -1) -> None:
-        """Go to an offset; what is buffered or under way is dropped.
+        """Go to an offset; what is buffered or in progress is dropped.
 
         With the leader epoch of the record before it, the leader is asked first whether it has that one.
         """
@@ -122,7 +122,7 @@ class PartitionState:
             self.validated_epoch = leader_epoch
 
     def on_validated(self, leader_epoch: int) -> None:
-        """Learn that the leader of this epoch has all before the position."""
+        """Note that the leader of this epoch has all before the position."""
         self.needs_validation = False
         self.validated_epoch = leader_epoch
 
@@ -162,7 +162,7 @@ class Subscription:
         self.topics = wanted
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
-        """Want all topics whose whole name matches. Raise RuntimeError after `assign`, ValueError for a bad pattern."""
+        """Subscribe to topics with a whole match. Raise RuntimeError after `assign`, ValueError for a bad pattern."""
         self._set_mode(Mode.PATTERN)
         try:
             self.pattern = re.compile(pattern)

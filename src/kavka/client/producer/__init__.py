@@ -1,4 +1,4 @@
-"""The producer, along the way of a record:
+"""The producer, along the path of a record.
 
 `producer` (the public methods) -> `record_serializer` (interceptors, serializers) -> `record_input` (the one way in,
 also of `batch_send` and `table_send`) -> `record_appender` (partition and batch) -> `accumulator` (batches that wait)

@@ -72,9 +72,7 @@ class Accumulator:
 
     @property
     def has_spare_memory(self) -> bool:
-        """Return whether enough memory is free that waiting callers should go on: waking them for each batch is
-        expensive.
-        """
+        """Return whether enough memory is free to wake waiting callers: waking them for each batch is expensive."""
         return (
             self.used_bytes <= self._memory_bytes - self._memory_bytes // 8 or not self.incomplete
         )

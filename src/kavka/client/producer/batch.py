@@ -29,8 +29,9 @@ RECORD_OVERHEAD = 14
 
 
 class RecordMetadata(NamedTuple):
-    """The partition and offset of a record. `offset` is -1 with acks=0; `timestamp_ms` is the log's if the topic has
-    LogAppendTime.
+    """The partition and offset of a record.
+
+    `offset` is -1 with acks=0; `timestamp_ms` is the log's if the topic has LogAppendTime.
     """
 
     topic: str

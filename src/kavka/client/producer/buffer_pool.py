@@ -21,7 +21,7 @@ class BufferPool:
         self._max_block_ms = max_block_ms
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.awaiting_metadata_bytes = 0
-        """Bytes of records whose topic is not known yet: they are in no batch, and count all the same."""
+        """Bytes of records of unknown topics: they are in no batch, and count nevertheless."""
 
     def has_free_memory(self, size: int) -> bool:
         """Return whether a record of `size` bytes would be taken."""

@@ -54,7 +54,7 @@ def encode_records(
 
 
 class EncodedRecords:
-    """An encoded batch whose producer is not known yet."""
+    """An encoded batch without a known producer."""
 
     __slots__ = ("_batch", "_compression", "_count", "_level")
 

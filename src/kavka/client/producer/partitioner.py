@@ -26,9 +26,9 @@ def murmur2(data: bytes) -> int:
     count = length >> 2
     hashed = _SEED ^ length
     for word in _words(count).unpack_from(data):
-        word = (word * _FACTOR) & _MASK
-        word = ((word ^ (word >> 24)) * _FACTOR) & _MASK
-        hashed = ((hashed * _FACTOR) & _MASK) ^ word
+        mixed = (word * _FACTOR) & _MASK
+        mixed = ((mixed ^ (mixed >> 24)) * _FACTOR) & _MASK
+        hashed = ((hashed * _FACTOR) & _MASK) ^ mixed
     rest = data[count << 2 :]
     if rest:
         hashed = ((hashed ^ int.from_bytes(rest, "little")) * _FACTOR) & _MASK
@@ -67,12 +67,12 @@ class StickyChoice:
         return self.partition
 
     def count(self, size: int) -> None:
-        """Learn that `size` bytes went to the partition."""
+        """Note that `size` bytes went to the partition."""
         self._bytes += size
 
 
 class RoundRobin:
-    """Each record to the next partition that has a leader, whatever its key."""
+    """Choose the next partition with a leader for each record, with any key."""
 
     __slots__ = ("_next",)
 

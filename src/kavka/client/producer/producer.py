@@ -82,7 +82,7 @@ class Producer(Client):
     `with`. What goes wrong comes in three classes. What may work in a moment is tried again and not seen.
     AbortableError means `abort_transaction`, then the next one. FatalError (above all PRODUCER_FENCED: another
     producer has the same id) means `close`. The commit raises the failure of a record also where its future
-    is not looked at.
+    is not checked.
     """
 
     _catalogue = PRODUCER
@@ -220,13 +220,13 @@ class Producer(Client):
         An older producer with the id is fenced, and what it left open is aborted; or kept, with `keep_prepared`, and
         its name returned: then it has to be completed, committed or aborted first (KIP-939). As all calls of
         transactions, raise FatalError when the producer must be closed, RuntimeError for a call that is not possible
-        now (or without `transactional.id`), TimeoutError after `max.block.ms`: then the call goes on, and made again
+        now (or without `transactional.id`), TimeoutError after `max.block.ms`: then the call continues, and made again
         waits for it.
         """
         return await self._require_transactional().init(keep_prepared)
 
     def resume_transactions(self, identity: PreparedTxnState) -> None:
-        """Go on as the producer that another process has initialised, instead of `init_transactions`.
+        """Continue as the producer that another process has initialised, instead of `init_transactions`.
 
         `identity` is that producer's `transaction_identity`, in which nothing may have been written yet, because
         sequence numbers begin at 0. When the id has been taken over since, the first transaction raises FatalError.
@@ -259,7 +259,7 @@ class Producer(Client):
         """Write what was sent, and return the transaction's name, so that nothing is left but the decision (KIP-939).
 
         Then it is committed or aborted: here, by `complete_transaction`, or elsewhere, by `Admin.end_transaction`; a
-        producer that is closed leaves it as it is. Without `transaction.two.phase.commit.enable` its time-out goes on.
+        producer that is closed leaves it as it is. Without `transaction.two.phase.commit.enable` its timeout continues.
         Return None when nothing was sent, so that there is nothing to decide. Raise AbortableError when a record could
         not be written.
         """
@@ -504,9 +504,7 @@ class Producer(Client):
         self._topics.clear()  # so that every later append is checked, and refused
 
     def raise_failure(self) -> None:
-        """Raise, once, the first failure of a record without a target; in a transaction, the reason why it must be
-        aborted.
-        """
+        """Raise, once, the first failure of a record without a target; in a transaction, the reason for its abort."""
         if self._transaction is not None and self._is_open:
             self._transaction.raise_error()
         self._flushes.raise_failure()

@@ -27,7 +27,7 @@ class RecordAppender:
         settings: AppenderSettings,
         transaction: TransactionState | None = None,
     ) -> None:
-        """The sender is woken for each new batch; with a `transaction`, batches are opened in it alone."""
+        """Wake the sender for each new batch; with a `transaction`, batches are opened in it alone."""
         self._cluster = cluster
         self._accumulator = accumulator
         self._sender = sender

@@ -1,6 +1,4 @@
-"""Records before they are batched: their size, their topic's open batches, and the targets of their outcomes.
-Pure.
-"""
+"""Records before they are batched: size, open batches of their topic, targets of their outcomes. Pure."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class RecordsAwaitingMetadata:
                 self._buffer_pool.awaiting_metadata_bytes -= size
             del self._waiting[topic]
             self._appender.topics[topic] = state
-        except Exception as error:  # noqa: BLE001  whatever it is, the records must not wait without end
+        except Exception as error:  # noqa: BLE001  after any error the records must not wait without limit
             self._fail_all(topic, error)
         finally:
             self._tasks.pop(topic, None)

@@ -1,12 +1,12 @@
 """Sequence numbers of the idempotent producer (KIP-98, KIP-360). Pure.
 
 A partition's batches get consecutive sequences when they are drained first, and keep them through retries. The
-broker takes sequence n+1 only after n, so whatever is lost, batches arrive once and in order:
+broker takes sequence n+1 only after n, so after any loss batches arrive once and in order:
 
     first try             assign: base_sequence = next; next += count
     answered              on_acked: last_acked = last sequence of the batch
     refused, may repeat   stays in `in_flight`; only the first of `in_flight` may be drained again
-    refused for good      the hole would block everything behind it: the epoch is bumped, and what is left of the
+    refused permanently      the hole would block everything behind it: the epoch is bumped, and what is left of the
                           partition gets sequences from 0 in the new epoch
     outcome unknown       the partition waits until its other batches are answered; then the epoch is bumped
 
@@ -55,7 +55,7 @@ class _Partition:
         self.restart(producer_id, epoch)
 
     def restart(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
-        """Number from 0 in another epoch; what is in flight is numbered again."""
+        """Restart sequences at 0 in another epoch; batches in flight get new ones."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.next = 0
@@ -100,7 +100,7 @@ class SequenceNumbers:
         self.epoch = epoch
 
     def restart_all(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
-        """Number all partitions from 0, with nothing on the wire: between transactions."""
+        """Restart the sequences of all partitions at 0, with no batch in flight: between transactions."""
         self._partitions.clear()
         self._broken.clear()
         self.set_producer(producer_id, epoch)
@@ -128,7 +128,7 @@ class SequenceNumbers:
         return self._is_current(state) and state.last_acked != NO_SEQUENCE
 
     def assign(self, batch: ProducerBatch) -> None:
-        """Number a batch that is drained; one that is repeated keeps its numbers."""
+        """Assign sequences to a drained batch; a repeated one keeps them."""
         if batch.base_sequence != NO_SEQUENCE:
             return
         state = self._partitions.get(batch.topic_partition)
@@ -142,7 +142,7 @@ class SequenceNumbers:
         state.in_flight.append(batch)
 
     def on_acked(self, batch: ProducerBatch, base_offset: Offset) -> None:
-        """Learn that the broker has the batch."""
+        """Note that the broker has the batch."""
         state = self._partitions[batch.topic_partition]
         state.in_flight.remove(batch)
         if batch.producer_epoch == state.epoch:
@@ -159,7 +159,7 @@ class SequenceNumbers:
         self._resolve(batch.topic_partition, state)
 
     def on_failed(self, batch: ProducerBatch, is_certain: bool) -> None:
-        """Learn that the batch is given up. `is_certain` says that the broker has refused it."""
+        """Note that the batch is given up. `is_certain` says that the broker has refused it."""
         state = self._partitions[batch.topic_partition]
         state.in_flight.remove(batch)
         if self._is_transactional:
@@ -230,7 +230,7 @@ class SequenceNumbers:
         self._restart_marked()
 
     def restart_with_producer(self, producer_id: ProducerId, epoch: ProducerEpoch) -> None:
-        """Take a producer id that replaces one whose epochs ran out."""
+        """Take a producer id that replaces one with exhausted epochs."""
         self.set_producer(producer_id, epoch)
         self._restart_marked()
 

@@ -85,9 +85,7 @@ def transaction_settings(config: Config) -> TransactionSettings | None:
         return None
     two_phase_commit = config.flag("transaction.two.phase.commit.enable")
     if two_phase_commit and "transaction.timeout.ms" in config.given:
-        reason = (
-            "Must not be given with transaction.two.phase.commit.enable, which knows no time-out"
-        )
+        reason = "Must not be given with transaction.two.phase.commit.enable, which has no timeout"
         raise InvalidSetting(
             "transaction.timeout.ms", config.value("transaction.timeout.ms"), reason
         )

@@ -1,6 +1,6 @@
 """A producer's transactions: the shell that leads the dialogues of `kavka.core.transactional_producer`.
 
-A call waits for `max.block.ms`; what it has begun goes on in a task, and the same call made again waits for the same
+A call waits for `max.block.ms`; what it has begun continues in a task, and the same call made again waits for the same
 task.
 """
 
@@ -63,7 +63,7 @@ class TransactionManager:
         calls: ProducerCalls,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` lets the sender look at its batches again."""
+        """`wake` lets the sender check its batches again."""
         self._cluster = cluster  # for its transaction.version
         self._transaction = transaction
         self._sequences = sequences
@@ -156,7 +156,7 @@ class TransactionManager:
                     log.info("transaction left prepared id=%s", self._settings.transactional_id)
         except (TimeoutError, KafkaError) as error:
             log.warning(
-                "transaction left to its time-out id=%s reason=%s",
+                "transaction left to its timeout id=%s reason=%s",
                 self._settings.transactional_id,
                 error,
             )
@@ -173,11 +173,11 @@ class TransactionManager:
     # Called by the rest of the producer
 
     def mark_abortable(self, error: Exception) -> None:
-        """Learn that a record of the transaction, or its offsets, cannot be sent."""
+        """Note that a record of the transaction, or its offsets, cannot be sent."""
         self._fail(as_abortable(error), must_bump=False)
 
     def on_batch_failed(self, batch: ProducerBatch, error: Exception) -> None:
-        """Learn that a batch is given up; with sequences, the broker waits for them in this epoch."""
+        """Note that a batch is given up; with sequences, the broker waits for them in this epoch."""
         self._fail(as_abortable(error), must_bump=batch.base_sequence != NO_SEQUENCE)
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:

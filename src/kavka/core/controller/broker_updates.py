@@ -71,7 +71,7 @@ class PendingUpdates:
         )
 
     def lead_or_follow(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
-        """Have the replica obey the partition's state; a stop that was not sent yet is void."""
+        """Mark a replica for LeaderAndIsr; a stop that was not sent yet is void."""
         self.stops.pop(topic_partition, None)
         self.leader_and_isr[topic_partition] = (
             self.leader_and_isr.get(topic_partition, False) or is_new
@@ -85,7 +85,7 @@ class PendingUpdates:
         self.stops[topic_partition] = stop._replace(deletes=deletes)
 
     def split(self) -> list[PendingUpdates]:
-        """Return two orders, for half of the partitions each; none when there is only one."""
+        """Return two sets of updates, for half of the partitions each; none when there is only one."""
         kinds = (self.deleted, self.leader_and_isr, self.metadata, self.stops)
         partitions = sorted({topic_partition for kind in kinds for topic_partition in kind})
         if len(partitions) < 2:
@@ -117,12 +117,12 @@ class PendingUpdates:
 
 
 class Outbox:
-    """The orders of all brokers that can be reached. Bounded by brokers times partitions."""
+    """The pending updates of all brokers that can be reached. Bounded by brokers times partitions."""
 
     def __init__(self) -> None:
         """Start without pending updates."""
-        # Invariant: no order shows a partition that `unshown` holds.
-        self._orders: dict[int, PendingUpdates] = {}
+        # Invariant: no update names a partition that `unpublished` withholds.
+        self._pending: dict[int, PendingUpdates] = {}
         self.unpublished = UnpublishedPartitions()
 
     def add(self, update: BrokerUpdate) -> None:
@@ -140,8 +140,8 @@ class Outbox:
     def withhold(self, topic_partition: TopicPartition) -> None:
         """Withhold a new partition from all brokers until it has a leader."""
         self.unpublished.withhold(topic_partition)
-        for order in self._orders.values():  # a partition of that name was deleted a moment ago
-            order.metadata.pop(topic_partition, None)
+        for pending in self._pending.values():  # a partition of that name was deleted a moment ago
+            pending.metadata.pop(topic_partition, None)
 
     def leadership_written(
         self,
@@ -167,24 +167,24 @@ class Outbox:
 
     def take(self, broker: int) -> PendingUpdates | None:
         """Return and remove the pending updates of a broker; None when there are none."""
-        order = self._orders.pop(broker, None)
-        return order if order else None
+        pending = self._pending.pop(broker, None)
+        return pending if pending else None
 
-    def put_back(self, broker: int, order: PendingUpdates) -> None:
-        """Have an order that did not get through sent again, below what became dirty meanwhile."""
-        newer = self._orders.pop(broker, None)
+    def put_back(self, broker: int, pending: PendingUpdates) -> None:
+        """Put updates back that could not be sent; later updates of the same partitions win."""
+        newer = self._pending.pop(broker, None)
         for topic_partition in [
             topic_partition
-            for topic_partition in order.metadata
+            for topic_partition in pending.metadata
             if self.unpublished.withholds(topic_partition)
         ]:
-            del order.metadata[topic_partition]
+            del pending.metadata[topic_partition]
         if newer is not None:
             for topic_partition in newer.stops:
-                order.leader_and_isr.pop(topic_partition, None)
+                pending.leader_and_isr.pop(topic_partition, None)
             for topic_partition in newer.leader_and_isr:
-                order.stops.pop(topic_partition, None)
-            order.merge(
+                pending.stops.pop(topic_partition, None)
+            pending.merge(
                 BrokerUpdate(
                     (broker,),
                     newer.leader_and_isr,
@@ -194,18 +194,18 @@ class Outbox:
                     newer.live_brokers,
                 )
             )
-        self._orders[broker] = order
+        self._pending[broker] = pending
 
     def forget_broker(self, broker: int) -> None:
         """Forget a broker that is gone."""
-        self._orders.pop(broker, None)
+        self._pending.pop(broker, None)
 
     def waiting(self) -> list[int]:
         """Return the brokers with pending updates."""
-        return [broker for broker in sorted(self._orders) if self._orders[broker]]
+        return [broker for broker in sorted(self._pending) if self._pending[broker]]
 
     def _of(self, broker: int) -> PendingUpdates:
-        order = self._orders.get(broker)
-        if order is None:
-            order = self._orders[broker] = PendingUpdates()
-        return order
+        pending = self._pending.get(broker)
+        if pending is None:
+            pending = self._pending[broker] = PendingUpdates()
+        return pending

@@ -182,7 +182,7 @@ class ReassignmentRequested:
 
 @frozen
 class ListReassignmentsRequested:
-    """Ask for moves under way, of all partitions with None. Answered by ReassignmentsReply."""
+    """Ask for moves in progress, of all partitions with None. Answered by ReassignmentsReply."""
 
     token: Token
     partitions: Sequence[TopicPartition] | None

@@ -89,7 +89,7 @@ def judge(
         return ErrorCode.INVALID_UPDATE_VERSION
     if proposal.is_recovering and (len(proposal.in_sync_replicas) > 1 or not node.recovering):
         return ErrorCode.INVALID_REQUEST
-    assignment = step.state.obeyed_assignment(topic_partition)
+    assignment = step.state.effective_assignment(topic_partition)
     proposed = proposal.in_sync_replicas
     if assignment is None or leader not in proposed or len(set(proposed)) != len(proposed):
         return ErrorCode.INVALID_REQUEST

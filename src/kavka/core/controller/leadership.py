@@ -45,20 +45,20 @@ def update_leadership(
         if fresh is not None:
             step.put_node(topic_partition, fresh)
         return
-    strangers = [b for b in node.in_sync_replicas if b not in assignment.replicas]
+    removed = [b for b in node.in_sync_replicas if b not in assignment.replicas]
     # A leader that shuts down serves meanwhile: ControlledShutdown moves its leaderships, except where no other can
     # lead.
     serves = step.online(topic_partition, or_leaving=True)
     if node.leader != NO_LEADER and node.leader in assignment.replicas and serves(node.leader):
         followers = [b for b in node.in_sync_replicas if b != node.leader]
-        absent = [b for b in followers if b in strangers or not is_online(b)]
+        absent = [b for b in followers if b in removed or not is_online(b)]
         if absent:
             step.put_node(topic_partition, election.without(node, absent))
     else:
         _replace_leader(step, topic_partition, node, assignment, allow_unclean=allow_unclean)
     after = step.node(topic_partition)
     if after is not None and after.leader in assignment.replicas:
-        stop_replicas(step, topic_partition, strangers)
+        stop_replicas(step, topic_partition, removed)
 
 
 def _replace_leader(

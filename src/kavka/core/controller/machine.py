@@ -72,7 +72,7 @@ from kavka.values import replace
 
 
 class ControllerMachine:
-    """Obeys `core.machine`; its log is the registry. The first event is `Elected`."""
+    """Implements `core.machine`; its log is the registry. The first event is `Elected`."""
 
     def __init__(self, epoch: int, snapshot: Snapshot, settings: ControllerSettings) -> None:
         """Load what the registry has; `epoch` is of this election."""

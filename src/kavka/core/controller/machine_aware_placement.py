@@ -8,8 +8,8 @@ partition share a machine while another machine has none. Then followers move, t
     spread     p0: 0 3    p1: 1 2    p2: 2 1    p3: 3 0
 
 Racks come first: no exchange leaves a partition in fewer racks. So a follower may have to go to a machine that has a
-replica, which then goes on to another: an alternating path, as in Kuhn's method for matchings. It is needed only where
-machines and racks cross, one machine in two racks of which one has another machine too.
+replica, which then continues to another: an alternating path, as in Kuhn's method for matchings. It is needed only
+where machines and racks cross, one machine in two racks of which one has another machine too.
 """
 
 from __future__ import annotations

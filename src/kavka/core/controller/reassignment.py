@@ -146,7 +146,7 @@ def _invalid_replicas(target: Sequence[int]) -> str | None:
 
 
 def list_reassignments(step: Step, event: ListReassignmentsRequested) -> None:
-    """Answer with the moves under way."""
+    """Answer with the moves in progress."""
     asked = step.state.topic_partitions() if event.partitions is None else event.partitions
     moving: dict[TopicPartition, OngoingReassignment] = {}
     for topic_partition in asked:
@@ -173,7 +173,7 @@ def _start(step: Step, topic_partition: TopicPartition, target: Sequence[int] | 
 
 
 def _advance(step: Step, topic_partition: TopicPartition) -> None:
-    """Finish a move, or make all replicas obey the assignment as it is."""
+    """Finish a move, or send all replicas the assignment as it is."""
     if is_complete(step, topic_partition):
         finish(step, topic_partition)
         return
@@ -245,7 +245,7 @@ def _finish_reassignment(step: Step, topic_partition: TopicPartition) -> None:
 
 
 def note_deleted(step: Step, event: ControlResponseReceived) -> list[TopicPartition]:
-    """Learn which replicas of moved partitions are deleted, or cannot be; return the moves that can go on."""
+    """Learn which replicas of moved partitions are deleted, or cannot be; return the moves that can continue."""
     concerned = []
     for topic_partition in event.deleted:
         finishing = step.state.finishing.get(topic_partition)
@@ -263,7 +263,7 @@ def interrupt(step: Step, brokers: Collection[int]) -> None:
 
 
 def resume(step: Step, partitions: Iterable[TopicPartition], brokers: Collection[int]) -> None:
-    """Go on with moves that wait for one of these brokers."""
+    """Continue with moves that wait for one of these brokers."""
     for topic_partition in partitions:
         assignment = step.assignment(topic_partition)
         if assignment is None or not assignment.is_reassigning:

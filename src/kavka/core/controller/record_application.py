@@ -133,7 +133,7 @@ def notify_replicas(
     state: ClusterState, outbox: Outbox, topic_partition: TopicPartition, *, is_new: bool
 ) -> None:
     """Mark a partition for LeaderAndIsr to its replicas and UpdateMetadata to all brokers."""
-    assignment = state.obeyed_assignment(topic_partition)
+    assignment = state.effective_assignment(topic_partition)
     replicas = () if assignment is None else assignment.replicas
     outbox.leadership_written(
         topic_partition, _reached(state, replicas), state.reachable, new=is_new

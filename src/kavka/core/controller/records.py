@@ -79,7 +79,7 @@ class ReassignmentNodeWritten(NamedTuple):
 
 
 class PreferredElectionTaken(NamedTuple):
-    """`/admin/preferred_replica_election` was obeyed."""
+    """The request in `/admin/preferred_replica_election` is done."""
 
 
 Record = (

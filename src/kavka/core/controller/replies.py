@@ -41,7 +41,7 @@ class OngoingReassignment(NamedTuple):
 
 
 class ReassignmentsReply(NamedTuple):
-    """The moves under way."""
+    """The moves in progress."""
 
     reassignments: Mapping[TopicPartition, OngoingReassignment]
 

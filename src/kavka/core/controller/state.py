@@ -149,7 +149,7 @@ class FinishingReassignment:
 
 
 class ClusterState:
-    """The whole picture. Only the machine's own modules change it."""
+    """The whole state. Only the machine's own modules change it."""
 
     def __init__(self) -> None:
         """Start without brokers and topics."""
@@ -231,7 +231,7 @@ class ClusterState:
         topic = self.topics.get(topic_partition.topic)
         return None if topic is None else topic.assignments.get(topic_partition.partition)
 
-    def obeyed_assignment(self, topic_partition: TopicPartition) -> Assignment | None:
+    def effective_assignment(self, topic_partition: TopicPartition) -> Assignment | None:
         """Return the assignment that replicas are sent, without those that a finishing reassignment deletes.
 
         Unwritten decisions do not count: control requests of the state before may still be on their way.
@@ -329,7 +329,7 @@ class ClusterState:
             del self.deleted_topics[next(iter(self.deleted_topics))]
 
     def forget_topic(self, name: str) -> None:
-        """Know nothing of a topic any more, which brokers go on to serve."""
+        """Know nothing of a topic any more, which brokers continue to serve."""
         topic = self.topics.get(name)
         if topic is None:
             return

@@ -24,7 +24,7 @@ ControllerDecision = Decision[Record, Effect]
 
 
 class Step:
-    """Reads the picture through what was decided already; each znode is written at most once."""
+    """Reads the state with the decisions of this step applied; each znode is written at most once."""
 
     def __init__(self, state: ClusterState, settings: ControllerSettings, epoch: int) -> None:
         """Begin with nothing decided."""

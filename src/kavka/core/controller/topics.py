@@ -10,8 +10,8 @@ from kavka.errors import ErrorCode
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_NAME = 249
-MOST_PARTITIONS = 10_000
-"""That one request may create."""
+MAX_PARTITIONS = 10_000
+"""Maximum of partitions that one request may create."""
 USE_DEFAULT = -1
 
 
@@ -138,7 +138,7 @@ def check_growth(
 
 def _check_count(partitions: int) -> TopicRefusal | None:
     """Refuse what would take the broker's memory in one request, as Kafka's KRaft controller does."""
-    if partitions > MOST_PARTITIONS:
+    if partitions > MAX_PARTITIONS:
         message = f"Excessively large number of partitions per request: {partitions}."
         return TopicRefusal(ErrorCode.POLICY_VIOLATION, message)
     return None

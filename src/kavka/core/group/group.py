@@ -178,7 +178,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self._protocol_counts: dict[str, int] = {}  # protocol -> how many members speak it
         self.static_members: dict[str, str] = {}  # group.instance.id -> member id
-        self.pending_members: dict[str, int] = {}  # given out with MEMBER_ID_REQUIRED -> deadline
+        self.pending_members: dict[str, int] = {}  # allocated with MEMBER_ID_REQUIRED -> deadline
         self.pending_sync: dict[str, None] = {}  # joined this generation and has not synced
         self.storing_generation_id = -1  # its assignment is on its way to the log
         self._pending_stores: list[StoredGroup] = []  # generations on their way to the log
@@ -191,7 +191,7 @@ class Group:
         self.initial_delay_left_ms: int | None = None
         self.has_new_member = False  # joined during the present delay
         self.sync_deadline_ms: int | None = None
-        self.scheduled_ms: int | None = None  # the shard looks at the group not later than this
+        self.scheduled_ms: int | None = None  # the shard checks the group not later than this
         self.has_late_syncs = False  # became stable while more than the known syncs wait
 
     # State
@@ -223,7 +223,7 @@ class Group:
 
     @property
     def members_bytes(self) -> int:
-        """Return what members, ids that were given out and generations take: what is counted in the memory."""
+        """Return what members, ids that were allocated and generations take: what is counted in the memory."""
         waited_for = sum(_MEMBER_BYTES + len(member_id) for member_id in self.pending_members)
         generations = sum(map(_generation_bytes, [self.stored, *self._pending_stores]))
         return sum(map(_member_bytes, self.members.values())) + waited_for + generations
@@ -248,7 +248,7 @@ class Group:
         self.forget_pending(member.member_id)
 
     def await_member(self, member_id: str, deadline_ms: int) -> None:
-        """Note an id that was given out, with which its member must come by then."""
+        """Note an id that was allocated, with which its member must come by then."""
         self.pending_members[member_id] = deadline_ms
         self._memory.add(_MEMBER_BYTES + len(member_id))
 

@@ -60,7 +60,7 @@ def expire_sessions(group: Group, step: Step) -> None:
 
 
 def next_deadline(group: Group) -> int | None:
-    """Return when the group must be looked at next; this looks at every member."""
+    """Return when the group must be checked next; this checks every member."""
     deadlines = [m.session_deadline_ms for m in group.members.values()]
     deadlines += group.pending_members.values()
     if group.join_deadline_ms is not None:

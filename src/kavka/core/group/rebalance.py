@@ -165,7 +165,7 @@ def remove_member(group: Group, member_id: str, step: Step) -> None:
 
 
 def remove_pending_member(group: Group, member_id: str, step: Step) -> None:
-    """Forget a member id that was given out and never came back."""
+    """Forget a member id that was allocated and never came back."""
     group.forget_pending(member_id)
     complete_if_all_joined(group, step)
 

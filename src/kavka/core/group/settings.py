@@ -1,4 +1,4 @@
-"""The settings that the group machine obeys, with Kafka's defaults."""
+"""The settings of the group machine, with Kafka's defaults."""
 
 from __future__ import annotations
 

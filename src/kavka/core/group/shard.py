@@ -73,7 +73,7 @@ Durable = dict[
 ]
 
 _AT_ONCE_MS = -(2**62)
-_GROUPS_PER_CHECK = 200  # one tick of the retention check looks at no more than these
+_GROUPS_PER_CHECK = 200  # one tick of the retention check checks no more than these
 
 
 class GroupShard:

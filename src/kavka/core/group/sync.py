@@ -82,7 +82,7 @@ def assigned_reply(group: Group, member: Member) -> SyncReply:
 
 
 def assignment_stored(group: Group, stored: StoredGroup) -> None:
-    """Make the group stable, unless it has moved on while the record was under way."""
+    """Make the group stable, unless it has moved on while the record was in progress."""
     is_awaited = (
         group.state is GroupState.COMPLETING_REBALANCE
         and group.generation_id == stored.generation_id

@@ -144,7 +144,7 @@ class GroupMember:
     def poll(self, now_ms: int) -> Generator[PollStep, Any, None]:
         """Do what membership needs until there is nothing to do or `AwaitJoin` gives None.
 
-        Raise KafkaError when the group refuses this member for good. A dialogue that is not resumed has changed
+        Raise KafkaError when the group refuses this member permanently. A dialogue that is not resumed has changed
         nothing that the next one would miss.
         """
         self._last_poll_ms = now_ms

@@ -68,7 +68,7 @@ def abort_with_next_epoch(transaction: Transaction, value: StoredTransaction, st
         state=TransactionState.PREPARE_ABORT,
         last_update_ms=step.now_ms,
     )
-    # A client of version 2 may take the epoch, as it takes one after an end of its own; another is fenced for good.
+    # A client of version 2 may take the epoch, as it takes one after an end of its own; another is fenced permanently.
     may_go_on = value.client_transaction_version >= 2
     step.store(transaction, prepared, client.producer_epoch if may_go_on else NO_PRODUCER_EPOCH)
     step.send_markers(transaction.transactional_id, prepared)
@@ -162,7 +162,7 @@ def _prepare_with_new_epoch(
 
 
 def _is_retry(transaction: Transaction, value: StoredTransaction, event: End) -> bool:
-    """Return whether a client of version 2 asks again for what is done: it has not heard of its new epoch."""
+    """Return whether a client of version 2 asks again for what is done: it has not learned of its new epoch."""
     if value.state not in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         return False
     if value.client_transaction_version < 2:

@@ -33,7 +33,7 @@ class InitProducer:
 
 @frozen
 class InitProducerReply:
-    """The producer's id and its new epoch, and those under which the transaction goes on that was kept for it."""
+    """The producer's id and its new epoch, and those under which the transaction continues that was kept for it."""
 
     error_code: ErrorCode
     producer_id: int = -1

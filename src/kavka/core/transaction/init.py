@@ -87,7 +87,7 @@ def _allocate_new_producer(
 ) -> None:
     """Let the open transaction be, and give the producer an epoch with which it alone can end it (KIP-939).
 
-    The producer's time-out counts from now on, but never takes time from what may be decided already.
+    The producer's timeout counts from now on, but never takes time from what may be decided already.
     """
     client = value.client
     if new_id is not None:

@@ -44,7 +44,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_open(self) -> bool:
-        """Return whether a transaction is under way or being completed."""
+        """Return whether a transaction is in progress or being completed."""
         return self is TransactionState.ONGOING or self.is_prepared
 
 

@@ -1,11 +1,11 @@
-"""The settings that the transaction machine obeys, with Kafka's defaults."""
+"""The settings of the transaction machine, with Kafka's defaults."""
 
 from __future__ import annotations
 
 from kavka.values import frozen
 
 NO_TIMEOUT_MS = 2**31 - 1
-"""The time-out of transactions that are never aborted because of their age (KIP-939)."""
+"""The timeout of transactions that are never aborted because of their age (KIP-939)."""
 COMPLETION_RETRY_MS = 100
 """Milliseconds after which the end of a transaction is written again when the log refused it."""
 

@@ -53,7 +53,7 @@ class Step:
         self.records.append(TransactionRecord(transaction.transactional_id, None))
 
     def wait_for_producer_id(self, transaction: Transaction, event: InitProducer | End) -> None:
-        """Have a producer id made, with which the request then goes on."""
+        """Have a producer id made, with which the request then continues."""
         transaction.waiting = event
         self.effects.append(NeedProducerId(transaction.transactional_id))
 

@@ -15,8 +15,8 @@ from kavka.core.transaction.settings import NO_TIMEOUT_MS, TransactionSettings
 from kavka.core.transaction.transaction import Transaction
 
 AT_ONCE_MS = -(2**62)
-_IDS_PER_CHECK = 200  # one tick of the check for expired ids looks at no more than these
-# Nor does it look at more ids when they are this long together, for what it finds goes into one batch: a batch above
+_IDS_PER_CHECK = 200  # one tick of the check for expired ids checks no more than these
+# Nor does it check more ids when they are this long together, for what it finds goes into one batch: a batch above
 # `max.message.bytes` would be refused at every check. An id has less than 32 KiB, so less than 64 KiB go into one.
 _BYTES_PER_CHECK = 32 * 1024
 
@@ -33,7 +33,7 @@ class Timers:
         self._watched: dict[str, int] = {}
         self._timed_out: list[str] = []  # found by the present check
         self._next_timeout_check_ms = AT_ONCE_MS
-        self._to_expire: list[str] = []  # left to look at by the present check
+        self._to_expire: list[str] = []  # left to check by the present check
         self._next_expiry_check_ms: int | None = None
 
     def start(self, now_ms: int, settings: TransactionSettings) -> None:
@@ -66,7 +66,7 @@ class Timers:
     # Transactions open for too long
 
     def time_out(self, transactional_id: str, value: StoredTransaction) -> None:
-        """Have an open transaction looked at when it has had its time."""
+        """Have an open transaction checked when it has had its time."""
         if value.timeout_ms == NO_TIMEOUT_MS:
             return
         deadline_ms = value.start_ms + value.timeout_ms
@@ -77,7 +77,7 @@ class Timers:
     def next_timed_out(
         self, transactions: dict[str, Transaction], now_ms: int, settings: TransactionSettings
     ) -> Transaction | None:
-        """Take the next transaction to be aborted; one that is busy is looked at again by the next check."""
+        """Take the next transaction to be aborted; one that is busy is checked again by the next check."""
         if not self._timed_out and now_ms >= self._next_timeout_check_ms:
             self._begin_timeout_check(now_ms, settings)
         while self._timed_out:

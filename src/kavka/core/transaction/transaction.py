@@ -73,7 +73,7 @@ class Transaction:
         self.value: StoredTransaction | None = None
         # At most one record is pending: other requests meanwhile get a retriable error.
         self.pending: Pending | None = None
-        # The request that goes on when a producer id has come.
+        # The request that continues when a producer id has come.
         self.waiting: InitProducer | End | None = None
         # The epoch before the present one, -1 unless the producer itself asked for the present one: it may ask again,
         # because the answer was lost (KIP-360).
@@ -84,7 +84,7 @@ class Transaction:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a change is under way, so that no other may begin."""
+        """Return whether a change is in progress, so that no other may begin."""
         return (
             self.pending is not None
             or self.waiting is not None

@@ -12,8 +12,8 @@ In version 2 (KIP-890) brokers add to the transaction by themselves, and EndTxn 
     send_offsets      -> TxnOffsetCommit
     commit or abort   -> everything above is answered -> EndTxn
 
-Each request is repeated until it is answered for good: `errors` has the class of each code. What adds to a transaction
-gives up once that has failed, as soon as it is known that nothing was added.
+Each request is repeated until it is answered permanently: `errors` has the class of each code. What adds to a
+transaction gives up once that has failed, as soon as it is known that nothing was added.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TransactionDialogues:
         self._producer = PreparedTxnState(-1, -1)
 
     def resume(self, producer: PreparedTxnState) -> None:
-        """Go on with the producer id and epoch of another process."""
+        """Continue with the producer id and epoch of another process."""
         self._producer = producer
 
     # Operations

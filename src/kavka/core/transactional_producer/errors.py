@@ -24,7 +24,7 @@ class AbortableError(KafkaError):
 
 
 class FatalError(KafkaError):
-    """The producer is of no use any more: close it. What it had not committed is aborted, now or by its time-out."""
+    """The producer is of no use any more: close it. What it had not committed is aborted, now or by its timeout."""
 
 
 class Stage(Enum):
@@ -74,7 +74,7 @@ def classify(stage: Stage, code: ErrorCode) -> ErrorClass:
     """Return the class of a refusal.
 
     An old epoch is fatal when a coordinator says so: it knows of the newer producer. A partition's leader only knows
-    that the epoch was raised, which the coordinator does too when a transaction runs into its time-out: that is
+    that the epoch was raised, which the coordinator does too when a transaction runs into its timeout: that is
     abortable, and the abort finds out (KIP-588).
     """
     if code in _ALWAYS_FATAL:

@@ -13,7 +13,7 @@
     INITIALIZING --kept--> PREPARED: an earlier producer's transaction, which is to be ended before anything else
 
 A partition takes part before its first batch is written: `wanted` (has records) -> `requested` (AddPartitionsToTxn
-is under way) -> `included`. Only batches of included partitions may be drained. `is_known` says that the coordinator
+is in progress) -> `included`. Only batches of included partitions may be drained. `is_known` says that the coordinator
 has a transaction that must be ended: one to which nothing was added is ended by forgetting it. In version 2 leaders
 add their partition by themselves when its first batch comes, and so does a group's coordinator: nothing is requested.
 
@@ -136,7 +136,7 @@ class TransactionState:
         self.state = State.PREPARING
 
     def has_prepared(self, state: PreparedTxnState) -> None:
-        """Learn that all is written, and by what name others can end the transaction."""
+        """Note that all is written, and by what name others can end the transaction."""
         assert self.state is State.PREPARING
         self.state = State.PREPARED
         self.prepared = state if self.is_known else None
@@ -163,7 +163,7 @@ class TransactionState:
         self._is_ending = True
 
     def ended(self) -> None:
-        """Learn that the transaction is committed or aborted."""
+        """Note that the transaction is committed or aborted."""
         assert self.state in (State.COMMITTING, State.ABORTING)
         self.state = State.READY
         self.error = self.prepared = None
@@ -176,7 +176,7 @@ class TransactionState:
     # What goes wrong
 
     def must_abort(self, error: KafkaError, must_bump: bool = False) -> None:
-        """Learn that the transaction cannot be committed; the first reason stays. A FatalError fails the producer."""
+        """Note that the transaction cannot be committed; the first reason stays. A FatalError fails the producer."""
         if isinstance(error, FatalError):
             self.fail(error)
             return
@@ -187,7 +187,7 @@ class TransactionState:
             self.error = error
 
     def fail(self, error: KafkaError) -> None:
-        """Learn that this producer can do nothing more; the first reason stays."""
+        """Note that this producer can do nothing more; the first reason stays."""
         if self.state is not State.FAILED:
             self.state = State.FAILED
             self.error = error
@@ -283,13 +283,13 @@ class TransactionState:
         return list(self._requested)
 
     def partitions_added(self) -> None:
-        """Learn that the partitions asked for take part."""
+        """Note that the partitions asked for take part."""
         self._included.update(self._requested)
         self._requested.clear()
         self.is_known = True
 
     def partitions_refused(self) -> None:
-        """Learn that none of the partitions asked for takes part."""
+        """Note that none of the partitions asked for takes part."""
         self._requested.clear()
 
     def includes_group(self, group_id: str) -> bool:
@@ -297,7 +297,7 @@ class TransactionState:
         return self.version >= 2 or group_id in self._groups
 
     def group_added(self, group_id: str) -> None:
-        """Learn that they do."""
+        """Note that they do."""
         self._groups.add(group_id)
         self.is_known = True
 

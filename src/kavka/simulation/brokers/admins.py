@@ -211,7 +211,7 @@ class ClusterAdminNode(ClientNode):
 
 
 class ThrottleNode(ClientNode):
-    """Throttles replication to the lowest rate, for who works when all replicas are in sync."""
+    """Throttles replication to the lowest rate, for clients that work while all replicas are in sync."""
 
     async def work(self, environment: SimEnvironment) -> None:
         """Set the throttle, however often it takes."""

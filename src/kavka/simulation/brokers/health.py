@@ -102,9 +102,7 @@ class Health:
         return ""
 
     def replicas_differ(self) -> str:
-        """Return the partitions whose replicas have different ends, once there are no writes; empty when all are
-        equal.
-        """
+        """Return the partitions with replicas of different ends, once there are no writes."""
         ends: dict[TopicPartition, dict[int, tuple[int, int]]] = {}
         for broker in self._brokers:
             if broker.broker is None:

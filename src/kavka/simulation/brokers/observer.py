@@ -1,6 +1,6 @@
 """The observer of a run: it inspects the brokers between their steps, and reports to the invariants.
 
-It looks at the memory of live processes and at the files of their logs, never by their doors: looking changes nothing.
+It checks the memory of live processes and at the files of their logs, never by their doors: looking changes nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ClusterObserver:
         self._observed_states: dict[TopicPartition, StateNode] = {}
         """The states reported last."""
         self.expects_throttle = False
-        """Whether a throttle that holds a follower back is to be told, once."""
+        """True if the delay of a follower by a throttle is to be reported, once."""
         world.loop.at_rest = self._rest
 
     @property
@@ -92,9 +92,9 @@ class ClusterObserver:
         ]
 
     def observe(self) -> None:
-        """Tell what the replicas are of all partitions of which anything is another than at the last look."""
+        """Report the replicas of all partitions that changed since the last check."""
         if self.expects_throttle:
-            self._look_at_throttles()
+            self._check_throttles()
         facts = self._observe_all()
         states = self.states
         if facts == self._facts and states is self._observed_states:
@@ -117,8 +117,8 @@ class ClusterObserver:
         seen = tuple(ReplicaSeen(*fact) for fact in facts if fact[2] in news)
         self._checker.observe(ClusterObserved(seen, states))
 
-    def _look_at_throttles(self) -> None:
-        """Tell, once, that a leader lets a follower wait because of a throttle."""
+    def _check_throttles(self) -> None:
+        """Report, once, that a leader delays a follower because of a throttle."""
         for node in self._brokers:
             broker = node.broker
             if broker is not None and node.is_serving and node.node.is_running:
@@ -176,7 +176,7 @@ class ClusterObserver:
                 )
 
     def audit(self) -> None:
-        """Tell all batches of all replicas that are not compacted: nobody writes any more."""
+        """Report all batches of all replicas that are not compacted, after the last write."""
         logs: dict[TopicPartition, dict[int, tuple[Batch, ...]]] = {}
         for node, replica in self._replicas():
             log = replica.log

@@ -1,8 +1,8 @@
 """Raw readers of a cluster: each partition is read from its leader, which the metadata of any broker names.
 
-Every request says which leader epoch it is meant for, so a broker that was deposed and does not know it yet can only
-speak for its own epoch. Who says its rack goes where the leader sends it (KIP-392), and comes back when that follower
-refuses, or now and then.
+Every request names the leader epoch that it is meant for, so a deposed broker that is not notified yet can only answer
+for its own epoch. A reader with a rack reads from the follower that the leader names (KIP-392), and returns to the
+leader when that follower refuses, or at random.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TIMEOUT_MS = 3000
 _AUDITED_BYTES = 10_000  # a network with small windows brings them before the time is over
 _NO_LEADER = Fetched(ErrorCode.LEADER_NOT_AVAILABLE, -1, -1, [])
 _BACK_TO_LEADER = 0.05
-"""How often a follower is left, as by the age of metadata."""
+"""Probability of leaving a follower, as by the age of metadata."""
 
 
 class Leader(NamedTuple):
@@ -86,7 +86,7 @@ class LeaderReader(RawReader):
         self._peers.clear()
 
     async def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """Return the earliest or the latest offset; None while no leader tells."""
+        """Return the earliest or the latest offset; None while no leader answers."""
         found = await self.offset_in_epoch(partition, timestamp)
         return None if found is None else found[0]
 
@@ -178,7 +178,7 @@ class LeaderReader(RawReader):
         ):
             self._followers.pop(partition, None)
 
-    # -- who leads
+    # -- leaders
 
     async def _leader(self, partition: TopicPartition) -> Leader | None:
         if partition not in self._leaders:
@@ -186,7 +186,7 @@ class LeaderReader(RawReader):
         return self._leaders.get(partition)
 
     async def _refresh(self) -> None:
-        """Ask one broker after the other who leads. Raise ConnectionError when none of them answers."""
+        """Ask one broker after the other for the leader. Raise ConnectionError when none of them answers."""
         names = [MetadataRequestTopic(name=name) for name in self._topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         for _ in self._scenario.numbers:
@@ -253,7 +253,7 @@ class ClusterReaderNode(ReaderNode):
     async def fetch(
         self, reader: RawReader, positions: dict[TopicPartition, int]
     ) -> dict[TopicPartition, Fetched]:
-        """Fetch, and tell when records begin to come from followers."""
+        """Fetch, and report the first records from followers."""
         fetched = await super().fetch(reader, positions)
         for partition, part in fetched.items():
             if part.follower >= 0 and part.records and partition not in self._from_followers:

@@ -1,5 +1,6 @@
-"""The registry of a simulated cluster: an object that brokers have sessions with, or a process that serves ZooKeeper's
-protocol over the simulated network. Both tell every write to the invariants, at the moment it happens.
+"""The registry of a simulated cluster: an object with sessions, or a process that serves ZooKeeper's protocol.
+
+Both report every write to the invariants when it happens.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
 _STATE = "/state"
 
 Observe = Callable[[StateWritten | ControllerElected], None]
-"""Who takes what is written."""
+"""Receiver of the written events."""
 
 
 class ObservedZnodeServer(ZnodeServer):
-    """A znode server whose writes are reported to the invariants."""
+    """A znode server that reports its writes to the invariants."""
 
     observe: Observe
     prefix = ""
     """The brokers' chroot."""
 
     def submit(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
-        """Do all or none, and tell which states of partitions became others, and who was elected."""
+        """Apply all or none, and report changed states of partitions, and elected controllers."""
         written = [each for each in operations if isinstance(each, Create | SetData)]
         before = {each.path: self.tree.data(each.path) for each in written if _is_state(each.path)}
         results = super().submit(operations, session_id)
@@ -54,11 +55,11 @@ class ObservedZnodeServer(ZnodeServer):
     def _record_event(self, event: StateWritten | ControllerElected) -> None:
         """Report a write after its sync: before that it is not visible, and the process may crash."""
 
-        def tell(failure: ConnectionError | None) -> None:
+        def report(failure: ConnectionError | None) -> None:
             if failure is None:
                 self.observe(event)
 
-        self.after_sync(tell)
+        self.after_sync(report)
 
     def _record_state(self, path: str, before: bytes | None, data: bytes, session_id: int) -> None:
         topic, partition = path.split("/")[3], int(path.split("/")[5])
@@ -165,7 +166,7 @@ class InProcessRegistry(SimulatedRegistry):
 
         def end() -> None:
             if self._sessions.get(name) is session:
-                del self._sessions[name]  # nobody may heal it
+                del self._sessions[name]  # it is not healed later
             if asyncio._get_running_loop() is not None:  # else the world is ending
                 session.cut()
 
@@ -194,7 +195,7 @@ class InProcessRegistry(SimulatedRegistry):
 
 
 class RegistryServerNode(SimulatedRegistry):
-    """A node whose process serves the registry, with a journal on its disk."""
+    """A node with a process that serves the registry, with a journal on its disk."""
 
     prefix = "/kavka"
 

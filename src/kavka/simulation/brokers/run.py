@@ -1,4 +1,4 @@
-"""A run of one seed with a whole cluster: everybody works, the nemesis rages, all heals, the audit decides.
+"""A run of one seed with a whole cluster: clients work, the nemesis injects faults, all heals, the audit decides.
 
 set up     registry and brokers started, topics made
 safety     clients work while faults happen; invariants see each event, and all replicas at almost every moment
@@ -54,7 +54,7 @@ _SET_UP_S = 120.0
 _STOP_S = 180.0
 _HEALTHY_S = 120.0
 _SLOW_S = 0.05
-"""Where followers may fall out of sync because of the latency alone."""
+"""Models in which followers may fall out of sync because of the latency alone."""
 _THROTTLED_S = 60.0
 
 
@@ -102,7 +102,7 @@ class ClusterRun(SimulationRun):
         return self.play(self.scenario.describe(), self._play(), _LIMIT_S)
 
     def unfinished_tasks(self) -> str:
-        """Say what is not well, and who waits where."""
+        """Report what is not healthy, and the stacks of waiting tasks."""
         wrong = self._health.first_problem() or "the cluster is whole"
         return f"{wrong}\n{super().unfinished_tasks()}"
 

@@ -56,9 +56,9 @@ class ClusterScenario(Scenario):
     unclean: tuple[str, ...]
     """The topics that allow unclean elections."""
     rack: str
-    """Where the readers are, when they may read from followers (KIP-392); else empty."""
+    """Rack of the readers, when they may read from followers (KIP-392); else empty."""
     throttles: bool
-    """Whether administrators throttle replication (KIP-73)."""
+    """True if administrators throttle replication (KIP-73)."""
 
     @property
     def made_topics(self) -> dict[str, int]:
@@ -154,7 +154,7 @@ def _placement(
     source: random.Random, brokers: int, replication: int, inherited: dict[str, Any]
 ) -> dict[str, Any]:
     """Choose where replicas may go, with draws of their own; add what brokers need for it to their settings."""
-    # A broker whose one disk fails gives up; one of two would take its partitions with it, which is another model.
+    # A broker stops when its only disk fails; one of two would take its partitions offline, which is another model.
     more = source.random() < 0.5 and inherited["model"].name != "disks"
     log_dirs = ("/data", "/more") if more else ("/data",)
     inherited["broker"] |= {"log.dirs": ",".join(log_dirs)}
@@ -167,7 +167,7 @@ def _placement(
 def _transactions(
     source: random.Random, replication: int, minimum: str, inherited: dict[str, Any]
 ) -> dict[str, Any]:
-    """Choose who works in transactions, with draws of their own; add what brokers need for it to their settings."""
+    """Choose the transactional clients, from a random stream of their own; add settings of brokers for them."""
     ids = source.choice([0, 1, 1, 2])
     two_phase = source.random() < 0.25
     if ids:

@@ -1,7 +1,7 @@
 """Transactional clients: read the next inputs, write a result for each, commit both or nothing.
 
 The inputs of a transactional id are the numbers from 0 on; how many of them are done is the offset of its group, which
-moves with the transactions. So whatever fails, in the end each number must be among the results once.
+moves with the transactions. So after any failure, in the end each number must be among the results once.
 """
 
 from __future__ import annotations
@@ -135,14 +135,12 @@ class TransactionNode(_InTransactions):
                 self._fenced += 1
                 self._trace(f"is fenced: {error}")
             except (KafkaError, OSError) as error:
-                self._trace(f"begins anew after {error}")
+                self._trace(f"begins again after {error}")
             await self._close(producer)
 
     @property
     def _takeover_delay_s(self) -> float:
-        """Return the delay before the id is taken over again: longer each time, but short for the first when others
-        stop.
-        """
+        """Return the delay before the id is taken over again: it grows each time, up to a bound."""
         return 0.5 + 2 * self._fenced if self._fenced < _MAX_FENCED else 0.5
 
     async def _run_producer(self, environment: SimEnvironment, producer: Producer) -> int:

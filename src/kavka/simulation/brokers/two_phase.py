@@ -1,7 +1,7 @@
 """Two-phase commit (KIP-939): the producer prepares, an arbiter decides, and the holder of the id carries it out.
 
-prepares, tells the arbiter --> the arbiter decides, soon or late --> who prepared it, or whoever took the id over
-                                                                      with what was prepared, ends it as decided
+the producer prepares and announces it --> the arbiter decides, soon or late --> that producer, or the one that took
+                                                                 the id over with the prepared transaction, ends it
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class _Name(NamedTuple):
 
 
 class Arbiter:
-    """Decides about what is prepared, as a database would that it is to be committed together with.
+    """Decides about prepared transactions, as a database would that commits together with them.
 
-    It belongs to no node, so it never fails, and what it has decided stands. Who finds a transaction that nobody has
-    announced asks too early: then it is to be aborted, and whoever announces it later is told so.
+    It belongs to no node, so it never fails, and its decisions are final. A transaction that is not announced yet when
+    its outcome is requested is to be aborted, also if it is announced later.
     """
 
     def __init__(self, world: World, checker: Checker) -> None:
-        """Know of nothing."""
+        """Begin without announcements and decisions."""
         self._world = world
         self._checker = checker
         self._source = stream(world.seed, "arbiter")
@@ -55,22 +55,22 @@ class Arbiter:
         self._waiting: dict[_Name, list[asyncio.Future[None]]] = {}
 
     def announce(self, name: _Name, wanted_outcome: CommitRequested) -> None:
-        """Learn that a transaction is prepared, whose outcome is decided some time from now."""
+        """Note that a transaction is prepared; its outcome is decided some time from now."""
         self._checker.observe(Prepared(wanted_outcome.transaction, *name))
         self._announced[name] = wanted_outcome
         if name in self._decisions:
             return
         delay_s = self._source.expovariate(1 / _LATE_S) if self._source.random() < 0.1 else 0.02
-        # Not in the context of who announces it: that process may be dead by then.
+        # Not in the context of the announcing process, which may be dead by then.
         self._world.loop.call_later(delay_s, self._decide, name, context=contextvars.Context())
 
     def transaction(self, name: _Name) -> str | None:
-        """Return what the one who announced it calls a transaction."""
+        """Return the name that the announcement has for a transaction."""
         wanted_outcome = self._announced.get(name)
         return None if wanted_outcome is None else wanted_outcome.transaction
 
     async def outcome(self, name: _Name) -> bool:
-        """Wait for the decision; tell whether it is to commit."""
+        """Wait for the decision; return whether it is to commit."""
         if name not in self._announced:
             self._note(name, committed=False)
         while name not in self._decisions:
@@ -93,12 +93,12 @@ class Arbiter:
             self._decisions[name] = committed
             self._checker.observe(Decided(*name, committed))
             what = "committed" if committed else "aborted"
-            told = f"decides that {name.state} of {name.transactional_id} is to be {what}"
-            self._world.trace.add("arbiter", told)
+            decision = f"decides that {name.state} of {name.transactional_id} is to be {what}"
+            self._world.trace.add("arbiter", decision)
 
 
 class TwoPhaseNode(TransactionNode):
-    """As its base, but what it has prepared is ended by somebody else's decision, in this life or a later one."""
+    """A transaction node whose prepared transactions are ended by the arbiter's decision, also after a restart."""
 
     def __init__(
         self,
@@ -115,12 +115,12 @@ class TwoPhaseNode(TransactionNode):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Transactions have no time-out."""
+        """Transactions have no timeout."""
         shared = {k: v for k, v in super().settings.items() if k != "transaction.timeout.ms"}
         return shared | {"transaction.two.phase.commit.enable": "true"}
 
     async def _take_over(self, producer: Producer) -> None:
-        """Take the id over, and with it what a former life has left open; end that."""
+        """Take the id over, and with it the transaction that an earlier process has left open; end that."""
         left = await producer.init_transactions(keep_prepared=True)
         identity = producer.transaction_identity
         self.checker.observe(
@@ -143,16 +143,16 @@ class TwoPhaseNode(TransactionNode):
         self._trace(f"prepares {transaction} up to {end} as {state}")
         if self.source.random() < 0.25:
             await self._hold()
-            raise ConnectionError("it leaves what it has prepared to whoever comes")
+            raise ConnectionError("it leaves its prepared transaction to the next producer")
         return end if await self._complete(producer, state) else position
 
     async def _complete(self, producer: Producer, state: PreparedTxnState) -> bool:
-        """End what is prepared as it was decided; tell how."""
+        """End the prepared transaction as decided; return the decision."""
         name = _Name(self.transactional_id, state)
         committed = await self._arbiter.outcome(name)
-        told = state if committed else None
+        decided = state if committed else None
         transaction = self._arbiter.transaction(name)
-        await self._retry_until_done(lambda: producer.complete_transaction(told), f"{state}")
+        await self._retry_until_done(lambda: producer.complete_transaction(decided), f"{state}")
         if transaction is not None:
             self.checker.observe(TransactionEnded(transaction, committed))
         ended = f"{'commits' if committed else 'aborts'} {transaction or 'what was not announced'}"

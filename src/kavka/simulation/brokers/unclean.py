@@ -1,11 +1,11 @@
-"""Unclean elections: what one of them loses, found on the disks at the moment at which it is written.
+"""Unclean elections: their lost records, found on the disks when the election is written.
 
     replicas in sync, dead   | kept kept kept | lost lost |
     the elected replica      | kept kept kept |
 
 A record that is acknowledged to `acks=all` is on the disk of each replica in sync. So when such replicas can only die,
-and none of them goes on as a leader that nobody obeys, a leader from outside of the in-sync set loses what one of them
-has and it has not, and nothing else.
+and none of them continues as a deposed leader, a leader from outside of the in-sync set loses the records that one of
+them has and it has not, and no others.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class UncleanElections:
         )
 
     def _is_ready(self, broker: int) -> bool:
-        """Tell whether the controller must know that a broker is there, and not about to leave."""
+        """Return whether the controller must know that a broker is registered, and does not shut down."""
         assert self.registry is not None
         node = self.brokers[broker]
         registered_ms = self.registry.registered_ms(broker)

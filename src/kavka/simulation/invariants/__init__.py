@@ -1,7 +1,7 @@
 """Invariants of every run, one class for each guarantee.
 
 An invariant sees the events of a run one by one and raises `Violation` at the first that breaks its promise. Most
-know nothing of brokers, only what users can see; those of clusters also know what replicas hold and who wrote what.
+know nothing of brokers, only what users can see; those of clusters also see the replicas and the writers of records.
 """
 
 from __future__ import annotations

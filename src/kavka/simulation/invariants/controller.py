@@ -1,4 +1,4 @@
-"""The controller: who may change the registry, and which changes are possible at all."""
+"""The controller: the right to change the registry, and the possible changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kavka.simulation.invariants.invariant import Invariant, Violation
 
 
 class OneControllerPerEpoch(Invariant):
-    """Epochs of controllers grow, and only who was elected in the present one changes partitions' states.
+    """Epochs of controllers grow, and only the controller of the present one changes partitions' states.
 
     So a change of an in-sync set is always the controller's.
     """
@@ -33,7 +33,7 @@ class OneControllerPerEpoch(Invariant):
                 raise Violation(f"controller epoch {event.epoch} follows {newest}")
             self._holders[event.epoch] = event.session_id
         elif isinstance(event, StateWritten):
-            # An election may be durable though the registry died before it could tell anybody.
+            # An election may be durable though the registry died before it could notify a broker.
             holder = self._holders.setdefault(event.controller_epoch, event.session_id)
             if event.session_id != holder:
                 raise Violation(

@@ -1,4 +1,4 @@
-"""Consumer groups: who owns a partition, and what a committed offset means."""
+"""Consumer groups: owners of partitions, and guarantees of committed offsets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class OneOwnerPerPartition(Invariant):
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
     def observe(self, event: Event) -> None:
-        """Remember who was given what."""
+        """Note assignments."""
         if isinstance(event, PowerLost):
-            self._owners.clear()  # generations that were not synced are given out again
+            self._owners.clear()  # generations that were not synced are allocated again
         if isinstance(event, Assigned):
             for partition in event.partitions:
                 key = (event.group, event.generation, partition)
@@ -43,8 +43,8 @@ class OneOwnerPerPartition(Invariant):
 class CommittedOffsetsStay(Invariant):
     """A request for a group's offset never returns less than was confirmed before.
 
-    Members of these runs never commit backwards, but where an unclean election has lost records: who finds its position
-    beyond the end begins again.
+    Members of these runs never commit backwards, except where an unclean election has lost records: a member with a
+    position beyond the end begins again.
     """
 
     says = "a committed offset survives and never goes back"
@@ -122,7 +122,7 @@ class CommittedRecordsWereProcessed(Invariant):
         for offset, value in records:
             if start <= offset < end and value not in processed:
                 raise Violation(
-                    f"{group} committed {committed} for {partition}, but nobody processed offset {offset} ({value!r})"
+                    f"{group} committed {committed} for {partition}, but offset {offset} ({value!r}) was not processed"
                 )
 
 

@@ -1,4 +1,4 @@
-"""History: what somebody has read stays as it was."""
+"""History: records that were read never change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RecordsNeverChange(Invariant):
     But what an unclean election lost.
     """
 
-    says = "a record that was read is the same for everybody, for ever"
+    says = "a record that was read never changes, for any reader"
 
     def __init__(self) -> None:
         """Know of no records."""

@@ -13,7 +13,7 @@ class RecordsKeepTheirOrder(Invariant):
     A record that an unclean election lost has its place where it was sent again, perhaps.
     """
 
-    says = "records of a producer keep their order, and nothing appears that nobody sent"
+    says = "records of a producer keep their order, and no record appears that was not sent"
 
     def __init__(self) -> None:
         """Know of no records."""
@@ -32,7 +32,7 @@ class RecordsKeepTheirOrder(Invariant):
                 for offset, value in records:
                     if (partition, value) not in self._sent:
                         raise Violation(
-                            f"{partition} offset {offset} holds {value!r}, which nobody sent there"
+                            f"{partition} offset {offset} holds {value!r}, which was not sent there"
                         )
                     if value in self._lost:
                         continue

@@ -31,7 +31,7 @@ class OneLeaderPerEpoch(Invariant):
         self._leaders: dict[tuple[TopicId, int, int], int] = {}
 
     def observe(self, event: Event) -> None:
-        """Compare who leads with who was elected."""
+        """Compare leaders with elections."""
         if isinstance(event, StateWritten) and event.after.leader >= 0:
             key = (event.topic_id, event.partition, event.after.leader_epoch)
             self._claim(key, event.after.leader, f"{event.topic}-{event.partition}")
@@ -151,9 +151,9 @@ class CommittedLogsAreEqual(Invariant):
 
 
 class ReplicasEndAlike(Invariant):
-    """When nobody writes any more, all replicas of a partition hold the same batches, to the last one.
+    """After the last write, all replicas of a partition hold the same batches, to the last one.
 
-    Where their logs begin may differ: records are deleted at the leader first.
+    Their log start offsets may differ: records are deleted at the leader first.
     """
 
     says = "in the end all replicas are equal, batch by batch"
@@ -175,10 +175,9 @@ class ReplicasEndAlike(Invariant):
 
 
 class EndOfPartitionNeverGoesBack(Invariant):
-    """The end of a partition that a leader returns is never lower than one returned before, by it or an earlier
-    leader.
+    """The end of a partition is never lower than one returned before, by the same or an earlier leader.
 
-    An unclean election takes what was told in epochs before it back to the end of the log that it elects.
+    An unclean election moves ends that were returned in earlier epochs back to the end of the elected log.
     """
 
     says = "the end of a partition that a leader names never goes back (KIP-207)"
@@ -200,21 +199,21 @@ class EndOfPartitionNeverGoesBack(Invariant):
             self._asked[event.reader, event.partition] = known
         elif isinstance(event, EndOffsetRead):
             known = self._asked.pop((event.reader, event.partition), {})
-            for epoch, offset in known.items():
-                offset = self._left_of(offset, event, epoch)
+            for epoch, returned in known.items():
+                offset = self._left_of(returned, event, epoch)
                 if epoch <= event.leader_epoch and event.offset < offset:
                     raise Violation(
                         f"{event.partition} ends at {event.offset} by its leader in epoch {event.leader_epoch}, "
-                        f"but {offset} was told in epoch {epoch}"
+                        f"but {offset} was returned in epoch {epoch}"
                     )
             self._note(event.partition, event.leader_epoch, event.offset)
 
-    def _left_of(self, offset: int, told: EndOffsetRead, epoch: int) -> int:
-        """Return what the unclean elections between two epochs have left of what was told in the first."""
+    def _left_of(self, offset: int, later: EndOffsetRead, epoch: int) -> int:
+        """Return an end of the first of two epochs after the unclean elections between them."""
         ends = [
             election.end_offset
-            for election in self._elections.get(told.partition, ())
-            if epoch < election.leader_epoch <= told.leader_epoch
+            for election in self._elections.get(later.partition, ())
+            if epoch < election.leader_epoch <= later.leader_epoch
         ]
         return min([offset, *ends])
 

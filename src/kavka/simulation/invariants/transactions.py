@@ -1,4 +1,4 @@
-"""Transactions (KIP-98): all of one or nothing of it, with its offsets, and only by who holds the transactional id."""
+"""Transactions (KIP-98): all records of one or none, with its offsets, only by the holder of the transactional id."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TransactionsAreAllOrNothing(Invariant):
                         transaction in self._committed and not counts[0]
                     ):
                         state = "committed" if transaction in self._committed else "not"
-                        raise Violation(f"{transaction}, {state} told: of its records, {counts}")
+                        raise Violation(f"{transaction}, {state}: of its records, {counts}")
             case _:
                 pass
 
@@ -90,11 +90,11 @@ class OnlyCommittedRecordsAreRead(Invariant):
     def _judge(self, value: bytes, what: str) -> None:
         transaction = self._transaction.get(value)
         if transaction is None:
-            raise Violation(f"{what}, which nobody sent")
+            raise Violation(f"{what}, which was not sent")
         if transaction in self._aborted:
             raise Violation(f"{what}, but {transaction} was aborted")
         if transaction not in self._asked:
-            raise Violation(f"{what}, but nobody had asked for the commit of {transaction}")
+            raise Violation(f"{what}, but the commit of {transaction} had not been requested")
         self._read.setdefault(transaction, what)
 
 
@@ -116,7 +116,7 @@ class FencedProducersCommitNothing(Invariant):
         self._values: dict[bytes, str] = {}
 
     def observe(self, event: Event) -> None:
-        """Remember who took what over; no transaction that a takeover found open may be committed."""
+        """Note takeovers of ids; no transaction that a takeover found open may be committed."""
         match event:
             case ProducerInitialized(transactional_id, producer, producer_id, epoch):
                 self._epochs[producer] = (producer_id, epoch)
@@ -129,7 +129,7 @@ class FencedProducersCommitNothing(Invariant):
                 self._producers[transaction] = (transactional_id, producer)
                 self._values[value] = transaction
             case CommitRequested(transaction, _, _) | Prepared(transaction, _, _):
-                # Whoever takes the id over is given what is prepared, and its decision with it.
+                # A producer that takes the id over is given the prepared transaction, and its decision with it.
                 self._check_transaction(transaction)
                 self._asked.add(transaction)
             case TransactionEnded(transaction, committed=True) if (

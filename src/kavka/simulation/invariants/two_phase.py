@@ -20,8 +20,8 @@ from kavka.simulation.invariants.invariant import Invariant, Violation
 class PreparedTransactionsEndAsDecided(Invariant):
     """Only the decision ends a prepared transaction: no timeout, no other producer, no failover.
 
-    Who takes the id over is given it, until it is decided; of one that is to be committed all records can be read
-    once each, not before the decision, and none of another.
+    A producer that takes the id over is given it, until it is decided; of one that is to be committed all records
+    can be read once each, not before the decision, and none of another.
     """
 
     says = "a prepared transaction ends as it was decided"
@@ -90,5 +90,5 @@ class PreparedTransactionsEndAsDecided(Invariant):
     def _outcome_text(self, transaction: str) -> str:
         outcome = self._outcome(transaction)
         if outcome is None:
-            return f"nobody has decided about {transaction}"
+            return f"there is no decision about {transaction}"
         return f"{transaction} was decided to be {'committed' if outcome else 'aborted'}"

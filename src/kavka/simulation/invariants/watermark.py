@@ -18,8 +18,8 @@ class HighWatermarkOnlyGrows(Invariant):
 
     A leader that has just been elected may know a lower one than the leader before, until its followers have fetched
     once: it gives no records above it, and refuses to name the end of its log (KIP-207). A follower that has started
-    again may know a lower one than before; an unclean election takes what leaders before it have told back to the end
-    of the log that it elects.
+    again may know a lower one than before; an unclean election moves the ends of earlier leaders back to the end
+    of the elected log.
     """
 
     says = "the high watermark never goes back for a reader"
@@ -38,7 +38,7 @@ class HighWatermarkOnlyGrows(Invariant):
                 key = (reader, partition)
                 self._last[key] = high_watermark
                 if follower < 0:
-                    self._told_by_leader(key, high_watermark, leader_epoch)
+                    self._returned_by_leader(key, high_watermark, leader_epoch)
                 for election in self._elections.get(partition, ()):
                     if leader_epoch < election.leader_epoch:
                         high_watermark = min(high_watermark, election.end_offset)
@@ -58,12 +58,12 @@ class HighWatermarkOnlyGrows(Invariant):
                 for (reader, seen_partition), seen in self._most.items():
                     if seen_partition == partition and high_watermark < seen:
                         raise Violation(
-                            f"{partition} ends at {high_watermark}, but {reader} was told {seen}"
+                            f"{partition} ends at {high_watermark}, but {reader} had got {seen}"
                         )
             case _:
                 pass
 
-    def _told_by_leader(
+    def _returned_by_leader(
         self, key: tuple[str, TopicPartition], high_watermark: int, leader_epoch: int
     ) -> None:
         epoch, before = self._seen.get(key, (leader_epoch, 0))

@@ -1,4 +1,4 @@
-"""A client node whose program starts again when it is killed, until its work is done."""
+"""A client node that starts again when it is killed, until its work is done."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ GROUP = "workers"
 
 
 class MemberNode(ClientNode):
-    """One member; after each batch it commits the offset behind it, once the work is done."""
+    """A member; after each batch it commits the offset behind it, once the work is done."""
 
     def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
         """Have processed nothing."""
@@ -77,7 +77,7 @@ class MemberNode(ClientNode):
             await self.commit(consumer, offsets)
 
     async def commit(self, consumer: Consumer, offsets: dict[TopicPartition, int]) -> None:
-        """Commit, and tell when it was confirmed."""
+        """Commit, and report the confirmation."""
         await consumer.commit(dict(offsets))
         for topic_partition, offset in offsets.items():
             self.checker.observe(
@@ -87,7 +87,7 @@ class MemberNode(ClientNode):
     async def check_assignment(
         self, consumer: Consumer, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Ask for the group's offsets, and tell what was answered."""
+        """Fetch the group's offsets, and report the response."""
         asked_s = self.world.loop.time()
         found = await consumer.committed(partitions, timeout_ms=5000)
         offsets: dict[TopicPartition, int] = {}

@@ -85,7 +85,7 @@ class RawReader:
         self.peer.close()
 
     async def offset(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """Return the earliest or the latest offset; None while the broker cannot tell."""
+        """Return the earliest or the latest offset; None while the broker does not know it."""
         asked = ListOffsetsRequestPartition(
             partition_index=partition.partition, timestamp=timestamp
         )
@@ -128,7 +128,7 @@ def fetch_request(
 ) -> FetchRequest:
     """Return a Fetch from the positions, `max_bytes` of each; without `leader_epochs` any leader may answer.
 
-    Who says its `rack` may be sent to a follower.
+    A reader with a `rack` may be sent to a follower.
     """
     epochs = leader_epochs or {}
     topics = [

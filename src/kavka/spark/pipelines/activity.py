@@ -26,7 +26,7 @@ WINDOW, SLIDE = "10 minutes", "5 minutes"
 """The windows of `page_counts`; each event is in WINDOWS_PER_EVENT of them."""
 WINDOWS_PER_EVENT = 2
 SESSION_GAP = "30 minutes"
-"""A visitor who is silent for so long begins a new session."""
+"""Time without a request after which a visitor begins a new session."""
 CRAWLER_REQUESTS_PER_MINUTE = 30
 """A crawler that asks for more than this is too fast."""
 VISITOR_REQUESTS_PER_MINUTE = 60

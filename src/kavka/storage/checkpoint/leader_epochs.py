@@ -54,9 +54,9 @@ class LeaderEpochs:
         return self._entries != self._stored
 
     def is_changed_below(self, end_offset: int) -> bool:
-        """Tell whether the checkpoint says something else of what is below `end_offset`.
+        """Return whether the checkpoint differs below `end_offset`.
 
-        A start forgets epochs that began at the end, and wrote nothing.
+        A start drops epochs that began at the end, and wrote nothing.
         """
         return any(
             one != two and min(one.start_offset, two.start_offset) < end_offset
@@ -64,7 +64,7 @@ class LeaderEpochs:
         )
 
     def note_stored(self) -> None:
-        """Learn that the checkpoint says what `encode` would return now."""
+        """Note that the checkpoint says what `encode` would return now."""
         self._stored = list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:

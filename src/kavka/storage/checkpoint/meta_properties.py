@@ -30,7 +30,7 @@ class MetaProperties:
     def decode(cls, content: bytes) -> MetaProperties:
         """Read version 0 (ZooKeeper mode) or 1 (KRaft). Raise ValueError on anything else.
 
-        A file that does not say its version is damaged: whoever took it for a new one would be another broker.
+        A file without version is damaged: a process that took it as a new one would be another broker.
         """
         values: dict[str, str] = {}
         for line in content.decode("latin-1").splitlines():

@@ -13,9 +13,7 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
 
 
 def is_unfinished(content: bytes) -> bool:
-    """Return whether the host crashed between the creation of a log and its first flush: the file is cut, or
-    zeros.
-    """
+    """Return whether the host crashed between the creation of a log and its first flush: the file is cut, or zeros."""
     whole = encode_partition_metadata(TopicId(bytes(16)))
     fixed = whole[: whole.index(b"topic_id: ") + len(b"topic_id: ")]
     if not content.strip(b"\0"):

@@ -5,11 +5,11 @@ The kernel takes whole runs of plain batches. Those that are compressed, or part
     data, aborted                    all records go
     data                             what is not its key's last goes; tombstones go after the batch's delete horizon
     marker, transaction seen         stays as it is
-    marker, transaction not seen     gets a delete horizon, or goes when that has passed; not one that alone tells the
+    marker, transaction not seen     gets a delete horizon, or goes when that has passed; not one that alone has the
                                      epoch of its producer
 
-A batch that has lost all records goes, unless it is the last of its producer, whose sequence or epoch it carries, or
-the last one of the round, which tells where the segment ends: these stay, empty. Offsets, base and last, never change.
+A batch that has lost all records goes, unless it is the last of its producer, with its sequence or epoch, or
+the last one of the pass, with the end of the segment: these stay, empty. Offsets, base and last, never change.
 A batch with a tombstone and without delete horizon gets one as base timestamp, with bit 6 of the attributes (KIP-534).
 """
 
@@ -93,7 +93,7 @@ def _whole_batch(block: Buffer, position: int) -> BatchHeader | None:
 
 
 def _is_idle_marker(block: Buffer, header: BatchHeader, transactions: CleanedTransactions) -> bool:
-    """Note a control batch; tell whether it may go. An empty one has lost its marker already."""
+    """Note a control batch; return whether it may go. An empty one has lost its marker already."""
     if header.record_count == 0:
         return True
     kind = control_type_of(block, header)
@@ -116,7 +116,7 @@ class CleaningRound:
     last_of_producers: bytes
     """The last offsets of the producers' last batches, int64 in the machine's order, ascending."""
     epochs: Mapping[int, int]
-    """Producers without a batch, and their epochs: who fences by a marker alone."""
+    """Producers without a batch, and their epochs: these are fenced by a marker alone."""
     last_of_round: int
     """The last offset that the pass covers."""
     known_last: frozenset[int] = field(init=False)
@@ -134,9 +134,7 @@ class CleaningRound:
         return header.last_offset in self.known_last
 
     def shows_leader_epoch(self, marker: BatchHeader) -> bool:
-        """Return whether the marker is the only batch that shows the producer's epoch, from which recovery and
-        followers learn it.
-        """
+        """Return whether recovery and followers learn the producer's epoch from this marker alone."""
         return self.epochs.get(marker.producer_id) == marker.producer_epoch
 
 

@@ -1,5 +1,6 @@
-"""Choice of the log to clean next, the offset to clean up to, and the grouping of its segments. Source: Kafka's
-`LogCleanerManager`.
+"""Choice of the log to clean next, the offset to clean up to, and the grouping of its segments.
+
+Source: Kafka's `LogCleanerManager`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def measure_dirtiness(
     last_stable_offset: int,
     now_ms: int,
 ) -> Dirtiness:
-    """Measure a log, whose last segment is active; its dirty closed segments know their first timestamps if need be."""
+    """Measure a log; the last segment is active, dirty closed ones have their first timestamps if needed."""
     dirty = dirty_segments(segments, first_dirty_offset)
     bound = min(last_stable_offset, segments[-1].base_offset)
     lag_ms = config.min_compaction_lag_ms

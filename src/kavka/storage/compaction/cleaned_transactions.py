@@ -17,7 +17,7 @@ from kavka.storage.segment.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """One walk, from its first batch on. Every transactional batch must be shown, in order."""
+    """State of one walk. Every transactional batch must be passed, in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         """`aborted` are those that touch the offsets of the walk."""
@@ -29,7 +29,7 @@ class CleanedTransactions:
         self._retained: list[AbortedTransaction] = []
 
     def is_aborted(self, producer_id: int, last_offset: int) -> bool:
-        """Note a transactional batch of data; tell whether its transaction was aborted."""
+        """Note a transactional batch of data; return whether its transaction was aborted."""
         self._open_up_to(last_offset)
         if producer_id in self._aborted:
             self._seen_aborted.add(producer_id)
@@ -38,7 +38,7 @@ class CleanedTransactions:
         return False
 
     def is_marker_idle(self, producer_id: int, last_offset: int, committed: bool) -> bool:
-        """Note a marker; tell whether nothing of its transaction was seen."""
+        """Note a marker; return whether no batch of its transaction was seen."""
         self._open_up_to(last_offset)
         if committed:
             was_seen = producer_id in self._seen_committed
@@ -53,7 +53,7 @@ class CleanedTransactions:
         return False
 
     def take_retained(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers stay, since the last call, in the order of the markers."""
+        """Return the aborted transactions with retained markers, since the last call, in the order of the markers."""
         retained, self._retained = self._retained, []
         return retained
 

@@ -1,6 +1,7 @@
-"""One pass over one log: the dirty part into a map, then everything against the map, segment group by segment group.
+"""A cleaning pass over a log: its dirty part into a map, then all segments against the map, group by group.
 
-Reads, kernel calls and writes happen in the pool, a block at a time; after each the pass asks whether it is to go on.
+Reads, kernel calls and writes happen in the pool, a block at a time; after each the pass asks whether it is to
+continue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kavka.wire.records.header import HEADER_SIZE, LENGTH_END
 
 SLOT_BYTES = 24
 _MIN_SLOTS = 16
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Uncleanable(Exception):
@@ -43,7 +44,7 @@ class CleanerLimits:
     load_factor: float
     block_bytes: int
     spend: Callable[[int], Awaitable[bool]]
-    """Called with the bytes read or written; waits for the throttle, and returns whether to go on."""
+    """Called with the bytes read or written; waits for the throttle, and returns whether to continue."""
 
 
 @mutable
@@ -97,7 +98,7 @@ class CleaningPass:
             raise
         except OSError as error:
             self._check_unchanged()  # the files of a deleted log may be gone
-            if error.errno in _NO_ROOM:
+            if error.errno in _DISK_FULL:
                 raise PassEnded(f"there is no room for a cleaned segment: {error}") from error
             raise log.directory.fail(error) from error
         finally:
@@ -267,7 +268,7 @@ class _BlockReader:
         return self._block
 
     def advance(self, used: int) -> None:
-        """Go on behind the first `used` bytes of the block; after 0 the next one holds its first batch whole.
+        """Continue behind the first `used` bytes of the block; after 0 the next one holds its first batch whole.
 
         Raise CorruptBatch when the file ends before that batch does.
         """

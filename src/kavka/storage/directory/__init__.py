@@ -1,1 +1,1 @@
-"""One entry of `log.dirs`: the unit of failure, with its queue of writes and the creation of its logs."""
+"""A log directory, an entry of `log.dirs`: the unit of failure, with its write queue and the creation of logs."""

@@ -21,7 +21,7 @@ _FUTURE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)\.[^.\s]+-fu
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """Return the partition whose log the directory holds, None for all other directories."""
+    """Return the partition of the log in a directory, None for all other directories."""
     match = _PARTITION.fullmatch(name)
     return match and TopicPartition(match["topic"], int(match["partition"]))
 

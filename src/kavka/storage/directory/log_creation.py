@@ -1,5 +1,6 @@
-"""Creation of the directories of new logs in batches: requests that arrive while a batch is created go into the next
-one.
+"""Creation of the directories of new logs, in batches.
+
+Requests that arrive while a batch is created go into the next one.
 
 Nothing is synced here, which would cost milliseconds for each: a new log counts as soon as records in it are flushed,
 and the first flush makes its names durable, too. What a host crash leaves before is nothing, or an empty log.

@@ -1,4 +1,4 @@
-"""One entry of `log.dirs`: the unit of failure. All of its logs share its queue, its open files and its fate."""
+"""A log directory, an entry of `log.dirs`: the unit of failure. Its logs share its write queue and its open files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LogDirectory:
         """Of logs, each with all of its files."""
         self.failure: OSError | None = None
         self.open_logs = 0
-        """How many logs are open here, future ones included."""
+        """Number of open logs in this directory, future ones included."""
         self.was_clean = False
         self._on_failure = on_failure
         self._lock: Lock | None = None
@@ -147,7 +147,7 @@ class LogDirectory:
         self._removals.append((self.clock.tick_ms() + delay_ms, removal))
 
     async def remove_due(self) -> None:
-        """Remove files whose delay is over. To be called every second or so."""
+        """Remove files after their delay. To be called every second or so."""
         now = self.clock.tick_ms()
         waiting, self._removals = self._removals, deque()
         due = []
@@ -200,7 +200,7 @@ class LogDirectory:
     async def sync_names(self) -> None:
         """Return when the names of all partitions' directories are durable. Raise OSError.
 
-        All that ask while one sync is under way share the next one.
+        All that ask while one sync is in progress share the next one.
         """
         if self._waiting_sync is None:
             self._waiting_sync = asyncio.get_running_loop().create_task(self._sync_in_turn())
@@ -259,7 +259,7 @@ class LogDirectory:
             self._written.add(name)
 
     def keep_offsets(self, topic_partition: TopicPartition) -> None:
-        """Let all checkpoints go on saying what they say of a log that could not be opened."""
+        """Let all checkpoints continue saying what they say of a log that could not be opened."""
         self._kept_offsets.add(topic_partition)
 
     async def lower_offsets(self, topic_partition: TopicPartition, offset: int) -> None:

@@ -52,9 +52,7 @@ class WriteQueue:
             await asyncio.wait([self._draining])
 
     async def reached(self) -> None:
-        """Return when all operations queued now are done, whatever is queued later; failures are raised to their
-        callers.
-        """
+        """Return when all operations queued now are done; failures are raised to their callers."""
         if self._operations:
             await asyncio.wait([self._operations[-1][1]])
 
@@ -76,7 +74,7 @@ class WriteQueue:
             self._draining = None
 
     def _fail_all(self, error: OSError) -> None:
-        """Tell all that wait; the directory takes nothing any more."""
+        """Fail all waiting operations; the directory accepts none any more."""
         for _, future in self._operations:
             if not future.done():
                 future.set_exception(error)

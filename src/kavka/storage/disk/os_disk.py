@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _UNLIMITED = 2**31 - 1
 
 # The kernel brings pages in by readahead windows of at least this size and evicts them by folios, so that
-# one byte per stride tells nearly as much as one per page, at a sixteenth of the cost.
+# one byte per stride shows nearly as much as one per page, at a sixteenth of the cost.
 _PROBE_STRIDE = 65536
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
@@ -47,7 +47,7 @@ class OsFile:
             self._write_rest(memoryview(data), written, position)
 
     def _write_rest(self, data: memoryview, written: int, position: int) -> None:
-        """Go on after a short write: the next one writes more or says what is wrong (a full disk)."""
+        """Continue after a short write: the next one writes more or says what is wrong (a full disk)."""
         while written < len(data):
             count = os.pwrite(self._fd, data[written:], position + written)
             if count == 0:
@@ -70,9 +70,9 @@ class OsFile:
         return b"".join(parts)
 
     def is_cached(self, length: int, position: int) -> bool:
-        """Tell, without blocking, whether a read of this range would be served from memory.
+        """Return, without blocking, whether a read of this range would be served from memory.
 
-        One byte per stride is probed, and the last one. Where the file system cannot tell, the answer is
+        One byte per stride is probed, and the last one. On file systems without this information the answer is
         no: the caller then reads in the pool, which is slower and never wrong.
         """
         probe = self._probe
@@ -141,7 +141,7 @@ class OsDisk:
     def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
         """Open `path` for reading and writing; with `create`, make it when it is missing.
 
-        With `private`, nobody but this user may read it.
+        With `private`, only this user may read it.
         """
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         fd = os.open(path, flags, 0o600 if private else 0o666)

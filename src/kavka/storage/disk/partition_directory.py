@@ -197,7 +197,7 @@ class DataFile:
         self._directory.disk.rename(old, self.path)
 
     def retire(self, suffix: str) -> tuple[str, str]:
-        """Close for good, and take a new name; the caller renames the file from the one to the other."""
+        """Close permanently, and take a new name; the caller renames the file from the one to the other."""
         self.discard()
         old = self.name
         self.name += suffix

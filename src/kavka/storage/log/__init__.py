@@ -1,1 +1,1 @@
-"""One partition's log: its segments, and what is appended, flushed, read, truncated and removed."""
+"""A partition's log: its segments, and appending, flushing, reading, truncation and removal."""

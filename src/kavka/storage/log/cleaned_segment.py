@@ -12,8 +12,9 @@ from kavka.wire.records.header import read_header
 
 
 class CleanedSegment:
-    """The retained batches of a run of segments. Call `write` in order, then `finish`, then pass it to the log; or
-    `discard`.
+    """The retained batches of a run of segments.
+
+    Call `write` in order, then `finish`, then pass it to the log; or `discard`.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class CleanedSegment:
         return file
 
     async def write(self, content: Buffer, aborted: list[AbortedTransaction]) -> None:
-        """Append whole batches, and the aborted transactions whose markers are among them."""
+        """Append whole batches, and the aborted transactions with markers among them."""
         segment = self.segment
         disk, file = self._files.disk, segment.data.file()
         start, base_offset = segment.size, segment.base_offset

@@ -1,4 +1,4 @@
-"""What a log knows of its compaction."""
+"""State of a log's compaction."""
 
 from __future__ import annotations
 

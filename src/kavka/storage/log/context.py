@@ -1,4 +1,4 @@
-"""What every part of one log uses: its directory, its files, its settings, and whether it is closed."""
+"""Context of all parts of a log: its directory, its files, its settings, and whether it is closed."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _finish_swaps(files: PartitionDirectory, swaps: list[str], unfinished_from: 
                 covered[base_offset] = end_offset
     if refused:
         _refuse_conflicting(files, covered, refused)
-    # Indexes whose log file was renamed before the stop are alone; those of a refused log file go with it.
+    # Indexes are alone if their log file was renamed before the stop; those of a refused log file go with it.
     good = [
         name
         for name in swaps

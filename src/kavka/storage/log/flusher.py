@@ -83,8 +83,9 @@ class LogFlusher:
             raise directory.fail(error) from error
 
     async def _flush_now(self, closes: bool) -> None:
-        """Sync what lies above the recovery point, then move it. Indexes count only when their segment is closed:
-        those of the segment with the recovery point in it are rebuilt by recovery.
+        """Sync the log above the recovery point, then move it.
+
+        Indexes count only when their segment is closed: recovery rebuilds those of the recovery point's segment.
         """
         segments, directory = self._segments, self._context.directory
         target, truncation_count = segments.written_offset, segments.truncation_count
@@ -138,8 +139,6 @@ def _sync_all(files: Sequence[File]) -> None:
 
 
 def _mark_retrieved(future: asyncio.Future[None]) -> None:
-    """Prevent asyncio's warning about an exception that was not retrieved: the offline directory was reported
-    already.
-    """
+    """Prevent asyncio's warning about an unretrieved exception: the offline directory was reported already."""
     if not future.cancelled():
         future.exception()

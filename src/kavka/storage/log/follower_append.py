@@ -41,11 +41,11 @@ class FollowerAppend:
         self._truncation = truncation
 
     def append_fetched(self, buffer: Buffer, leader_epoch: int | None = None) -> Appended | None:
-        """Append the whole batches at the start of `buffer`; a last one that is cut, as Fetch may leave it, stays out.
+        """Append the whole batches at the start of `buffer`; a truncated last one, as in a Fetch response, is left out.
 
-        Batches of a later epoch than `leader_epoch` stay out too: whoever sent them is not the leader any more that
-        was asked. Return None when nothing was appended. The buffer belongs to the log until `written` is done.
-        Raise CorruptBatch for unsound batches, OffsetBelowEnd for ones that we have already, and LogDirectoryFailed.
+        Batches of a later epoch than `leader_epoch` are left out too: they are from another leader than the requested
+        one. Return None when nothing was appended. The buffer belongs to the log until `written` is done. Raise
+        CorruptBatch for unsound batches, OffsetBelowEnd for batches that the log has already, and LogDirectoryFailed.
         """
         headers = _of_epochs_up_to(leader_epoch, walk_complete(buffer))
         if not headers:
@@ -71,8 +71,8 @@ class FollowerAppend:
     ) -> Appended | None:
         """Append as `append_fetched`; an empty log that ends inside of the first batch begins at that batch.
 
-        Whoever we copy has its log start offset there, and keeps the batch whole (KAFKA-6361). `began_anew` is called
-        before anything is appended. Raise CorruptBatch, also for batches that we have already, and LogDirectoryFailed.
+        The leader has its log start offset there, and keeps the batch whole (KAFKA-6361). `on_restart` is called
+        before the append. Raise CorruptBatch, also for batches that we have already, and LogDirectoryFailed.
         """
         try:
             return self.append_fetched(buffer, leader_epoch)

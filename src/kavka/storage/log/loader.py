@@ -123,7 +123,7 @@ async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
     await _load_segments(files, request, loaded)
     await _settle_offsets(files, request, loaded)
     loaded.cleaner_offset = request.cleaner_offset
-    # Who made it may have died before the first flush.
+    # The process that created it may have died before the first flush.
     loaded.is_new = not request.is_clean
     loaded.is_settled = request.is_clean and _is_settled(loaded)
     if not loaded.end_offset:
@@ -133,11 +133,11 @@ async def _load(files: PartitionDirectory, request: LoadRequest) -> LoadedLog:
 
 
 def _is_settled(loaded: LoadedLog) -> bool:
-    """Tell whether opening was only reading, and all is there that a clean stop leaves."""
+    """Return whether opening was only reading, and all files of a clean stop exist."""
     recovery = loaded.recovery
-    was_mended = recovery.checked_segments or recovery.rebuilt_segments or recovery.cut_bytes
+    was_repaired = recovery.checked_segments or recovery.rebuilt_segments or recovery.cut_bytes
     return (
-        not was_mended
+        not was_repaired
         and not loaded.has_new_files
         and loaded.recovery_point == loaded.end_offset
         and loaded.snapshot_offset == loaded.end_offset
@@ -156,7 +156,7 @@ async def make_log(
     segment.data.adopt(file)
     loaded = LoadedLog([segment], start, start, start, LeaderEpochs(), request.topic_id)
     loaded.has_new_files = loaded.is_new = True
-    # Without a record it needs not be on the medium: the next start makes it anew, or finds it empty.
+    # Without a record it need not be on the medium: the next start creates it again, or finds it empty.
     loaded.is_settled = start == 0
     return loaded
 
@@ -374,9 +374,9 @@ async def reload_producers(
 
 
 async def _snapshot(files: PartitionDirectory, producers: ProducerState, offset: int) -> None:
-    """Store what is known of the producers before a segment at `offset`, as rolling does.
+    """Store a producer snapshot before a segment at `offset`, as rolling does.
 
-    Without it, who wrote only before it would be forgotten when what is before it has been deleted. Raise OSError.
+    Without it, producers that wrote only before it would be lost after the deletion of earlier segments. Raise OSError.
     """
     name, content = snapshot_name(offset), encode_snapshot(producers.entries())
     await files.disk.run(replace_file, files.disk, files.path_of(name), content)
@@ -418,7 +418,7 @@ async def _replay_from(
 def _replay_flushed(
     files: PartitionDirectory, producers: ProducerState, batch: WalkedBatch
 ) -> None:
-    """Replay a batch whose checksum was not verified since it was flushed."""
+    """Replay a batch without a verified checksum since it was flushed."""
     try:
         replay(producers, batch.block, batch.header)
     except CorruptBatch as corrupt:

@@ -27,9 +27,9 @@ class LogLocks:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
-        """Keep flushes, retention and writers of epochs and snapshots away from a log whose segments change.
+        """Exclude flushes, retention and writers of epochs and snapshots while the log's segments change.
 
-        What the log itself has queued is written before. Raise LogDirectoryFailed when the directory is offline.
+        Queued writes of the log are done before. Raise LogDirectoryFailed when the directory is offline.
         """
         async with self.flush, self.checkpoints:
             self.is_truncating = True

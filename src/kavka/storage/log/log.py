@@ -1,4 +1,4 @@
-"""One partition's log, from opening to closing: a facade over its parts.
+"""A partition's log, from opening to closing: a facade over its parts.
 
     segments             the list, the active one, log start offset and end of the log
     small_files          leader epochs, producers and their snapshots, the topic's id
@@ -118,7 +118,7 @@ class Log:
         name: str | None = None,
         cleaner_offset: int | None = None,
     ) -> Log:
-        """Open or create the log, after recovering it when it was not closed cleanly (`log.recovery` tells).
+        """Open or create the log, after recovering it when it was not closed cleanly (see `log.recovery`).
 
         The offsets are those of the directory's checkpoints; `is_there` spares looking whether the log is new.
         Raise OSError when the disk fails, CorruptFile when the directory holds what may not be cut (messages of the
@@ -176,7 +176,7 @@ class Log:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition whose log this is."""
+        """The partition of this log."""
         return self._context.topic_partition
 
     @topic_partition.setter
@@ -412,7 +412,7 @@ class Log:
     async def abandon(self, name: str) -> None:
         """Close without finishing anything and rename the directory to `name`: the partition goes, or has moved.
 
-        Readers that hold a range of a file go on; all others are refused.
+        Readers that hold a range of a file continue; all others are refused.
         """
         self._context.close()
         await self.directory.writes.reached()

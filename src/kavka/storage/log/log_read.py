@@ -28,9 +28,7 @@ class LogRange:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the segment was removed from the log: the bytes are valid, but the log's current state does
-        not describe them.
-        """
+        """Return whether the segment was removed: the bytes are valid, but not part of the log's current state."""
         assert self._data is not None, "a range that was released"
         return self._data.is_discarded
 
@@ -50,7 +48,7 @@ class LogRead:
 
     `range` is None when there is nothing to send: the offset is at the end, or the place is not known yet because
     finding it needs the disk (then `is_cached` is false). Send when `is_cached`; else send what `await load()`
-    returns. Whoever does not send the range releases it.
+    returns. A caller that does not send the range releases it.
     """
 
     __slots__ = ("_find", "_is_cached", "range")
@@ -72,7 +70,7 @@ class LogRead:
     def is_cached(self) -> bool:
         """Return whether the bytes were in the page cache at the first call, so that sending them does not block.
 
-        All who ask hear the same: what comes into memory meanwhile makes no cold read a warm one by half.
+        All callers get the same answer, also when a part of the range is read into memory meanwhile.
         """
         if self._is_cached is None:
             found = self.range
@@ -101,13 +99,13 @@ class LogRead:
 
 
 async def read_cached(disk: Disk, find: Callable[[bool], T]) -> T:
-    """Return `find(may_block)`, after bringing into memory, in the pool, whatever it finds cold."""
+    """Return `find(may_block)`, after reading bytes that are not cached into memory, in the pool."""
     for _ in range(_LOAD_ATTEMPTS):
         try:
             return find(False)
         except NotCached as cold:
             await _load_bytes(disk, cold.data, cold.position, cold.length)
-    # A file system that cannot tell what is cached would go round for ever.
+    # A file system without this information would repeat this without limit.
     return find(True)
 
 

@@ -21,7 +21,7 @@ class SegmentRemoval:
     async def retire(self, segments: Sequence[Segment]) -> None:
         """Rename the files of segments that left the log, the newest first, and remove them later.
 
-        Readers that have them pinned go on.
+        Readers that have them pinned continue.
         """
         renames = [
             data.retire(DELETED_SUFFIX) for segment in reversed(segments) for data in segment.files

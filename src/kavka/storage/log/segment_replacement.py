@@ -5,8 +5,8 @@
     3  .log.swap -> .log, then its indexes
     4  .deleted removed
 
-The directory is synced after each of 1 to 3. `crash_leftovers` goes on from wherever a stop was. Readers that have a
-range of an old file pinned go on with it; all others find the new segment.
+The directory is synced after each of 1 to 3. `crash_leftovers` continues from wherever a stop was. Readers that have a
+range of an old file pinned continue with it; all others find the new segment.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class SegmentReplacement:
     async def replace(
         self, old: Sequence[Segment], cleaned: CleanedSegment, truncation_count: int
     ) -> bool:
-        """Put a finished segment in the place of the run `old`; false when the log is not what it was at `cuts`.
+        """Replace the run `old` by a finished segment; False when the log was truncated since `truncation_count`.
 
-        Who stops waiting does not stop the work: it goes on in the directory's background. Raise LogDirectoryFailed.
+        Cancelling the caller does not stop the work: it continues in the background. Raise LogDirectoryFailed.
         """
         work = asyncio.get_running_loop().create_task(self._replace(old, cleaned, truncation_count))
         self._context.directory.spawn(_finished(work))

@@ -5,7 +5,7 @@
                       |--- active segment ---->
               recovery_point: all below is on the medium
 
-Invariant: log_start_offset <= written_offset <= end_offset. The leader gives out offsets from `end_offset` on; bytes
+Invariant: log_start_offset <= written_offset <= end_offset. The leader allocates offsets from `end_offset` on; bytes
 in the queue of a slow disk have theirs already and cannot be read yet. The high watermark belongs to `core`, the
 recovery point to `flusher`.
 """
@@ -20,8 +20,9 @@ from kavka.storage.segment.segment import Segment
 
 
 class LogSegments:
-    """The list of segments, oldest first. Other parts read its attributes and change them by its methods, except for
-    the offsets that an append moves.
+    """The list of segments, oldest first.
+
+    Other parts read its attributes and change them by its methods, except for the offsets that an append moves.
     """
 
     __slots__ = (

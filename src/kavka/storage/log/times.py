@@ -1,6 +1,6 @@
-"""Offsets by time (ListOffsets): the time index leads to a batch, and its records are looked at by the kernel.
+"""Offsets by time (ListOffsets): the time index leads to a batch, and its records are checked by the kernel.
 
-What may take more than a moment, a compressed batch or a large one, is looked at in the pool.
+What may take more than a moment, a compressed batch or a large one, is checked in the pool.
 """
 
 from __future__ import annotations

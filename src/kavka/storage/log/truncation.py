@@ -1,8 +1,8 @@
 """Truncation of a log, by a follower.
 
-A truncation is durable before it returns, and in an order that leaves a log without holes whenever the power goes:
-checkpoints first (recovery must not trust what will be written again), then whole segments from the end on, then the
-end of the segment that stays. Else old batches could come back behind new ones, and no epoch would tell.
+A truncation is durable before it returns, and in an order that leaves a log without gaps after any power failure:
+checkpoints first (recovery must not trust offsets that will be written again), then whole segments from the end on,
+then the end of the segment that stays. Else old batches could return behind new ones, and no epoch would show it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class LogTruncation:
         self._locks = locks
 
     async def truncate_to(self, offset: int) -> bool:
-        """Cut the log at the start of the batch that holds `offset`; False when it ends there already.
+        """Truncate the log at the start of the batch that contains `offset`; False when it ends there already.
 
-        A follower calls this, and nobody appends meanwhile. Recovery point and log start offset follow the end; the
-        high watermark is the caller's to lower. Raise LogDirectoryFailed when the disk fails.
+        A follower calls this, and there are no appends meanwhile. Recovery point and log start offset follow the end;
+        the high watermark is the caller's to lower. Raise LogDirectoryFailed when the disk fails.
         """
         self._context.directory.check()
         if offset >= self._segments.end_offset:
@@ -65,9 +65,7 @@ class LogTruncation:
         return True
 
     async def restart_at(self, offset: int) -> None:
-        """Delete all records and restart the log at `offset`, where the leader's log starts. Otherwise as
-        `truncate_to`.
-        """
+        """Delete all records and restart the log at `offset`, the leader's log start. Otherwise as `truncate_to`."""
         async with self._locks.exclusive():
             await self._restart_at(offset)
 
@@ -86,7 +84,7 @@ class LogTruncation:
             self._end_with(active, active.next_offset)
             await self._removal.retire(going)
             await disk.run(self._context.files.sync)
-        # What the cut looks at is in memory then, and the loop does not wait for it.
+        # What the cut checks is in memory then, and the loop does not wait for it.
         await read_cached(disk, partial(_locate, active, offset))
         active.truncate(offset, self._context.directory.clock.now_ms())
         self._end_with(active, active.next_offset)
@@ -100,8 +98,9 @@ class LogTruncation:
         )
 
     def _forget_above(self, offset: int, clean_offset: int) -> None:
-        """Lower the recovery point and the cleaner's offset: what is appended there again is neither flushed nor
-        clean. The end may become as low as `clean_offset`.
+        """Lower the recovery point and the cleaner's offset, before appends below them.
+
+        The end may become as low as `clean_offset`.
         """
         self._flusher.lower(offset)
         self._cleaning.lower(clean_offset)

@@ -28,9 +28,7 @@ _INLINE_ENTRIES = 16
 
 
 class Appended(NamedTuple):
-    """The offsets of an append. `written` is None when it is in the page cache (and flushed, if settings ask for
-    it).
-    """
+    """The offsets of an append. `written` is None when it is in the page cache (and flushed, if required)."""
 
     base_offset: int
     last_offset: int
@@ -59,7 +57,7 @@ class LogWriter:
     def append(
         self, buffer: Buffer, headers: Sequence[BatchHeader], leader_epoch: int | None = None
     ) -> Appended:
-        """Append whole batches whose offsets are assigned; `headers` are those of `buffer`, from its first byte on.
+        """Append whole batches with assigned offsets; `headers` are those of `buffer`, from its first byte on.
 
         `leader_epoch` is the leader's; a follower passes None, and each batch speaks for itself. `producers` learns
         of the batches here. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
@@ -147,7 +145,7 @@ class LogWriter:
         return self._directory.writes.submit(write)
 
     def _commit(self, segment: Segment, position: int, headers: Sequence[BatchHeader]) -> bool:
-        """Make written batches visible; tell whether an index has a new entry."""
+        """Make written batches visible; return whether an index has a new entry."""
         is_indexed = segment.commit(position, headers, self._context.config.index_interval_bytes)
         self._segments.written_offset = segment.next_offset
         return is_indexed

@@ -1,1 +1,1 @@
-"""One segment: the log file, its sparse indexes, and their recovery."""
+"""A segment: the log file, its sparse indexes, and their recovery."""

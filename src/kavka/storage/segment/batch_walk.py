@@ -51,7 +51,7 @@ class BatchWalk:
     async def next_block(self) -> list[WalkedBatch]:
         """Return the batches of the next block; none at the end or at damage. Raise CorruptFile at a legacy message.
 
-        Damage is looked at twice: a read that went wrong once must not cost data.
+        Damage is checked twice: a read that went wrong once must not cost data.
         """
         if self.position >= self._end or self.damage is not None:
             return []

@@ -4,7 +4,7 @@
               in the file, found by reading it  | in `_pending`, bounded
 
 Entries are collected in memory and written with pwrite, some at once (a store into a map on a full disk would
-kill the process). What is pending at a crash belongs to the unflushed tail, whose indexes recovery rebuilds.
+kill the process). What is pending at a crash belongs to the unflushed tail; recovery rebuilds its indexes.
 The file always ends with its last entry: Kafka preallocates while a segment is active and trims when it is
 closed; its tools and brokers read the file without the zeros as well, and the checks of its dump tool, which the
 zeros of a preallocated time index fail, pass.
@@ -70,7 +70,7 @@ class IndexFile:
             self.data.file()
 
     async def write_in_pool(self, disk: Disk) -> None:
-        """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads go on.
+        """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads continue.
 
         Nothing is written when the segment was deleted while this waited for its turn.
         """
@@ -122,7 +122,7 @@ class IndexFile:
         return low + _count(self._read(low, high - low, may_block), width, key, skip, target)
 
     def clear(self) -> None:
-        """Drop all entries and whatever else the file holds."""
+        """Drop all entries and all other content of the file."""
         self._pending.clear()
         self._stored = self.entries = 0
         if self.data.exists():
@@ -158,7 +158,7 @@ class SparseIndex:
         return self.storage.entries
 
     def clear(self) -> None:
-        """Drop all entries and whatever the file holds."""
+        """Drop all entries and the content of the file."""
         self.storage.clear()
         self._refresh()
 

@@ -38,7 +38,7 @@ class OffsetIndex(SparseIndex):
             raise CorruptFile(f"{self.storage.data.path} ends with a negative offset or position")
 
     def append(self, offset: int, position: int) -> None:
-        """Add the batch at `position` whose last offset is `offset`; both must grow."""
+        """Add the batch at `position` with the last offset `offset`; both must grow."""
         assert offset > self.last_offset or self.entries == 0, (offset, self.last_offset)
         self.storage.append(_ENTRY.pack(offset, position))
         self.last_offset, self.last_position = offset, position
@@ -53,7 +53,7 @@ class OffsetIndex(SparseIndex):
         return 0 if count == 0 else self.entry(count - 1, may_block=may_block)[1]
 
     def offset_after(self, position: int) -> int | None:
-        """Return an offset above those of all batches that begin before `position`; None when no entry tells."""
+        """Return an offset above those of all batches that begin before `position`; None when no entry has it."""
         count = self.storage.count_up_to(_KEY, _KEY.size, position - 1)
         return None if count == self.entries else self.entry(count)[0]
 

@@ -27,9 +27,9 @@ class Recovery:
     """The work that opening a log had to do. Nothing was lost when `cut_bytes` is 0."""
 
     checked_segments: list[int] = field(factory=list)
-    """Base offsets of the segments whose batches were checked after an unclean stop."""
+    """Base offsets of the segments with batches that were checked after an unclean stop."""
     rebuilt_segments: list[int] = field(factory=list)
-    """Base offsets of flushed segments whose indexes were missing or damaged and were rebuilt."""
+    """Base offsets of flushed segments with missing or damaged indexes, which were rebuilt."""
     dropped_segments: list[int] = field(factory=list)
     """Base offsets of segments that were removed because they lay behind damage."""
     cut_bytes: int = 0
@@ -121,8 +121,7 @@ class SegmentRecovery:
         self._expected_offset = header.last_offset + 1
 
     def _is_doubtful(self, damage: str | None) -> bool:
-        """Return whether the last batch must be removed: it skipped offsets, and its successor contradicts it or is
-        missing.
+        """Return whether the last batch must be removed: it skipped offsets, and its successor differs or is missing.
 
         In a compacted log leaps are normal.
         """
@@ -149,7 +148,7 @@ class SegmentRecovery:
 def replay(
     producers: ProducerState, buffer: Buffer, header: BatchHeader
 ) -> CompletedTransaction | None:
-    """Tell `producers` of a batch in the log; `buffer` holds all of it if it is a control batch."""
+    """Apply a batch of the log to `producers`; `buffer` holds all of it if it is a control batch."""
     if not header.is_control:
         return producers.replay(header)
     marker = decode_end_marker(buffer, header)

@@ -4,9 +4,9 @@
           0        found by index       recent_floor   size (bytes)
           base_offset                                  next_offset
 
-Batches above `recent_floor` are found in memory, which is where tailing consumers read; those below through the
-offset index and a short scan of headers. The class is synchronous: whoever must not block passes `may_block=False`
-and gets `NotCached`.
+Batches above `recent_floor` are found in memory, which is where tailing consumers read; those below through the offset
+index and a short scan of headers. The class is synchronous: a caller that must not block passes `may_block=False` and
+gets `NotCached`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Segment:
         self._reset()
 
     def _reset(self) -> None:
-        # Invariant: size <= reserved_size; bytes in between are queued and nobody reads them.
+        # Invariant: size <= reserved_size; bytes in between are queued and not read.
         self.size = 0
         self.reserved_size = 0
         self.next_offset = self.base_offset
@@ -138,7 +138,7 @@ class Segment:
     ) -> bool:
         """Make the batches of a buffer that now lies at `position` part of the segment: index and remember them.
 
-        Tell whether an index has a new entry, which is in memory only.
+        Return whether an index has a new entry, which is in memory only.
         """
         base_offset, unindexed_bytes = self.base_offset, self.unindexed_bytes
         max_timestamp, max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
@@ -371,7 +371,7 @@ class Segment:
     def mark_deleted(self) -> list[str]:
         """Give the files the suffix with which they wait for removal, and return their names.
 
-        Readers that have them pinned go on.
+        Readers that have them pinned continue.
         """
         names = []
         for data in self.files:

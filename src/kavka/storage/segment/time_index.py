@@ -49,7 +49,7 @@ class TimeIndex(SparseIndex):
             self.last_timestamp, self.last_offset = timestamp, offset
 
     def offset_before(self, timestamp: int, *, may_block: bool = True) -> int:
-        """Return the offset of the last entry whose timestamp is <= `timestamp`, or 0.
+        """Return the offset of the last entry with a timestamp <= `timestamp`, or 0.
 
         Records before that offset are not later than its timestamp.
         """

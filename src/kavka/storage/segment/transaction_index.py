@@ -1,4 +1,4 @@
-"""`.txnindex`: the aborted transactions whose markers lie in a segment (34 bytes each, KIP-98).
+"""`.txnindex`: the aborted transactions with markers in a segment (34 bytes each, KIP-98).
 
 The file exists only once there is an entry. Entries are in the order of their markers.
 """
@@ -104,7 +104,7 @@ class TransactionIndex:
         return low
 
     def truncate(self, offset: int) -> None:
-        """Drop the transactions whose marker is at or above `offset`."""
+        """Drop the transactions with a marker at or above `offset`."""
         self._resize(self._count_below(offset) * _ENTRY.size)
 
     def clear(self) -> None:

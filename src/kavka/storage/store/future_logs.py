@@ -5,7 +5,7 @@
                             ^            1                  2                3
 
 The copy is appended to as a follower does. A swap is decided by step 1, the durable file `replaces-current` in the
-copy: before it a start finds a log and a copy that may go on; after it, the copy is the log, wherever the stop was.
+copy: before it a start finds a log and a copy that may continue; after it, the copy is the log, wherever the stop was.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FutureLogs:
     def __init__(
         self, directories: Sequence[LogDirectory], logs: dict[TopicPartition, Log]
     ) -> None:
-        """`logs` are the current ones; a swap changes that table."""
+        """Manage the future logs of `logs`, the current ones; a swap changes that table."""
         self._directories = directories
         self._logs = logs
         self._futures: dict[TopicPartition, Log] = {}
@@ -110,10 +110,10 @@ class FutureLogs:
         return log
 
     async def align(self, topic_partition: TopicPartition) -> Log:
-        """Cut the future log to what it has in common with the current one, and return it.
+        """Truncate the future log to its common part with the current one, and return it.
 
-        To be called when the current log was truncated, or begins behind the future log's end. Nobody appends to the
-        future log meanwhile.
+        To be called when the current log was truncated, or begins behind the future log's end. There are no appends to
+        the future log meanwhile.
         """
         async with self._lock:
             future = self._futures[topic_partition]
@@ -123,8 +123,8 @@ class FutureLogs:
     async def replace_current(self, topic_partition: TopicPartition) -> Log:
         """Make the future log, which ends where the current one ends, the current one, and return it.
 
-        Nobody appends to either until this returns, and nobody cancels it. What is set of the old log, or cut off its
-        start, meanwhile counts. Readers of the old log are refused from then on. When a disk fails in between, the
+        There are no appends to either until this returns, and it is not cancelled. Settings and log starts that the old
+        log gets meanwhile count. Readers of the old log are refused from then on. When a disk fails in between, the
         current log is as it was, or offline, or the copy is the log and offline; the next start finishes the swap.
         """
         async with self._lock:
@@ -304,7 +304,7 @@ def _is_same_history(current: Log, future: Log) -> bool:
 
 
 def _take_over(current: Log, future: Log) -> None:
-    """Give the copy what batches do not tell."""
+    """Copy the state of the log that is not in its batches."""
     future.config = current.config
     future.delete_before(current.log_start_offset, future.log_end_offset)
     future.epochs.replace_with(current.epochs)

@@ -2,7 +2,7 @@
 
 The broker schedules the work: `remove_due` and `write_lagging_indexes` every second or so, `write_high_watermarks`
 every 5 s, `write_checkpoints` every 60 s, `flush_due` every `log.flush.scheduler.interval.ms`. Retention is up to the
-owner of each log, who knows the high watermark.
+owner of each log, which knows the high watermark.
 A directory that failed takes its logs with it; they stay in the table and refuse everything.
 """
 
@@ -45,7 +45,7 @@ _LOGS_PER_TURN = 512
 
 @frozen
 class DirectoryReport:
-    """One log directory, as DescribeLogDirs tells it; without sizes when it is offline."""
+    """A log directory in DescribeLogDirs; without sizes when it is offline."""
 
     path: str
     failure: OSError | None
@@ -233,7 +233,7 @@ class LogStore:
         recovery_point: int,
         log_start_offset: int,
     ) -> None:
-        """Open a copy that goes on; one that cannot be opened goes, because the log is still where it was."""
+        """Open a copy that continues; one that cannot be opened goes, because the log is still where it was."""
         try:
             log = await Log.open(
                 directory,
@@ -387,7 +387,7 @@ class LogStore:
     # What comes round
 
     async def remove_due(self) -> None:
-        """Remove deleted files whose delay is over."""
+        """Remove deleted files after their delay."""
         for directory in self._online():
             try:
                 await directory.remove_due()
@@ -463,7 +463,7 @@ class LogStore:
                 await asyncio.sleep(0)
         await directory.write_offsets(HIGH_WATERMARKS, here)
 
-    # Telling
+    # Reporting
 
     async def describe(self) -> list[DirectoryReport]:
         """Return all directories with the sizes of their logs."""
@@ -500,7 +500,7 @@ def _sizes(logs: Iterable[Log], directory: LogDirectory) -> dict[TopicPartition,
 
 
 async def _gather_all(work: list[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all, also when one fails; then raise the first failure. Nothing goes on behind the caller's back."""
+    """Wait for all, also when one fails; then raise the first failure. Nothing continues behind the caller's back."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,9 +1,10 @@
-"""Stray logs: they belong to no partition of the cluster any more, so they are set aside under another name.
+"""Stray logs: they belong to no partition of the cluster any more, so they are renamed.
 
     my-topic-0  ->  my-topic-0.<32 hex digits>-stray
 
 That happens to the log of a topic that was deleted while its log directory was offline, or deleted and created again:
-its topic id is not the topic's. As in Kafka nothing removes it; whoever wants the records back renames the directory.
+its topic id is not the topic's. As in Kafka it is never removed; an operator who needs the records renames the
+directory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kavka.storage.directory.log_directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 IsStray = Callable[[TopicPartition, TopicId | None], bool]
-"""Tells by a log's partition, and its topic id where it has one, whether the log is to be set aside."""
+"""Returns whether the log of a partition is stray, given its topic id where it has one."""
 
 
 async def rename_strays(

@@ -1,9 +1,9 @@
 """Is what clients saw of a Kafka possible? Histories, a checker for Jepsen's anomalies, and recorders.
 
-A history is a list of events: what producers and consumers asked for, and what they were told. `check` is pure: it
+A history is a list of events: requests of producers and consumers, and their results. `check` is pure: it
 needs no broker, and works for histories of any Kafka, written down by any program (`lines` says in which form).
 `python -m kavka.testing.history` runs a workload against a cluster, records it and prints the verdict.
-`docs/reference/testing.md` tells more.
+`docs/reference/testing.md` describes it.
 """
 
 from kavka.testing.history.anomalies import ANOMALIES, Anomaly

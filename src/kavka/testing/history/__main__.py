@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m kavka.testing.history",
         description="Write to a Kafka cluster, read from it, record both, and look for what must not happen. "
-        "Whatever is done to the brokers meanwhile must be over before --seconds are.",
+        "Faults of the brokers must be over before --seconds are.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--bootstrap", metavar="HOST:PORT,...", help="the cluster")

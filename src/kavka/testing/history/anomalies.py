@@ -32,7 +32,7 @@ class Anomaly(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LostWrite(Anomaly):
-    """`evidence` is who should have seen it: the highest read of the partition, or a scan."""
+    """`evidence` is the operation that should have seen it: the highest read of the partition, or a scan."""
 
     name = "lost-write"
     says = "an acknowledged record cannot be read although records above it, or the end, were read"
@@ -43,8 +43,8 @@ class LostWrite(Anomaly):
     def explain(self) -> str:
         """Say what was acknowledged and what was read instead."""
         if isinstance(self.evidence, Read):
-            return f"nobody ever read {self.write}, but somebody read {self.evidence}"
-        return f"nobody ever read {self.write}, and {self.evidence} read the whole partition"
+            return f"no consumer read {self.write}, but one read {self.evidence}"
+        return f"no consumer read {self.write}, and {self.evidence} read the whole partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class VanishedRead(Anomaly):
     scan: Operation
 
     def explain(self) -> str:
-        """Say who saw it and who did not."""
+        """Name the operations that saw it and that did not."""
         return f"{self.read} is not found by {self.scan}, which read the whole partition"
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate(Anomaly):
-    """One send, several records."""
+    """A send with several records."""
 
     name = "duplicate"
     says = "a value that was sent once was read at two offsets"
@@ -90,7 +90,7 @@ class InconsistentOffsets(Anomaly):
     seen: tuple[Read | Write, ...]
 
     def explain(self) -> str:
-        """Say who saw what."""
+        """Name the operations and their values."""
         return f"{self.partition} offset {self.offset}: {'; but '.join(map(str, self.seen))}"
 
 
@@ -107,7 +107,7 @@ class UnwrittenRead(Anomaly):
     def explain(self) -> str:
         """Say what was read, and what was sent."""
         if self.write is None:
-            return f"{self.read}, but nobody sent it"
+            return f"{self.read}, but it was not sent"
         return f"{self.read}, but what was sent is {self.write}"
 
 
@@ -122,7 +122,7 @@ class FailedWriteRead(Anomaly):
     write: Write
 
     def explain(self) -> str:
-        """Say who failed and who read."""
+        """Name the failed send and the read."""
         return f"{self.read}, but the send failed: {self.write} ({self.write.operation.error})"
 
 
@@ -137,7 +137,7 @@ class AbortedRead(Anomaly):
     transaction: Transaction
 
     def explain(self) -> str:
-        """Say who aborted and who read."""
+        """Name the abort and the read."""
         end = "it was never committed"
         if self.transaction.end is not None:
             end = f"it ended with {self.transaction.end}"
@@ -161,7 +161,7 @@ class PrecommittedRead(Anomaly):
 
 @dataclass(frozen=True, slots=True)
 class PollSkip(Anomaly):
-    """A consumer went on, between two operations, behind a record that exists."""
+    """A consumer continued, between two operations, behind a record that exists."""
 
     name = "poll-skip"
     says = "a consumer passed over a record between two polls"
@@ -224,7 +224,7 @@ class InternalNonmonotonicPoll(NonmonotonicPoll):
 
 @dataclass(frozen=True, slots=True)
 class SendSkip(Anomaly):
-    """Somebody else's record lies between two of a producer."""
+    """Another producer's record lies between two of a producer."""
 
     name = "send-skip"
     says = "between two records of a producer lies another's"

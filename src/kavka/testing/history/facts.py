@@ -177,7 +177,7 @@ class Facts:
                     pass
 
     def _end(self, transaction: Transaction, operation: Operation) -> None:
-        """A commit decides; an abort after a commit of unknown outcome leaves it unknown."""
+        """Note an end: a commit decides; an abort after a commit of unknown outcome leaves it unknown."""
         transaction.end = operation
         if not isinstance(operation.action, Commit):
             return
@@ -214,7 +214,7 @@ class Facts:
                 self.places.setdefault(record.value, {})[place] = read
 
     def _confirm_by_reads(self) -> None:
-        """A transaction of unknown outcome is committed when any of its records was read."""
+        """Count a transaction of unknown outcome as committed when any of its records was read."""
         for write in self.writes.values():
             transaction = write.transaction
             if (

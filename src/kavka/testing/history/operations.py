@@ -16,11 +16,11 @@ class Type(StrEnum):
     """The type of an event: invocation, or kind of completion."""
 
     INVOKE = "invoke"
-    """It begins."""
+    """The operation begins."""
     OK = "ok"
-    """It happened."""
+    """The operation was applied."""
     FAIL = "fail"
-    """It surely did not happen, and never will."""
+    """The operation was surely not applied, and never will be."""
     INFO = "info"
     """The outcome is unknown: it may have happened, or may happen later."""
 
@@ -36,7 +36,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Write one value. `offset` is known when it was acknowledged; None where the broker could not tell it."""
+    """Write one value. `offset` is known when it was acknowledged; None where the broker did not return it."""
 
     partition: TopicPartition
     value: str
@@ -52,7 +52,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read exactly these partitions from now on; those that were read before go on where they were."""
+    """Read exactly these partitions from now on; those that were read before continue where they were."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -113,7 +113,7 @@ Action = Send | Poll | Assign | Subscribe | Rebalance | Seek | Begin | Commit | 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of a history. `number` ties a completion to its invocation; an operation may have only a completion."""
+    """A line of a history. `number` ties a completion to its invocation; an operation may have only a completion."""
 
     number: int
     process: str
@@ -143,7 +143,7 @@ class Operation:
     error: str | None = None
 
     def __str__(self) -> str:
-        """Name it in an explanation: who, which, when."""
+        """Name it in an explanation: process, operation, time."""
         when = f"{self.invoked_ns / 1e9:.3f}"
         if self.completed_ns is not None and self.completed_ns != self.invoked_ns:
             when += f" to {self.completed_ns / 1e9:.3f}"

@@ -85,7 +85,7 @@ class _Consumer:
         for record in records:
             topic_partition = record.partition
             position = self._positions.get(topic_partition)
-            # a rebalance in the middle of a poll may start a partition anew
+            # a rebalance in the middle of a poll may start a partition again
             if (
                 position is not None
                 and self._rebalanced.get(topic_partition, -1) <= operation.invoked

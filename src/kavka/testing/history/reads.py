@@ -23,7 +23,7 @@ from kavka.testing.history.operations import Operation, Scan, Type
 def lost_writes(facts: Facts) -> Iterator[LostWrite]:
     """Yield acknowledged records that were not read, where a reader was above them or read the whole partition.
 
-    Somebody must have read the partition from its beginning, in polls or in a scan.
+    A consumer must have read the partition from its beginning, in polls or in a scan.
     """
     for topic_partition in facts.orders:
         highest = _highest_read(facts, topic_partition)
@@ -44,7 +44,7 @@ def _highest_read(facts: Facts, topic_partition: TopicPartition) -> Read | None:
 
 
 def _evidence(facts: Facts, write: Write, highest: Read | None) -> Read | Operation | None:
-    """Return who must have seen an acknowledged record, if anybody."""
+    """Return the operation that must have seen an acknowledged record, if there is one."""
     start, offset = facts.start_of(write.send.partition), write.send.offset
     if offset is not None and offset < start:
         return None  # retention took it
@@ -88,7 +88,7 @@ def duplicates(facts: Facts) -> Iterator[Duplicate]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[InconsistentOffsets]:
-    """Yield offsets with two values, and acknowledged offsets whose value was read elsewhere only."""
+    """Yield offsets with two values, and acknowledged offsets with a value that was read elsewhere only."""
     for topic_partition in facts.orders:
         claims: dict[int, dict[str, Read | Write]] = {}
         for offset, reads in facts.reads.get(topic_partition, {}).items():

@@ -17,7 +17,7 @@ class Recorder:
     def __init__(
         self, now_ns: Callable[[], int] = time.monotonic_ns, sink: IO[str] | None = None
     ) -> None:
-        """Times count from now. Events also go to `sink`, a text file, if there is one."""
+        """Count times from now. Events also go to `sink`, a text file, if there is one."""
         self.events: list[Event] = []
         self._now_ns = now_ns
         self._sink = sink

@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, string
 
 @message(api_key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest:
-    """Tells the transaction's coordinator that TxnOffsetCommit follows, to the group's coordinator."""
+    """Announces to the transaction's coordinator that TxnOffsetCommit follows, to the group's coordinator."""
 
     transactional_id: string = field()
     producer_id: i64 = field()

@@ -23,7 +23,7 @@ class AlterClientQuotasRequestOp:
     """Such as producer_byte_rate."""
     value: f64 = field()
     remove: boolean = field()
-    """Whether the quota goes; `value` means nothing then."""
+    """True to remove the quota; `value` is ignored then."""
 
 
 @struct
@@ -52,7 +52,7 @@ class AlterClientQuotasResponseEntity:
 
 @struct
 class AlterClientQuotasResponseEntry:
-    """What became of the changes of one entity."""
+    """The outcome of the changes of one entity."""
 
     error_code: i16 = field()
     """UNSUPPORTED_VERSION: this broker has no quotas. INVALID_REQUEST,
@@ -67,5 +67,5 @@ class AlterClientQuotasResponse:
     """The results, in the order of the request."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Milliseconds for which a quota delays the client."""
     entries: list[AlterClientQuotasResponseEntry] = field()

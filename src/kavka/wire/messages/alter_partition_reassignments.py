@@ -11,7 +11,7 @@ class AlterPartitionReassignmentsRequestPartition:
 
     partition_index: i32 = field()
     replicas: list[i32] | None = field(nullable="0+", default=None)
-    """The brokers that it shall have; None stops a move that is under way."""
+    """The brokers that it shall have; None stops a move that is in progress."""
 
 
 @struct

@@ -24,9 +24,7 @@ class AlterReplicaLogDirsRequestDir:
 
 @message(api_key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest:
-    """The target directory of each replica of the broker; for a partition that it does not have yet, the directory to
-    create it in.
-    """
+    """The target directory of each replica of the broker, or the directory to create a new one in."""
 
     dirs: list[AlterReplicaLogDirsRequestDir] = field()
 

@@ -35,7 +35,7 @@ class AlterUserScramCredentialsRequest:
 
 @struct
 class AlterUserScramCredentialsResponseResult:
-    """What became of the changes of one user."""
+    """The outcome of the changes of one user."""
 
     user: string = field()
     error_code: i16 = field()
@@ -50,5 +50,5 @@ class AlterUserScramCredentialsResponse:
     """The results, one for each user."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Milliseconds for which a quota delays the client."""
     results: list[AlterUserScramCredentialsResponseResult] = field()

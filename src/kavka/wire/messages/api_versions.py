@@ -1,6 +1,4 @@
-"""The APIs that a broker supports and their versions: the first request on a connection (KIP-35, KIP-482, KIP-511,
-KIP-584).
-"""
+"""The APIs of a broker and their versions: the first request on a connection (KIP-35, KIP-482, KIP-511, KIP-584)."""
 
 from __future__ import annotations
 
@@ -9,9 +7,7 @@ from kavka.wire.schema import boolean, field, i16, i32, i64, message, string, st
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest:
-    """Asks for the broker's versions. Answered before authentication, and whatever its version
-    is.
-    """
+    """Asks for the broker's versions. Answered before authentication, and in any version."""
 
     client_software_name: string = field("3+", ignorable=True)
     """Letters, digits, `-` and `.`, not at the ends; anything else is INVALID_REQUEST."""
@@ -48,9 +44,7 @@ class ApiVersionsResponseFinalizedFeature:
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsResponse:
-    """The broker's versions. Its header never has tagged fields, because its reader does not
-    know the broker yet.
-    """
+    """The broker's versions. Its header never has tagged fields, because its reader does not know the broker yet."""
 
     error_code: i16 = field()
     """UNSUPPORTED_VERSION when the version of the request is not known: then the body is in

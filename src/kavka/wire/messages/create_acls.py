@@ -14,7 +14,7 @@ class CreateAclsRequestCreation:
     resource_pattern_type: i8 = field("1+", default=3)
     """3: literal. 4: prefixed."""
     principal: string = field()
-    """Such as `User:alice`, or `User:*` for everybody."""
+    """Such as `User:alice`, or `User:*` for all users."""
     host: string = field()
     """An address, or `*` for all."""
     operation: i8 = field()
@@ -30,7 +30,7 @@ class CreateAclsRequest:
 
 @struct
 class CreateAclsResponseResult:
-    """What became of one rule."""
+    """The outcome of one rule."""
 
     error_code: i16 = field()
     """SECURITY_DISABLED: the broker has no authorizer. INVALID_REQUEST,
@@ -44,5 +44,5 @@ class CreateAclsResponse:
     """The results, in the order of the request."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Milliseconds for which a quota delays the client."""
     results: list[CreateAclsResponseResult] = field()

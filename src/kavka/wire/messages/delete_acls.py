@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i8, i16, i32, message, string, struct
 
 @struct
 class DeleteAclsRequestFilter:
-    """Which rules go: those that fit, as in `describe_acls`."""
+    """A filter of rules to delete, as in `describe_acls`."""
 
     resource_type_filter: i8 = field()
     resource_name_filter: string | None = field(nullable="0+", default=None)
@@ -42,7 +42,7 @@ class DeleteAclsResponseMatchingAcl:
 
 @struct
 class DeleteAclsResponseFilterResult:
-    """What became of the rules that fit one filter."""
+    """The outcome of the rules that match one filter."""
 
     error_code: i16 = field()
     """SECURITY_DISABLED: the broker has no authorizer. INVALID_REQUEST,
@@ -57,5 +57,5 @@ class DeleteAclsResponse:
     """The results, in the order of the request."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Milliseconds for which a quota delays the client."""
     filter_results: list[DeleteAclsResponseFilterResult] = field()

@@ -27,10 +27,10 @@ class DescribeAclsRequest:
 
 @struct
 class DescribeAclsResponseAcl:
-    """One access control entry: principal, host, operation and permission."""
+    """An access control entry: principal, host, operation and permission."""
 
     principal: string = field()
-    """Such as `User:alice`, or `User:*` for everybody."""
+    """Such as `User:alice`, or `User:*` for all users."""
     host: string = field()
     """An address, or `*` for all."""
     operation: i8 = field()

@@ -7,7 +7,7 @@ from kavka.wire.schema import boolean, field, i8, i16, i32, message, string, str
 
 @message(api_key=60, versions="0-1", flexible="0+")
 class DescribeClusterRequest:
-    """Asks who the cluster is."""
+    """Asks for the cluster's id, brokers and controller."""
 
     include_cluster_authorized_operations: boolean = field()
     endpoint_type: i8 = field("1+", default=1)

@@ -24,9 +24,9 @@ class DescribeGroupsResponseMember:
     client_host: string = field()
     """Address that it joined from, after a slash."""
     member_metadata: binary = field()
-    """Its metadata for the assignor in use; empty unless the group is Stable."""
+    """The member's metadata for the assignor in use; empty unless the group is Stable."""
     member_assignment: binary = field()
-    """Its assignment; empty unless the group is Stable."""
+    """The member's assignment; empty unless the group is Stable."""
 
 
 @struct

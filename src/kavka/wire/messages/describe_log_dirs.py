@@ -50,7 +50,7 @@ class DescribeLogDirsResponseLogDir:
     error_code: i16 = field()
     """KAFKA_STORAGE_ERROR: the directory is offline."""
     log_dir: string = field()
-    """Its absolute path."""
+    """The directory's absolute path."""
     topics: list[DescribeLogDirsResponseTopic] = field()
     total_bytes: i64 = field("4+", default=-1, ignorable=True)
     """Of the file system; -1 is unknown."""

@@ -1,4 +1,4 @@
-"""Which users have SCRAM credentials (KIP-554)."""
+"""List users with SCRAM credentials (KIP-554)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DescribeUserScramCredentialsRequestUserName:
 
 @message(api_key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """Which users are asked about."""
+    """Asks for users, or for all of them."""
 
     users: list[DescribeUserScramCredentialsRequestUserName] | None = field(
         nullable="0+", default=None
@@ -47,7 +47,7 @@ class DescribeUserScramCredentialsResponse:
     """Credentials."""
 
     throttle_time_ms: i32 = field()
-    """How long the client is held back because of a quota, milliseconds."""
+    """Milliseconds for which a quota delays the client."""
     error_code: i16 = field()
     """CLUSTER_AUTHORIZATION_FAILED."""
     error_message: string | None = field(nullable="0+", default=None)

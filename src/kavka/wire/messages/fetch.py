@@ -1,6 +1,4 @@
-"""Read batches of records: consumers, and followers of a partition (KIP-227, KIP-320, KIP-392,
-KIP-595, KIP-951).
-"""
+"""Read batches of records: consumers, and followers of a partition (KIP-227, KIP-320, KIP-392, KIP-595, KIP-951)."""
 
 from __future__ import annotations
 
@@ -55,9 +53,7 @@ class FetchRequestForgottenTopic:
 
 @message(api_key=1, versions="0-17", flexible="12+")
 class FetchRequest:
-    """Asks for records from offsets on, all at once or, in a session, what changed since the
-    last request.
-    """
+    """Asks for records from offsets on; in a session it has only the changes since the last request."""
 
     cluster_id: string | None = field("12+", nullable="12+", default=None, tag=0, ignorable=True)
     """Checked by KRaft quorums only."""

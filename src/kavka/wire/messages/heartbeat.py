@@ -1,4 +1,4 @@
-"""Tell the coordinator that a member lives (KIP-345)."""
+"""Keep a group member alive (KIP-345)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HeartbeatRequest:
 
 @message(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """Result of a heartbeat: the member goes on, or must rejoin."""
+    """Result of a heartbeat: the member continues, or must rejoin."""
 
     throttle_time_ms: i32 = field("1+", ignorable=True)
     """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""

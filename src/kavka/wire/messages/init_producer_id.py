@@ -1,4 +1,4 @@
-"""Gives a producer its id and epoch, and fences its former life (KIP-98, KIP-360, KIP-939)."""
+"""Gives a producer its id and epoch, and fences the earlier producer of its id (KIP-98, KIP-360, KIP-939)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Become or stay a member of a group; answered when the rebalance is complete (KIP-62, KIP-345,
-KIP-394, KIP-814).
-"""
+"""Become or stay a member of a group; answered after the rebalance (KIP-62, KIP-345, KIP-394, KIP-814)."""
 
 from __future__ import annotations
 
@@ -74,4 +72,4 @@ class JoinGroupResponse:
     """
     member_id: string = field()
     members: list[JoinGroupResponseMember] = field()
-    """Everybody, to the leader; empty to the others."""
+    """All members in the leader's response; else empty."""

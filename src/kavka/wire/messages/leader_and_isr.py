@@ -1,4 +1,4 @@
-"""The controller tells a broker which replicas it leads and which it follows (KIP-455, KIP-704, KIP-866)."""
+"""The controller's request to a broker to lead or follow partitions (KIP-455, KIP-704, KIP-866)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Leave a group at once instead of by timeout; since version 3 also for several members
-(KIP-345, KIP-800).
-"""
+"""Leave a group at once instead of by timeout; since version 3 also for several members (KIP-345, KIP-800)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ListPartitionReassignmentsRequestTopic:
 
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """Asks the controller for moves under way."""
+    """Asks the controller for moves in progress."""
 
     timeout_ms: i32 = field(default=60000)
     topics: list[ListPartitionReassignmentsRequestTopic] | None = field(nullable="0+", default=None)
@@ -43,7 +43,7 @@ class ListPartitionReassignmentsResponseTopic:
 
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    """Moves under way; partitions that do not move are left out."""
+    """Moves in progress; partitions that do not move are left out."""
 
     throttle_time_ms: i32 = field()
     """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""

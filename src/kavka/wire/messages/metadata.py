@@ -1,6 +1,4 @@
-"""The brokers, the topics and the leaders of their partitions; may create missing topics (KIP-4, KIP-430, KIP-516,
-KIP-526).
-"""
+"""Brokers, topics, leaders of partitions; may create missing topics (KIP-4, KIP-430, KIP-516, KIP-526)."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ class MetadataResponsePartition:
     isr_nodes: list[i32] = field()
     """The in-sync set."""
     offline_replicas: list[i32] = field("5+", ignorable=True)
-    """Replicas whose broker or directory is down."""
+    """Replicas with a broker or directory that is down."""
 
 
 @struct

@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, message, string, struct
 
 @struct
 class OffsetDeleteRequestPartition:
-    """A partition whose offset is to go."""
+    """A partition to delete the offset of."""
 
     partition_index: i32 = field()
 

@@ -23,7 +23,7 @@ class OffsetFetchRequestGroupTopic:
 
 @struct
 class OffsetFetchRequestGroup:
-    """A group and the partitions whose offsets are requested."""
+    """A group and the partitions to return offsets of."""
 
     group_id: string = field()
     member_id: string | None = field("9+", nullable="9+", default=None, ignorable=True)

@@ -7,7 +7,7 @@ from kavka.wire.schema import field, i16, i32, i64, message, string, struct
 
 @struct
 class OffsetForLeaderEpochRequestPartition:
-    """The epoch whose end is wanted."""
+    """The epoch to return the end of."""
 
     partition: i32 = field()
     current_leader_epoch: i32 = field("2+", default=-1, ignorable=True)

@@ -42,7 +42,7 @@ class ProduceResponseRecordError:
     """A record that made its batch fail."""
 
     batch_index: i32 = field()
-    """Its place in the batch, counted from 0."""
+    """The record's index in the batch, from 0."""
     batch_index_error_message: string | None = field(nullable="0+", default=None)
 
 

@@ -7,9 +7,7 @@ from kavka.wire.schema import field, i16, message, string
 
 @message(api_key=17, versions="0-1")
 class SaslHandshakeRequest:
-    """Names the mechanism. After version 0 raw tokens follow, after version 1 SaslAuthenticate
-    requests.
-    """
+    """Names the mechanism. After version 0 raw tokens follow, after version 1 SaslAuthenticate requests."""
 
     mechanism: string = field()
     """Such as PLAIN or SCRAM-SHA-256."""
@@ -22,4 +20,4 @@ class SaslHandshakeResponse:
     error_code: i16 = field()
     """UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE."""
     mechanisms: list[string] = field()
-    """Those that the broker offers."""
+    """Mechanisms that the broker offers."""

@@ -1,4 +1,4 @@
-"""The controller tells a broker to stop replicas, and perhaps to delete them (KIP-570)."""
+"""The controller's request to a broker to stop replicas, and perhaps to delete them (KIP-570)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller tells a broker what to answer to Metadata: live brokers and states of partitions (KIP-866)."""
+"""The controller's update of a broker's metadata: live brokers and states of partitions (KIP-866)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UpdateMetadataRequestPartition:
     replicas: list[i32] = field()
     """All, the preferred leader first."""
     offline_replicas: list[i32] = field("4+", ignorable=True)
-    """Those on brokers that are down or on directories that have failed."""
+    """Replicas on brokers that are down or on directories that have failed."""
 
 
 @struct
@@ -42,7 +42,7 @@ class UpdateMetadataRequestEndpoint:
     port: i32 = field("1+")
     host: string = field("1+")
     listener: string = field("3+", ignorable=True)
-    """Its name; before version 3 it is that of the security protocol."""
+    """The listener's name; before version 3 that of the security protocol."""
     security_protocol: i16 = field("1+")
     """0: PLAINTEXT. 1: SSL. 2: SASL_PLAINTEXT. 3: SASL_SSL."""
 

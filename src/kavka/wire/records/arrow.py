@@ -72,7 +72,7 @@ def batches_from_arrow(
 
     Columns by name: `value` (needed) and `key` are binary, string, their large kinds, dictionaries of these, or
     null; `timestamp` is a timestamp of any unit or int64 milliseconds, and without it, or where it is null, a
-    row gets `now_ms`; `headers` is a list of structs `key`, `value`. Other columns are not looked at. Raise
+    row gets `now_ms`; `headers` is a list of structs `key`, `value`. Other columns are not checked. Raise
     ValueError for other types, with the column's name, and for a header without a key.
     """
     import pyarrow as pa

@@ -36,7 +36,7 @@ def decode_records(
 ) -> list[Record]:
     """Return the records of the batch, those of a control batch too.
 
-    The CRC is not looked at: `header.batch_crc` is for whoever wants it checked. Raise CorruptBatch for records
+    The CRC is not checked: `header.batch_crc` returns it for a check. Raise CorruptBatch for records
     that break the format, BatchTooLarge when they decompress to more than `limit` bytes.
     """
     found: list[Record] = decode_as(Record, (), buffer, header, limit)

@@ -21,7 +21,7 @@ _UNLIMITED: Final = 1 << 62
 
 
 class RecordError(NamedTuple):
-    """What is wrong with the record at `batch_index`."""
+    """The fault of the record at `batch_index`."""
 
     batch_index: int
     message: str
@@ -48,7 +48,7 @@ Steps = Generator[int, None, Checked | Refusal]
 
 
 class Allowance:
-    """What of one request may be checked before others have their turn, and what it may decompress to in all."""
+    """Bytes of a request that may be checked before other requests run, and that it may decompress to in all."""
 
     __slots__ = ("bytes_left", "decompressed_bytes_left", "ratio")
 
@@ -63,7 +63,7 @@ class Allowance:
         """Checked inline, weighted. Below zero when the last step took more than there was."""
         self.decompressed_bytes_left = decompressed_bytes_left
         self.ratio = ratio
-        """How many times its size each compressed batch may decompress to besides."""
+        """Factor of its size that each compressed batch may decompress to in addition."""
 
 
 class BatchCheck:
@@ -75,7 +75,7 @@ class BatchCheck:
         """Check nothing yet; `buffer` is what the client sent."""
         self.buffer = buffer
         self.result: Checked | Refusal | None = None
-        """What came out, as soon as all steps are done."""
+        """The result, after all steps are done."""
         self._steps = steps
         self._allowance = allowance
         self._cost = 0
@@ -85,13 +85,13 @@ class BatchCheck:
         return len(self.buffer)
 
     def advance(self) -> bool:
-        """Go on as far as the allowance goes; tell whether the check is done."""
+        """Continue as far as the allowance permits; return whether the check is done."""
         while self.result is None and self._cost <= self._allowance.bytes_left:
             self._step()
         return self.result is not None
 
     def finish(self) -> Checked | Refusal:
-        """Go on to the end, whatever it takes: nearly all of it are calls that release the interpreter."""
+        """Continue to the end: nearly all of it are calls that release the interpreter."""
         while self.result is None:
             self._step()
         return self.result

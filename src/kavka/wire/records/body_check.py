@@ -15,7 +15,7 @@ from kavka.wire.records.header import COMPRESSION_MASK, HEADER_SIZE, BatchHeader
 _PIECE_COST: Final = 4096
 """Bytes that a piece counts as, at least: some microseconds, however small it is."""
 _WEIGHTS: Final = {Compression.GZIP: 2}
-"""How much longer a codec takes for a byte than the others do."""
+"""Weight of a byte of each slow codec."""
 
 
 class RecordCheck:
@@ -102,9 +102,9 @@ def is_small_and_sound(
     latest: int,
     allowance: Allowance,
 ) -> bool:
-    """Tell whether a compressed body is small, its records in order, and the header's largest timestamp theirs.
+    """Return whether a compressed body is small, its records in order, and the header's largest timestamp theirs.
 
-    False says only that the batch must be looked at step by step.
+    False says only that the batch must be checked step by step.
     """
     if allowance.bytes_left < 0:
         return False

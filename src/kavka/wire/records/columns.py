@@ -51,7 +51,7 @@ class Columns:
     header_key: BytesColumn
     header_value: BytesColumn
     next_offset: int
-    """Offset to read from next: the offset after the last batch seen, whose records may not be visible."""
+    """Offset to read from next: the offset after the last batch seen, also if its records are not visible."""
 
     def offset_at(self, index: int) -> int:
         """Return the offset of a record."""
@@ -131,7 +131,7 @@ def encode_columns(
 ) -> bytearray:
     """Return rows `first` to `first + count` as one batch at offset 0; the columns' offsets are not used.
 
-    Raise ValueError for no rows, and for columns whose offsets do not fit their bytes.
+    Raise ValueError for no rows, and for columns with offsets that do not fit their bytes.
     """
     rows = columns.count - first if count is None else count
     if rows <= 0 or first < 0 or first + rows > columns.count:

@@ -119,7 +119,7 @@ def decompress(codec: Compression, data: Buffer, limit: int) -> Buffer:
 def decompress_small(codec: Compression, data: memoryview) -> Buffer | None:
     """Return the body of a batch such as most are: in one block, frame or member, and of at most 256 KiB.
 
-    None says only that `decompress_pieces` must look at it, which costs as much again in generators. Raise CorruptBody.
+    None says only that `decompress_pieces` must check it, which costs as much again in generators. Raise CorruptBody.
     """
     match codec:
         case Compression.LZ4:
@@ -137,7 +137,7 @@ def decompress_pieces(
 ) -> Iterator[Buffer | int]:
     """Yield what a compressed `data` decompresses to piece by piece, at most `limit` bytes in all.
 
-    Before a piece that may come to more than LARGE_PIECE bytes that number is yielded, so that the caller may go on
+    Before a piece that may come to more than LARGE_PIECE bytes that number is yielded, so that the caller may continue
     elsewhere; 0 is yielded while the structure of a body is read. A piece is valid until the next one is asked for.
     Raise CorruptBody for what the Java client does not read, or BatchTooLarge; `is_stored` as in `decompress`.
     """

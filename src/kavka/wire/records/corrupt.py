@@ -26,8 +26,8 @@ class BatchTooLarge(CorruptBatch):
 
 LENGTH, FIELDS, MISSING, EXTRA = 1, 2, 3, 4
 FAULTS = {
-    LENGTH: "a record whose length is cut or does not fit",
-    FIELDS: "a record whose fields do not fill its length",
+    LENGTH: "a record with a length that is cut or does not fit",
+    FIELDS: "a record with fields that do not fill its length",
     MISSING: "fewer records than the header says",
     EXTRA: "bytes after the last record",
 }
@@ -36,6 +36,6 @@ FAULTS = {
 CHECKSUM = "a batch that fails its checksum"
 
 WRONG_OFFSET, NO_KEY, BAD_TIMESTAMP, MISLEADS = 1, 2, 3, 4
-"""Rules that a record may break which can be walked over, as `check` tells them."""
+"""Broken rules of a record that can still be walked over, as reported by `check`."""
 MAX_VIOLATIONS = 1024
 """Number of violations after which `check` stops recording more."""

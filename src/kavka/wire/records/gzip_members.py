@@ -22,7 +22,7 @@ _SLICE: Final = 16 * 1024
 _MAGIC: Final = b"\x1f\x8b\x08"
 _HEADER_SIZE: Final = 10
 _SHORTEST: Final = 19
-"""As few bytes behind a member are not looked at."""
+"""As few bytes behind a member are not checked."""
 _HAS_CRC, _HAS_EXTRA, _HAS_NAME, _HAS_COMMENT = 2, 4, 8, 16
 _ZERO: Final = re.compile(b"\0")
 _TRAILER: Final = Struct("<II")
@@ -65,7 +65,7 @@ def pieces(data: Buffer) -> Iterator[Buffer]:
 
 
 def decompress_small(data: memoryview) -> Buffer | None:
-    """Return the content of one member, if it is small; None says only that `pieces` must look at it."""
+    """Return the content of one member, if it is small; None says only that `pieces` must check it."""
     if len(data) > PIECE or int.from_bytes(data[-4:], "little") >= PIECE:
         return None
     inflater = zlib.decompressobj(_WITH_HEADER)

@@ -75,7 +75,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec of the records. Raise CorruptBatch for a number that Kafka has not given out."""
+        """The codec of the records. Raise CorruptBatch for a number that Kafka has not allocated."""
         codec = self.attributes & COMPRESSION_MASK
         if codec > 4:
             raise CorruptBatch(f"unknown compression codec {codec}", self.position + CRC_START)
@@ -199,7 +199,7 @@ def stamp_log_append_time(
 def stamp_max_timestamp(
     buffer: bytearray | memoryview, header: BatchHeader, max_timestamp: int
 ) -> BatchHeader:
-    """Put right the max timestamp of a batch whose producer left it wrong, with a new CRC."""
+    """Correct a wrong max timestamp of a produced batch, with a new CRC."""
     _OFFSET.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, max_timestamp)
     crc = batch_crc(buffer, header)
     _CRC.pack_into(buffer, header.position + CRC_START - 4, crc)

@@ -3,7 +3,7 @@
     magic(4) flags(1) sizes(1) [content size(8)] checksum(1)   [length(4) block [checksum(4)]]...  0(4) [checksum(4)]
 
 The checksums of the descriptor and of blocks are verified; the content's size is not, nor is its checksum, which
-must be there. A length whose lower 31 bits are 0 ends the frame.
+must be there. A length with 0 in the lower 31 bits ends the frame.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _LENGTH: Final = 0x7FFF_FFFF
 
 _PLAIN: Final = _VERSION | _INDEPENDENT
 _SIZES: Final = {code << 4: 1 << (8 + 2 * code) for code in range(4, 8)}
-"""The largest block by the descriptor's second byte, whose other bits are reserved."""
+"""Largest block by the descriptor's second byte; its other bits are reserved."""
 _ONE_BLOCK: Final = {
     bytes((_PLAIN, sizes, xxhash32(bytes((_PLAIN, sizes))) >> 8 & 0xFF)): largest
     for sizes, largest in _SIZES.items()
 }
-"""What nearly every frame begins with behind its magic, and the largest block."""
+"""Usual beginnings of frames behind the magic, and their largest block."""
 
 
 def decompress_single_block(data: memoryview) -> Buffer | None:
@@ -138,7 +138,7 @@ def _block_into(block: memoryview, scratch: bytearray, position: int) -> int:
 
 
 def is_linked(data: Buffer) -> bool:
-    """Tell whether this is a frame of linked blocks, which Kafka's clients neither write nor read."""
+    """Return whether a frame has linked blocks, which Kafka's clients neither write nor read."""
     return len(data) > 6 and bytes(data[:4]) == MAGIC and data[4] & ~0x1F == _VERSION
 
 

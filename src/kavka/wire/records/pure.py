@@ -61,10 +61,10 @@ def sound(
     base_offset: int,
     leader_epoch: int,
 ) -> Header | None:
-    """Number a produced batch in which there is nothing to find fault with, and return its header.
+    """Assign the offsets of a produced batch without any fault, and return its header.
 
-    None, with the batch untouched, says only that `validate` must look at it step by step. The records of a compressed
-    batch are not looked at: `attributes` tell. The twin always answers None: in Python this step would cost what
+    With None, and the batch unchanged, `validate` must check it step by step. The records of a compressed
+    batch (see `attributes`) are not checked. The twin always answers None: in Python this step would cost what
     it saves.
     """
     return None
@@ -308,7 +308,7 @@ def first_since(
 ) -> tuple[int, int] | None:
     """Return timestamp and offset of the first record at or after both bounds, None when there is none.
 
-    Records behind it, and the headers of all, are not looked at.
+    Records behind it, and the headers of all, are not checked.
     """
     data = bytes(memoryview(body)[start:end])
     if count < 0 or count * SMALLEST_RECORD > len(data):
@@ -328,7 +328,7 @@ def first_since(
 def keep(
     body: Buffer, start: int, end: int, count: int, base_timestamp: int, mask: Buffer
 ) -> tuple[bytearray, int, int]:
-    """Return the records whose byte in `mask` is not 0, as they are, how many, and their largest timestamp."""
+    """Return the records with a byte other than 0 in `mask`, their number, and their largest timestamp."""
     if len(mask) != count:
         raise ValueError(f"a mask of {len(mask)} for {count} records")
     kept = bytearray()
@@ -373,7 +373,7 @@ def gather(
 ) -> tuple[bytearray, bytearray, bytearray | None, int]:
     """Return rows of several columns as one: each part is a `ColumnInput` and a number of rows.
 
-    A part whose bytes are None is a column of lists: its offsets are put behind those of the parts before it.
+    A part with None as bytes is a column of lists: its offsets are put behind those of the parts before it.
     Raise ValueError as `encode_columns` does, OverflowError beyond 2 GiB.
     """
     column = _Column()
@@ -504,7 +504,7 @@ def _parse(data: bytes, position: int) -> RawRecord:
 
 
 def _parse_unbounded(data: bytes, position: int) -> tuple[RawRecord, bool]:
-    """Read a record and its headers whatever its length says; tell whether that, or a header without key, misleads.
+    """Read a record and its headers with any length; return whether that, or a header without key, is wrong.
 
     Raise _Cut where the bytes end too early.
     """
@@ -583,6 +583,7 @@ def each_header(
 
 
 def put_varint(output: bytearray, value: int) -> None:
+    """Append a zigzag varint."""
     value = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
     while value > 0x7F:
         output.append(value & 0x7F | 0x80)
@@ -648,7 +649,7 @@ def _header_lists(count: int, headers: HeadersInput) -> list[Headers]:
         if not 0 <= begin <= stop:
             raise ValueError("offsets of a column that do not fit its bytes")
         if begin == stop:
-            lists.append(())  # without a look at where in the columns this is
+            lists.append(())  # without a check where in the columns this is
             continue
         names = _rows(key, begin, stop - begin)
         if None in names:

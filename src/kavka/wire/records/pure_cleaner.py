@@ -34,7 +34,7 @@ class OffsetMap:
     """Map from a key's hash to the offset of its last record: 24 bytes per key, in a table of fixed size."""
 
     def __init__(self, slots: int, capacity: int, seed: bytes) -> None:
-        """Make room for `capacity` keys in `slots` slots; `seed` is 16 bytes that who writes keys cannot know.
+        """Allocate `capacity` keys in `slots` slots; `seed` is 16 bytes that writers of keys cannot know.
 
         Raise ValueError when no slot would stay free, MemoryError when there is not so much.
         """
@@ -96,7 +96,7 @@ class OffsetMap:
         """Note the keys of the plain batches at `start`: without codec, of no transaction, whole, their CRC right.
 
         Return where that ended, the last offset of the last batch that was noted (-1 without one), and whether the next
-        one is plain but found no room. The twin leaves all batches to the caller, who can do each by itself.
+        one is plain but does not fit. The twin leaves all batches to the caller, which can do each by itself.
         """
         return start, -1, False
 
@@ -145,7 +145,7 @@ class OffsetMap:
         """Clean the plain batches at `start`; return where they ended, and what stays of them.
 
         `last_of_producers` are int64 in the machine's order, ascending: the last offsets of batches that stay, empty
-        if need be. Whose delete horizon is not after `now_ms` loses its tombstones, one with tombstones and without
+        if needed. A batch with a delete horizon up to `now_ms` loses its tombstones, one with tombstones and without
         horizon gets `horizon_ms`. As with `index`, the twin leaves all to the caller.
         """
         return start, bytearray()
@@ -172,7 +172,7 @@ def rebase(body: Buffer, start: int, end: int, count: int, shift: int) -> bytear
 def outline(
     buffer: Buffer, interval: int, unindexed: int, largest: int, largest_offset: int
 ) -> tuple[list[IndexEntry], int, int, int, int]:
-    """Return the index entries of whole batches, one for each `interval` bytes, and what the next buffer goes on with.
+    """Return the index entries of whole batches, one for each `interval` bytes, and the state for the next buffer.
 
     That is: bytes since the last entry, the largest timestamp, the offset that has it; and the last offset of all (-1
     without a batch). `unindexed`, `largest` and `largest_offset` are those of the buffer before. The time of a batch

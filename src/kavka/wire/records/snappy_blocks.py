@@ -2,7 +2,7 @@
 
     xerial   magic(8) version(4) compatible(4)  [length(4) block]...  [magic(8) ... again]...
 
-Fewer than four bytes behind a block are ignored. The versions of the first header are not looked at.
+Fewer than four bytes behind a block are ignored. The versions of the first header are not checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADER: Final = Struct(">8sii")
 _LENGTH: Final = Struct(">I")
 _HEAD_OF_MAGIC: Final = int.from_bytes(XERIAL_MAGIC[:4], "big")
 _OLDEST_VERSION: Final = 1
-_MOST_FROM_A_BYTE: Final = 22
+_MAX_BYTES_PER_BYTE: Final = 22
 """A copy takes three bytes and gives 64 at most."""
 
 
@@ -46,7 +46,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
 
 
 def decompress_small(data: memoryview) -> Buffer | None:
-    """Return the content of one block, if it is small; None says only that `pieces` must look at it."""
+    """Return the content of one block, if it is small; None says only that `pieces` must check it."""
     block = data
     if bytes(data[:8]) == XERIAL_MAGIC:
         start = _HEADER.size + _LENGTH.size
@@ -55,7 +55,7 @@ def decompress_small(data: memoryview) -> Buffer | None:
         block = data[start:]
     try:
         length = cramjam.snappy.decompress_raw_len(block)
-        if length > min(_LARGE, _MOST_FROM_A_BYTE * len(block)):
+        if length > min(_LARGE, _MAX_BYTES_PER_BYTE * len(block)):
             return None
         output = bytearray(length)
         written = cramjam.snappy.decompress_raw_into(block, output)
@@ -65,7 +65,7 @@ def decompress_small(data: memoryview) -> Buffer | None:
 
 
 def _after_header(view: memoryview, position: int) -> int:
-    """Return the position after the header of another stream, of whose magic the first four bytes were seen."""
+    """Return the position after the header of another stream, after the first four bytes of its magic."""
     if len(view) - position < _HEADER.size:
         raise CorruptBody("snappy: a header is cut", position)
     _, version, _ = _HEADER.unpack_from(view, position)
@@ -77,7 +77,7 @@ def _after_header(view: memoryview, position: int) -> int:
 def _block(block: memoryview, position: int, limit: int) -> Iterator[Buffer | int]:
     try:
         length = cramjam.snappy.decompress_raw_len(block)
-        if length > _MOST_FROM_A_BYTE * len(block):
+        if length > _MAX_BYTES_PER_BYTE * len(block):
             raise CorruptBody(f"snappy: {len(block)} bytes claim to hold {length}", position)
         if length > limit:
             raise BatchTooLarge(f"a compressed body of more than {limit} bytes", position)

@@ -161,7 +161,7 @@ def begin_check(
 def number_checked(
     check: BatchCheck, base_offset: int, leader_epoch: int
 ) -> tuple[bytearray | memoryview, BatchHeader] | Refusal:
-    """Number a batch whose check is done."""
+    """Assign the offsets of a checked batch."""
     result = check.result
     assert result is not None, "the check is not done"
     if isinstance(result, Refusal):
@@ -380,9 +380,9 @@ _SENTENCES: Final = {
 def _refuse_records(
     violations: list[tuple[int, int]], stays_compressed: bool, earliest: int, latest: int
 ) -> Refusal:
-    """Say which records broke which rule; what Kafka looks at comes first.
+    """Say which records broke which rule; what Kafka checks comes first.
 
-    Kafka fails to rewrite a compressed batch whose offsets are wrong, so the code is that of a fault.
+    Kafka fails to rewrite a compressed batch with wrong offsets, so the code is that of an internal error.
     """
     rules = {rule for _, rule in violations}
     judged = rules & {corrupt.NO_KEY, corrupt.BAD_TIMESTAMP}

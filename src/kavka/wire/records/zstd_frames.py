@@ -68,7 +68,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[Buffer | int]:
 
 
 def decompress_small(data: memoryview) -> Buffer | None:
-    """Return the content if it is small, as that of most batches; None says only that `pieces` must look at it."""
+    """Return the content if it is small, as that of most batches; None says only that `pieces` must check it."""
     size = max(_SMALLEST_OUTPUT, 8 * len(data))
     try:
         return _decompress(data, size) if size <= _LARGE and data else None
@@ -95,7 +95,7 @@ class _Outline(NamedTuple):
     bound: int
     """They decompress to this at most, unless the decoder refuses them."""
     has_more: bool = False
-    """Whether the frame that is cut has content."""
+    """True if the split frame has content."""
 
 
 def _outline(view: memoryview) -> Generator[int, None, _Outline]:

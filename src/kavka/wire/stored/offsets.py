@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: who owns which group, and how far it has read.
+"""Records of `__consumer_offsets`: groups and their committed offsets.
 
     key version 0, 1   an offset of (group, topic, partition)    value OffsetCommitValue, None once removed
     key version 2      the state of a group                      value GroupMetadataValue, None once removed
@@ -70,9 +70,9 @@ class GroupMetadataMember:
     session_timeout: i32 = field()
     """Milliseconds without a heartbeat after which it is removed."""
     subscription: binary = field()
-    """Its metadata for the chosen protocol: for consumers a `Subscription` (`wire.consumer_protocol`)."""
+    """The member's metadata for the chosen protocol: for consumers a `Subscription` (`wire.consumer_protocol`)."""
     assignment: binary = field()
-    """Its assignment from the group leader: for consumers an `Assignment`."""
+    """The member's assignment from the group leader: for consumers an `Assignment`."""
 
 
 @message(versions="0-4", flexible="4+")

@@ -233,7 +233,7 @@ def decode_features(data: bytes) -> dict[str, int]:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """Return the payload of `/cluster/id`, whose version is a text."""
+    """Return the payload of `/cluster/id`; its version is a text."""
     return _dump({"version": "1", "id": cluster_id})
 
 
@@ -289,7 +289,7 @@ def decode_partitions(data: bytes) -> list[TopicPartition]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """Return the payload that tells brokers of changed settings; `entity_path` is `topics/foo`, ...."""
+    """Return the payload that notifies brokers of changed settings; `entity_path` is `topics/foo`, ...."""
     return _dump({"version": 2, "entity_path": entity_path})
 
 
@@ -327,20 +327,20 @@ def decode_config(data: bytes) -> dict[str, str]:
 
 
 class ProducerIdBlock(NamedTuple):
-    """`/latest_producer_id_block`: the block that was given out last; both ends belong to it."""
+    """`/latest_producer_id_block`: the block that was allocated last; both ends belong to it."""
 
     broker: int
     start: int
     end: int
 
     def encode(self) -> bytes:
-        """Return version 1 of the payload, whose numbers are texts."""
+        """Return version 1 of the payload; its numbers are texts."""
         fields = {"version": 1, "broker": self.broker}
         return _dump({**fields, "block_start": str(self.start), "block_end": str(self.end)})
 
     @classmethod
     def decode(cls, data: bytes) -> ProducerIdBlock:
-        """Read the payload, whose ends are numbers of 64 bits, the last -1 or more."""
+        """Read the payload; block ends are numbers of 64 bits, the last -1 or more."""
         fields = json.loads(data)
         start, end = _number(fields["block_start"], 64), _number(fields["block_end"], 64)
         if end < -1:

@@ -3,7 +3,7 @@
     int 4 bytes   long 8   boolean 1   buffer: int length, bytes; -1 is null   ustring: a buffer of UTF-8
     vector: int count, elements; -1 is null       record: its fields
 
-A record is a NamedTuple whose annotations are the types below; `encode` and `decode` follow them:
+A record is a NamedTuple with the types below as annotations; `encode` and `decode` follow them:
 
     class GetDataRequest(NamedTuple):
         path: ustring
@@ -80,7 +80,7 @@ class Reader:
         return bytes(self.take(length))
 
     def read_ustring(self) -> str:
-        """Read a text; null is the empty one, as no field of the protocol tells them apart."""
+        """Read a text; null is the empty one, because no field of the protocol distinguishes them."""
         data = self.read_buffer()
         if data is None:
             return ""

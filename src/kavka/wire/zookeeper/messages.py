@@ -1,6 +1,6 @@
 """The records of ZooKeeper's client protocol, 3.4 to 3.9. Source: ZooKeeper's programmer's guide, its protocol.
 
-    client: ConnectRequest              server: ConnectResponse (a time-out of 0 or less: the session is over)
+    client: ConnectRequest              server: ConnectResponse (a timeout of 0 or less: the session is over)
     client: RequestHeader, request      server: ReplyHeader, response (nothing behind an error)
                                         server: ReplyHeader(xid -1), WatcherEvent
 

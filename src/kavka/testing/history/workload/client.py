@@ -58,7 +58,7 @@ class WorkloadConsumer(Protocol):
         """Read on at an offset."""
 
     def poll(self, seconds: float) -> list[Record]:
-        """Read on. Raise ClientFailed when nothing was handed out."""
+        """Read on. Raise ClientFailed when nothing was returned."""
 
     def commit(self) -> None:
         """Commit what was read for the group. Raise ClientFailed."""
@@ -90,7 +90,7 @@ class WorkloadClient(Protocol):
 def scan_to_end(
     consumer: Any, place: Any, poll: Callable[[float], list[Record]], seconds: float
 ) -> tuple[int, int, list[Record]]:
-    """Return start and end of a partition and its records, by a consumer whose position says where it is.
+    """Return start and end of a partition and its records, by a consumer that knows its position.
 
     `place` is the partition as the library names it. Raise ClientFailed after `seconds`, and what the library raises.
     """

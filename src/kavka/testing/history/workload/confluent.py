@@ -27,7 +27,7 @@ def _failures() -> Iterator[None]:
     except BufferError as error:
         raise ClientFailed(str(error)) from error
     except SystemError as error:
-        # librdkafka told a fatal error inside of this call, and the library has lost it on the way (2.16, rarely)
+        # librdkafka reported a fatal error inside of this call, and the library has lost it (2.16, rarely)
         raise MustStop(str(error)) from error
 
 
@@ -198,7 +198,7 @@ class ConfluentConsumer:
         self._positions: dict[TopicPartition, int] = {}
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
-        """librdkafka's assign forgets positions, so each is given, and as a number.
+        """Pass each position to assign as a number: librdkafka's assign drops positions.
 
         Where it had to ask for the beginning first, an answer that comes after the next assignment (from a leader that
         was paused, say) makes it ask again half a second later and go back there, in the middle of reading (2.16). The
@@ -251,7 +251,7 @@ class ConfluentConsumer:
         return found
 
     def commit(self) -> None:
-        """Commit what was handed out."""
+        """Commit what was returned."""
         with _failures():
             self._consumer.commit(asynchronous=False)
 

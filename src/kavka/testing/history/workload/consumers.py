@@ -36,7 +36,7 @@ class AssigningReader:
         partitions: list[TopicPartition],
         seed: str,
     ) -> None:
-        """The process in the history is called `name`."""
+        """Read as the process `name` of the history."""
         self._name = name
         self._client = client
         self._recorder = recorder
@@ -108,7 +108,7 @@ class GroupMemberWorker:
     def __init__(
         self, name: str, client: WorkloadClient, recorder: Recorder, topic: str, seed: str
     ) -> None:
-        """The processes in the history are called `name` with a number."""
+        """Read as the processes `name` with a number in the history."""
         self._name = name
         self._client = client
         self._recorder = recorder

@@ -155,7 +155,7 @@ class KafkaPythonConsumer:
         self._library = library
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
-        """New ones are sent to the beginning."""
+        """Assign partitions; new ones are sent to the beginning."""
         with _failures():
             self._consumer.assign(
                 [self._library.TopicPartition(*topic_partition) for topic_partition in partitions]

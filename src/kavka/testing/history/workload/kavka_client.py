@@ -93,12 +93,12 @@ class KavkaProducer:
     """Our producer."""
 
     def __init__(self, producer: Producer, timeout_seconds: float) -> None:
-        """Use a connected one; a commit or an abort is waited for as long as `patience_seconds`."""
+        """Use a connected one; a commit or an abort is waited for as long as `timeout_seconds`."""
         self._producer = producer
         self._timeout_seconds = timeout_seconds
 
     def send(self, topic_partition: TopicPartition, value: str, done: Done) -> None:
-        """Append, and look at the future when it is done."""
+        """Append, and check the future when it is done."""
         future = self._producer.append(
             topic_partition.topic,
             value.encode(),
@@ -145,7 +145,7 @@ class KavkaProducer:
 
 
 def _completion_callback(done: Done) -> Callable[[Future[RecordMetadata]], None]:
-    def tell(future: Future[RecordMetadata]) -> None:
+    def report(future: Future[RecordMetadata]) -> None:
         error = future.exception()
         if error is None:
             offset = future.result().offset
@@ -154,7 +154,7 @@ def _completion_callback(done: Done) -> Callable[[Future[RecordMetadata]], None]
         was_refused = isinstance(error, KafkaError) and error.code in _REFUSED
         done(Type.FAIL if was_refused else Type.INFO, None, f"{type(error).__name__}: {error}")
 
-    return tell
+    return report
 
 
 class _Listener(RebalanceListener):
@@ -176,7 +176,7 @@ class KavkaConsumer:
         self._consumer = consumer
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
-        """New ones start at the beginning by their reset policy; none has a committed offset."""
+        """Assign partitions; new ones start at the beginning by their reset policy, without a committed offset."""
         self._consumer.assign(partitions)
 
     def subscribe(self, topic: str, rebalanced: Rebalanced) -> None:

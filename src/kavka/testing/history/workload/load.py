@@ -27,7 +27,7 @@ CLIENTS: dict[str, Callable[[str, float], WorkloadClient]] = {
     "confluent": Confluent,
     "kafka-python": KafkaPython,
 }
-"""Libraries by name: made of the bootstrap servers and the patience in seconds."""
+"""Libraries by name: made of the bootstrap servers and a timeout in seconds."""
 
 
 class _Worker(Protocol):
@@ -111,8 +111,8 @@ class Load:
     def _wait_for_leaders(self) -> None:
         """Return when each partition's leader has answered a reader. Raise ClientFailed.
 
-        Clients may hear of a leader before it knows that it leads. When it then refuses an idempotent producer's
-        first batch and takes the second, which is under way already, it believes that the sequence begins there: the
+        Clients may learn of a leader before it knows that it leads. When it then refuses an idempotent producer's
+        first batch and takes the second, which is in progress already, it believes that the sequence begins there: the
         first is refused as out of order when it comes again, and librdkafka reports it as delivered. Apache Kafka's
         brokers allow that (seen with 3.9), so a load begins when it cannot happen.
         """
@@ -148,7 +148,7 @@ class Load:
         def work() -> None:
             try:
                 worker.run(stop)
-            except BaseException as error:  # noqa: BLE001  whatever it is, the run has failed by it
+            except BaseException as error:  # noqa: BLE001  any error fails the run
                 self._failures.append(error)
 
         return Thread(target=work, name=name, daemon=True)
@@ -165,8 +165,8 @@ def run(
 ) -> Verdict:
     """Run a workload for its seconds, `disturb` the brokers meanwhile, read everything, and judge.
 
-    When `disturb` takes longer than the workload's seconds, the load goes on until it returns. Raise ClientFailed
-    when the cluster is not well in the end, and whatever ended a thread.
+    When `disturb` takes longer than the workload's seconds, the load continues until it returns. Raise ClientFailed
+    when the cluster is not healthy in the end, and any error that ended a thread.
     """
     with Load(settings, sink) as load:
         end = time.monotonic() + settings.seconds

@@ -31,7 +31,7 @@ class RecordSender:
         producer: WorkloadProducer,
         acknowledged: Callable[[], None],
     ) -> None:
-        """The process in the history is called `name`."""
+        """Send as the process `name` of the history."""
         self.name = name
         self._recorder = recorder
         self._producer = producer
@@ -55,8 +55,8 @@ class RecordSender:
         self._free_slots.acquire()
 
         def done(outcome: Type, offset: int | None, error: str | None) -> None:
-            told = Send(send.partition, send.value, offset)
-            self._recorder.complete(number, self.name, outcome, told, error)
+            completed = Send(send.partition, send.value, offset)
+            self._recorder.complete(number, self.name, outcome, completed, error)
             self._free_slots.release()
             if outcome is Type.OK:
                 self._acknowledged()
@@ -100,7 +100,7 @@ class ProducerWorker:
             except MustStop:
                 pass
             finally:
-                with suppress(ClientFailed):  # every record was told its fate
+                with suppress(ClientFailed):  # every record has its outcome
                     producer.close()
             life += 1
 
@@ -138,7 +138,7 @@ class TransactionalWorker(ProducerWorker):
             except ClientFailed:  # another one with the same id aborts what this one has left open
                 pass
             finally:
-                with suppress(ClientFailed):  # every record was told its fate
+                with suppress(ClientFailed):  # every record has its outcome
                     producer.close()
             life += 1
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One run. Producers are idempotent with acks=all, consumers read committed records from the beginning."""
+    """Settings of a run. Producers are idempotent with acks=all, consumers read from the beginning, read_committed."""
 
     bootstrap: str
     client: str = "kavka"
     """A name of `load.CLIENTS`."""
     topic: str = "history"
-    """It is created and must not exist."""
+    """The topic, which is created and must not exist."""
     partitions: int = 4
     replication_factor: int = 1
     min_insync_replicas: int | None = None
