@@ -12,7 +12,6 @@ import pytest
 from kavka.broker.api.delete_records import _LowWatermarkWait
 from kavka.broker.control.controller import Controller
 from kavka.broker.pace import Pace
-from kavka.broker.requests import large as large_requests
 from kavka.broker.requests import responses
 from kavka.ids import TopicPartition
 from kavka.wire.frame import encode_request
