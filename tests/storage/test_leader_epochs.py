@@ -48,6 +48,31 @@ def test_an_epoch_that_begins_earlier_replaces_what_it_contradicts() -> None:
     assert known.entries == [(0, 0), (3, 5)]
 
 
+def test_an_epoch_that_goes_on_after_a_later_one_keeps_its_start() -> None:
+    known = epochs((0, 0), (4, 15))
+    known.assign(0, 15)
+    assert known.entries == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "recovered"),
+    [
+        ([(0, 0), (4, 15)], [(0, 0), (1, 20)]),  # nothing was written in epoch 4
+        ([(0, 0), (4, 17)], [(0, 0), (1, 20)]),  # inside of a batch
+        ([(0, 0), (1, 20), (5, 25)], [(0, 0), (1, 20), (5, 25)]),  # behind all batches
+        ([(0, 0), (1, 12)], [(0, 0), (1, 20)]),
+        ([], [(0, 10), (1, 20)]),
+    ],
+)
+def test_entries_that_contradict_a_batch_are_forgotten(
+    stored: list[tuple[int, int]], recovered: list[tuple[int, int]]
+) -> None:
+    known = epochs(*stored)
+    for epoch, base_offset in ((0, 10), (0, 15), (1, 20)):
+        known.recover(epoch, base_offset, base_offset + 4)
+    assert known.entries == recovered
+
+
 def test_cutting_the_end_forgets_epochs_that_began_there() -> None:
     known = epochs((0, 0), (1, 5), (2, 8))
     known.truncate_from_end(5)

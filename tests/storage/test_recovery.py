@@ -312,6 +312,23 @@ def test_leader_epochs_come_back_from_the_batches(bench: LogBench) -> None:
     asyncio.run(scenario())
 
 
+def test_an_epoch_without_records_does_not_come_back_from_an_old_checkpoint(
+    bench: LogBench,
+) -> None:
+    """It led at the end of its log, wrote nothing, and followed a leader of lower epochs before it was killed."""
+
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for number in range(6):
+            add(log, size=100, epoch=number // 4)
+        await bench.crash(log)
+        (bench.log_path / "leader-epoch-checkpoint").write_bytes(b"0\n2\n0 0\n3 2\n")
+        async with bench.log(SMALL) as log:
+            assert log.epochs.entries == [(0, 0), (1, 4)]
+
+    asyncio.run(scenario())
+
+
 def test_an_emptied_log_begins_at_its_start_offset(bench: LogBench) -> None:
     async def scenario() -> None:
         await fill(bench, 5)

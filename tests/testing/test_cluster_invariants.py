@@ -193,6 +193,18 @@ EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(b"b"), batches(2, ONE, OTHER)]),
     (CommittedLogsAreEqual, [unclean(b"b"), batches(2, ONE, OTHER), batches(1, ONE, TWO)]),
     (
+        CommittedLogsAreEqual,
+        [batches(1, ONE, TWO), Deleted(T0, 2), unclean(), batches(2, ONE, OTHER)],
+    ),
+    (
+        AcknowledgedRecordsSurvive,
+        [*A_AND_B, Deleted(T0, 2), unclean(), acknowledged(1, b"c"), audited(b"a", b"c")],
+    ),
+    (
+        RecordsNeverChange,
+        [*READ_TWO, Deleted(T0, 2), unclean(), Read("r", T0, 1, b"c"), audited(b"a", b"c")],
+    ),
+    (
         EndOfPartitionNeverGoesBack,
         [TOLD_5, EndOffsetRequested("r", T0), unclean(b"b"), EndOffsetRead("r", T0, 1, 1)],
     ),

@@ -73,8 +73,13 @@ class AcknowledgedRecordsSurvive(Invariant):
         self._lost[partition] = self._lost.get(partition, frozenset()) | lost
         self._moved[partition] = self._moved.get(partition, frozenset()) | moved
         there = self._acknowledged.get(partition, {})
+        deleted = self._deleted.get(
+            partition, 0
+        )  # the elected log may end below it, and be written again
         self._acknowledged[partition] = {
-            offset: value for offset, value in there.items() if value not in lost | moved
+            offset: value
+            for offset, value in there.items()
+            if value not in lost | moved and offset >= deleted
         }
         somewhere = [
             *self._somewhere.get(partition, []),

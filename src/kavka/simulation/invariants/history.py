@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.ids import TopicPartition
-from kavka.simulation.events import Audited, Event, Read, UncleanElection
+from kavka.simulation.events import Audited, Deleted, Event, Read, UncleanElection
 from kavka.simulation.invariants.invariant import Invariant, Violation
 
 
@@ -19,6 +19,7 @@ class RecordsNeverChange(Invariant):
         """Know of no records."""
         self._read: dict[TopicPartition, dict[int, bytes]] = {}
         self._lost: dict[TopicPartition, frozenset[bytes]] = {}
+        self._deleted: dict[TopicPartition, int] = {}
 
     def observe(self, event: Event) -> None:
         """Compare what is read with what was read before."""
@@ -27,7 +28,14 @@ class RecordsNeverChange(Invariant):
                 lost = event.lost | event.moved
                 self._lost[partition] = self._lost.get(partition, frozenset()) | lost
                 read = self._read.get(partition, {})
-                self._read[partition] = {o: v for o, v in read.items() if v not in lost}
+                deleted = self._deleted.get(partition, 0)  # offsets that may be written again
+                self._read[partition] = {
+                    offset: value
+                    for offset, value in read.items()
+                    if value not in lost and offset >= deleted
+                }
+            case Deleted(partition, offset):
+                self._deleted[partition] = max(offset, self._deleted.get(partition, 0))
             case Read(_, partition, _, value) if value in self._lost.get(partition, ()):
                 pass
             case Read(reader, partition, offset, value):

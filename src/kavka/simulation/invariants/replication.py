@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from kavka.ids import TopicId, TopicPartition
 from kavka.simulation.events import (
     Batch,
     BatchesSeen,
     ClusterObserved,
+    Deleted,
     EndOffsetRead,
     EndOffsetRequested,
     Event,
@@ -100,6 +102,22 @@ class LeadersWatermarkOnlyGrows(Invariant):
             self._seen[key] = seen.high_watermark
 
 
+class _Loss(NamedTuple):
+    """What an unclean election lost of a log's batches."""
+
+    election: UncleanElection
+    deleted: int
+    """The offset up to which records had been deleted: their batches may be in no log any more, and were committed."""
+
+    def includes(self, batch: Batch) -> bool:
+        """Return whether the elected log does not have a batch: it is named, or was deleted and lies beyond the end."""
+        election = self.election
+        return batch in election.lost_batches or (
+            election.end_offset <= batch.last_offset < self.deleted
+            and batch.leader_epoch < election.leader_epoch
+        )
+
+
 class CommittedLogsAreEqual(Invariant):
     """Below their high watermarks all replicas hold the same batches, with the same epochs, at all times.
 
@@ -113,21 +131,25 @@ class CommittedLogsAreEqual(Invariant):
         """Know of no batches."""
         self._batches: dict[tuple[TopicId, int], dict[int, tuple[Batch, int]]] = {}
         self._records: dict[tuple[TopicId, int], dict[int, tuple[int, int]]] = {}
-        self._lost: dict[tuple[TopicId, int], set[Batch]] = {}
+        self._deleted: dict[TopicPartition, int] = {}
+        self._elections: dict[tuple[TopicId, int], list[_Loss]] = {}
 
     def observe(self, event: Event) -> None:
         """Compare a replica's batches with those that were committed before."""
         if isinstance(event, UncleanElection):
             self._lose(event)
+        elif isinstance(event, Deleted):
+            known = self._deleted.get(event.partition, 0)
+            self._deleted[event.partition] = max(known, event.offset)
         if not isinstance(event, BatchesSeen):
             return
         place = event.topic_id, event.partition.partition
         committed = self._batches.setdefault(place, {})
         records = self._records.setdefault(place, {})
-        lost = self._lost.get(place, ())
+        elections = self._elections.get(place, ())
         for whole in event.batches:
             batch = replace(whole, records=())
-            if batch in lost:
+            if any(loss.includes(batch) for loss in elections):
                 continue
             there, first = committed.setdefault(batch.base_offset, (batch, event.broker))
             if there != batch:
@@ -143,11 +165,14 @@ class CommittedLogsAreEqual(Invariant):
 
     def _lose(self, event: UncleanElection) -> None:
         place = event.topic_id, event.partition.partition
-        self._lost.setdefault(place, set()).update(event.lost_batches)
+        loss = _Loss(event, self._deleted.get(event.partition, 0))
+        self._elections.setdefault(place, []).append(loss)
         committed = self._batches.get(place, {})
-        for batch in event.lost_batches:
-            if committed.get(batch.base_offset, (None, -1))[0] == batch:
-                del committed[batch.base_offset]
+        self._batches[place] = {
+            offset: seen for offset, seen in committed.items() if not loss.includes(seen[0])
+        }
+        records = self._records.get(place, {})
+        self._records[place] = {o: seen for o, seen in records.items() if o < event.end_offset}
 
 
 class ReplicasEndAlike(Invariant):

@@ -68,16 +68,29 @@ class LeaderEpochs:
         self._stored = list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` writes from `start_offset` on; what contradicts it is forgotten, as in Kafka."""
+        """Note that `epoch` writes from `start_offset` on, and forget later epochs and starts, which contradict it.
+
+        An epoch that began earlier keeps its start, where Kafka's cache forgets it.
+        """
         assert start_offset >= 0
-        entries = self._entries
-        if epoch < 0 or (
-            entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset
-        ):
+        if epoch < 0:
             return
-        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+        entries = self._entries
+        while entries and (entries[-1].epoch > epoch or entries[-1].start_offset >= start_offset):
+            if entries[-1] == (epoch, start_offset):
+                return
             entries.pop()
-        entries.append(EpochStart(epoch, start_offset))
+        if not entries or entries[-1].epoch != epoch:
+            entries.append(EpochStart(epoch, start_offset))
+
+    def recover(self, epoch: int, base_offset: int, last_offset: int) -> None:
+        """Agree with a batch of the log: entries that contradict it are forgotten.
+
+        The checkpoint may be older than the batches above the recovery point: of an epoch in which a leader wrote
+        nothing before it followed a leader whose records are of lower epochs (an unclean election).
+        """
+        if self.epoch_at(base_offset) != epoch or self.epoch_at(last_offset) != epoch:
+            self.assign(epoch, base_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
         """Return the largest epoch <= `epoch` and where it ended; (-1, -1) when nothing is known.

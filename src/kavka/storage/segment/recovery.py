@@ -137,8 +137,7 @@ class SegmentRecovery:
         header = last.header
         block_at = last.position - header.position
         segment.commit(block_at, (header,), self._config.index_interval_bytes)
-        if header.partition_leader_epoch > epochs.latest_epoch:
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        epochs.recover(header.partition_leader_epoch, header.base_offset, header.last_offset)
         if producers is not None and header.producer_id >= 0:
             completed = replay(producers, last.block, header)
             if completed is not None and completed.aborted:
