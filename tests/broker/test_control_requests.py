@@ -113,8 +113,8 @@ def update(version: int = 8, leader: int = 3, topic: str = "t", **more: Any) -> 
         controller_epoch=5,
         leader=leader,
         leader_epoch=more.get("leader_epoch", 4),
-        isr=[3],
-        zk_version=9,
+        isr=more.get("isr", [3]),
+        zk_version=more.get("partition_epoch", 9),
         replicas=more.get("replicas", [3, 4]),
     )
     live = UpdateMetadataRequestBroker(id=3)
@@ -347,6 +347,24 @@ def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> No
         assert (partition.leader_id, partition.leader_epoch) == (3, 4)
         assert (partition.replica_nodes, partition.isr_nodes) == ([3, 4], [3])
         assert partition.offline_replicas == [4]
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "later", [{"leader_epoch": 3, "partition_epoch": 12}, {"partition_epoch": 8}]
+)
+def test_an_update_that_a_later_one_has_overtaken_changes_nothing(
+    run: Run, later: dict[str, int]
+) -> None:
+    async def story(served: Any) -> None:
+        for request in (update(), update(leader=4, isr=[4], **later)):
+            response = await served.order(request, 8)
+            assert response.error_code == ErrorCode.NONE
+        seen = await served.send(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+        (partition,) = seen.topics[0].partitions
+        assert (partition.leader_id, partition.leader_epoch) == (3, 4)
+        assert partition.isr_nodes == [3]
 
     run(story)
 

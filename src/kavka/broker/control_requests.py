@@ -376,9 +376,12 @@ class ControlRequests:
             metadata.remove_topic(name)
             known = None
         partitions = list(known.partitions) if known is not None else []
+        has_same_id = known is not None and NO_TOPIC_ID != topic_id == known.topic_id
         for state in states:
             missing = state.partition_index + 1 - len(partitions)
             partitions += [_UNKNOWN] * missing
+            if has_same_id and _is_older(state, partitions[state.partition_index]):
+                continue
             partitions[state.partition_index] = PartitionMetadata(
                 BrokerId(state.leader),
                 state.leader_epoch,
@@ -397,6 +400,17 @@ class ControlRequests:
             topic_id = known.topic_id
         metadata.put_topic(TopicMetadata(name, topic_id, tuple(partitions)))
         return is_replaced
+
+
+def _is_older(state: UpdateMetadataRequestPartition, known: PartitionMetadata) -> bool:
+    """Return whether a later request has come before this one.
+
+    A controller that waits no longer for a response closes its connection and sends again by another one. What it had
+    sent may still be on its way, over a slow link.
+    """
+    if state.leader == LEADER_DURING_DELETE:
+        return False
+    return (state.leader_epoch, state.zk_version) < (known.leader_epoch, known.partition_epoch)
 
 
 def _protocol(number: int) -> str:
