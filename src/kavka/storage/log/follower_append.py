@@ -71,7 +71,7 @@ class FollowerAppend:
     ) -> Appended | None:
         """Append as `append_fetched`; an empty log that ends inside of the first batch begins at that batch.
 
-        Whoever we copy has its log start offset there, and keeps the batch whole (KAFKA-6361). `began_anew` is called
+        Whoever we copy has its log start offset there, and keeps the batch whole (KAFKA-6361). `on_restart` is called
         before anything is appended. Raise CorruptBatch, also for batches that we have already, and LogDirectoryFailed.
         """
         try:

@@ -58,7 +58,7 @@ class SegmentReplacement:
     async def replace(
         self, old: Sequence[Segment], cleaned: CleanedSegment, truncation_count: int
     ) -> bool:
-        """Put a finished segment in the place of the run `old`; false when the log is not what it was at `cuts`.
+        """Put a finished segment in the place of the run `old`; false when the log has been truncated or closed since.
 
         Who stops waiting does not stop the work: it goes on in the directory's background. Raise LogDirectoryFailed.
         """

@@ -48,8 +48,8 @@ class LogTruncation:
     async def truncate_to(self, offset: int) -> bool:
         """Cut the log at the start of the batch that holds `offset`; False when it ends there already.
 
-        A follower calls this, and nobody appends meanwhile. Recovery point and log start offset follow the end; the
-        high watermark is the caller's to lower. Raise LogDirectoryFailed when the disk fails.
+        A follower calls this, and nothing is appended meanwhile. Recovery point and log start offset follow the end;
+        the high watermark is the caller's to lower. Raise LogDirectoryFailed when the disk fails.
         """
         self._context.directory.check()
         if offset >= self._segments.end_offset:
@@ -113,7 +113,6 @@ class LogTruncation:
         await self._context.directory.lower_offsets(self._context.topic_partition, offset)
         segment = segments.new(offset)
         segments.restart_with(segment)
-        self._flusher.lower(offset)
         self._small_files.epochs.clear()
         await self._removal.retire(going)
         await self._small_files.remove_snapshots()
