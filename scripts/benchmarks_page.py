@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from apache.report import between_table, heading, row  # noqa: E402
+
 PUBLISHED = ROOT / "bench" / "published"
 PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 IMAGES = ROOT / "docs" / "images"
@@ -107,11 +111,12 @@ def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:
     yield from ("", f"## {benchmark.title}", "", benchmark.about, "", _conditions(result), "")
     yield f"![{benchmark.title}: kavka beside {benchmark.reference}](../images/{benchmark.plot}.svg)"
     yield ""
-    yield f"| what | unit | {benchmark.reference} | kavka | ratio | goal |"
-    yield "|---|---|--:|--:|--:|---|"
-    yield from (_row(line) for line in result["lines"])
+    yield from heading(benchmark.reference)
+    for line in result["lines"]:
+        yield row(line["name"], line["unit"], line, ratio_of(line), line["verdict"])
     if result.get("between"):
-        yield from _between(result["between"], benchmark.reference)
+        yield from ("", "Ratios between lines, beside those that LinkedIn published:", "")
+        yield between_table(result["between"], benchmark.reference)
 
 
 def _conditions(result: Result) -> str:
@@ -127,43 +132,10 @@ def _conditions(result: Result) -> str:
     return "; ".join(parts) + f". Medians, with the range where there are three rounds.{note}"
 
 
-def _row(line: Mapping[str, Any]) -> str:
-    ratio = ratio_of(line)
-    cells = [
-        line["name"],
-        line["unit"],
-        _shown(line["apache"]),
-        _shown(line["kavka"]),
-        "–" if ratio is None else f"{ratio:.2f}",  # noqa: RUF001
-        line["verdict"],
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _between(rows: Iterable[Mapping[str, Any]], reference: str) -> Iterable[str]:
-    yield from ("", "Ratios between lines, beside those that LinkedIn published in 2014:", "")
-    yield f"| one line ÷ another | LinkedIn | {reference} | kavka |"
-    yield "|---|--:|--:|--:|"
-    for row in rows:
-        figures = (f"{float(row[side]):.2f}" for side in ("linkedin", "apache", "kavka"))
-        yield f"| {row['name']} | {' | '.join(figures)} |"
-
-
 def ratio_of(line: Mapping[str, Any]) -> float | None:
     """Return kavka's median divided by the other's; None where it says nothing, as of a percentage or of zero."""
     apache = statistics.median(line["apache"])
     return statistics.median(line["kavka"]) / apache if apache and line["unit"] != "%" else None
-
-
-def _shown(samples: Sequence[float]) -> str:
-    median = _number(statistics.median(samples))
-    if len(samples) < 3:
-        return median
-    return f"{median} ({_number(min(samples))}–{_number(max(samples))})"  # noqa: RUF001
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def plot(benchmark: Benchmark, result: Result) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Samples = dict[str, list[float]]
 """What was measured on each side: `apache` and `kavka`."""
@@ -47,17 +48,45 @@ class Line:
 
     def row(self) -> str:
         """Return the line of the table."""
-        apache, kavka = (_shown(self.samples[side]) for side in ("apache", "kavka"))
-        ratio = "-" if self.not_above_apache else f"{self.ratio:.2f}"
-        return f"| {self.name} | {self.unit} | {apache} | {kavka} | {ratio} | {self.verdict()} |"
+        ratio = None if self.not_above_apache else self.ratio
+        return row(self.name, self.unit, self.samples, ratio, self.verdict())
 
 
 def table(lines: Iterable[Line], reference: str) -> str:
     """Return all lines as a table in Markdown; `reference` names what kavka is compared with."""
-    heading = (
-        f"| what | unit | {reference} | kavka | kavka ÷ Apache | goal |\n|---|---|--:|--:|--:|---|"
-    )
-    return "\n".join([heading, *(line.row() for line in lines)])
+    return "\n".join([*heading(reference), *(line.row() for line in lines)])
+
+
+def heading(reference: str) -> list[str]:
+    """Return the two lines over the rows of a table."""
+    return [
+        f"| what | unit | {reference} | kavka | kavka ÷ {reference} | goal |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+
+
+def row(
+    name: str,
+    unit: str,
+    samples: Mapping[str, Sequence[float]],
+    ratio: float | None,
+    verdict: str,
+) -> str:
+    """Return a row of a table; without a `ratio` where it says nothing."""
+    apache, kavka = (_shown(samples[side]) for side in ("apache", "kavka"))
+    shown = "-" if ratio is None else f"{ratio:.2f}"
+    return f"| {name} | {unit} | {apache} | {kavka} | {shown} | {verdict} |"
+
+
+def between_table(between: Iterable[Mapping[str, Any]], reference: str) -> str:
+    """Return ratios of one line to another, beside those that LinkedIn published in 2014, as a table in Markdown."""
+    rows = [f"| one line ÷ another | LinkedIn 2014 | {reference} | kavka | goal |"]
+    rows.append("|---|--:|--:|--:|---|")
+    for each in between:
+        bound, apache, kavka = (float(each[side]) for side in ("linkedin", "apache", "kavka"))
+        verdict = f"{'reached' if kavka >= bound else 'MISSED'} (≥ {bound:.3g})"
+        rows.append(f"| {each['name']} | {bound:.2f} | {apache:.2f} | {kavka:.2f} | {verdict} |")
+    return "\n".join(rows)
 
 
 def as_json(lines: Iterable[Line]) -> list[Mapping[str, object]]:
@@ -83,4 +112,4 @@ def _shown(samples: Sequence[float]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

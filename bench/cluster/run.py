@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from apache.perf_tools import PerfTools
-from apache.report import Line, Samples, as_json, table
+from apache.report import Line, Samples, as_json, between_table, table
 from apache.results import tell, write_results
 from apache.rounds import run_rounds
 
@@ -42,7 +42,7 @@ def main() -> None:
     between = _between(lines)
     print(f"\n{table(lines, 'Apache Kafka 3.9')}\n")
     if between:
-        print(f"{_between_table(between)}\n")
+        print(f"{between_table(between, 'Apache Kafka 3.9')}\n")
     measured = {"lines": as_json(lines), "between": between}
     path = write_results("cluster", rounds, options.quick, measured)
     print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
@@ -146,17 +146,6 @@ def _between(lines: Sequence[Line]) -> list[dict[str, object]]:
         for more, less, linkedin in LINKEDIN
         if more.name in medians and less.name in medians
     ]
-
-
-def _between_table(between: Sequence[dict[str, object]]) -> str:
-    rows = ["| one line ÷ another | LinkedIn 2014 | Apache Kafka 3.9 | kavka | goal |"]
-    rows.append("|---|--:|--:|--:|---|")
-    for row in between:
-        bound, kavka = float(str(row["linkedin"])), float(str(row["kavka"]))
-        verdict = f"{'reached' if kavka >= bound else 'MISSED'} (≥ {bound:.3g})"
-        apache = float(str(row["apache"]))
-        rows.append(f"| {row['name']} | {bound:.2f} | {apache:.2f} | {kavka:.2f} | {verdict} |")
-    return "\n".join(rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """I/O as small protocols: clock, random, disk and network.
 
-Everything that the product learns from the world or does to it passes one of these doors, so that the
-simulator (`kavka.simulation`) can run the same brokers and clients over another set. The real doors live with
-their owners: disk in `storage.disk.os_disk`, network, clock and chance in `net`; `broker.environment` puts them
-together.
+Everything that the product learns from the world or does to it passes one of these interfaces, so that the
+simulator (`kavka.simulation`) can run the same brokers and clients over another set. The real implementations
+are in `storage.disk.os_disk` (disk) and in `net` (network, clock and random); `broker.environment` puts them together.
 
 Timers are asyncio's: `loop.call_later` and `asyncio.sleep` obey the loop, which has virtual time in the simulator.
 """

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from kavka.client.admin import Admin
@@ -87,8 +86,8 @@ async def read_last_with_time(
     Raise KafkaError, OSError, CorruptDecision when a record is none of a sink.
     """
     tp = TopicPartition(topic, 0)
-    async with asyncio.timeout(timeout_ms / 1000), AsyncExitStack() as stack:
-        consumer = await stack.enter_async_context(Consumer(dict(connection) | _READING))
+    settings = dict(connection) | _READING
+    async with asyncio.timeout(timeout_ms / 1000), Consumer(settings) as consumer:
         consumer.assign([tp])
         first = (await consumer.beginning_offsets([tp]))[tp]
         end = (await consumer.end_offsets([tp]))[tp]
@@ -129,20 +128,20 @@ async def _with_consumer(connection: Mapping[str, str], attempt: int) -> dict[st
 
 async def _write_barrier(client: Mapping[str, str], tp: TopicPartition) -> int:
     """Return the offset of a record that all replicas in sync have."""
-    async with AsyncExitStack() as stack:
-        producer = await stack.enter_async_context(Producer(dict(client) | _WRITING))
-        # one that is given up is not waited for
-        stack.push_async_callback(producer.close, timeout_ms=0)
+    producer = Producer(dict(client) | _WRITING)
+    await producer.start()
+    try:
         written = await producer.send(tp.topic, BARRIER, BARRIER_KEY, partition=tp.partition)
-        return written.offset
+    finally:
+        await producer.close(timeout_ms=0)  # one that is given up is not waited for
+    return written.offset
 
 
 async def _read_up_to(
     barrier: int, client: Mapping[str, str], tp: TopicPartition
 ) -> Decision | None:
     """Return the last decision before an offset, once that is passed."""
-    async with AsyncExitStack() as stack:
-        consumer = await stack.enter_async_context(Consumer(dict(client) | _READING))
+    async with Consumer(dict(client) | _READING) as consumer:
         consumer.assign([tp])
         first = (await consumer.beginning_offsets([tp]))[tp]
         window = _FIRST_WINDOW

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -57,13 +57,12 @@ class Driver:
         self._plain = {n: v for n, v in client.items() if not n.startswith("transaction")}
         self._timeout_ms = Config(PRODUCER, self._plain).integer("max.block.ms")
         self._connection = {n: v for n, v in client.items() if n in _OF_CONNECTIONS}
-        self._stack = AsyncExitStack()
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         """Connect; wait `max.block.ms` for brokers that are away. Raise ConnectionError."""
-        settings = self._connection | {"default.api.timeout.ms": str(self._timeout_ms)}
-        self._admin = await self._stack.enter_async_context(Admin(settings))
+        self._admin = Admin(self._connection | {"default.api.timeout.ms": str(self._timeout_ms)})
+        await self._admin.start()
         return self
 
     async def __aexit__(
@@ -73,7 +72,7 @@ class Driver:
         trace: TracebackType | None,
     ) -> None:
         """Close."""
-        await self._stack.aclose()
+        await self._admin.close()
 
     # Before the tasks
 

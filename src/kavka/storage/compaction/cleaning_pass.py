@@ -107,7 +107,7 @@ class CleaningPass:
 
     def _check_unchanged(self) -> None:
         """Raise PassEnded when what was read does not count any more, or is about to be cut."""
-        if not self._log.is_untruncated(self._truncation_count):
+        if not self._log.replacement.is_untruncated(self._truncation_count):
             raise PassEnded(f"{self._log.path} was cut or closed")
 
     # The map
@@ -199,7 +199,7 @@ class CleaningPass:
         self, run: list[Segment], end: int, work: CleaningRound, transactions: CleanedTransactions
     ) -> None:
         """Write what stays of a run of segments as one, and put that in their place."""
-        cleaned = self._log.new_cleaned_segment(run, end)
+        cleaned = self._log.replacement.new_segment(run, end)
         await cleaned.create()
         try:
             for segment in run:
@@ -208,7 +208,7 @@ class CleaningPass:
         except BaseException:
             await cleaned.discard()
             raise
-        if not await self._log.replace_segments(run, cleaned, self._truncation_count):
+        if not await self._log.replacement.replace(run, cleaned, self._truncation_count):
             raise PassEnded(f"{self._log.path} was changed")
 
     async def _rewrite_segment(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kavka.ids import TopicId, TopicPartition
 from kavka.io import Buffer
@@ -42,9 +42,6 @@ from kavka.storage.log.writer import Appended, LogWriter
 from kavka.storage.log_config import LogConfig
 from kavka.storage.segment.segment import Segment
 from kavka.storage.segment.transaction_index import AbortedTransaction
-
-if TYPE_CHECKING:  # a broker without compacted logs does not pay for the module
-    from kavka.storage.log.cleaned_segment import CleanedSegment
 
 __all__ = ["Appended", "Log"]
 
@@ -362,20 +359,6 @@ class Log:
     def truncation_count(self) -> int:
         """Return the number of truncations: offsets that were read before may have other records since."""
         return self._segments.truncation_count
-
-    def is_untruncated(self, truncation_count: int) -> bool:
-        """Return whether the log is open, has been truncated as often as that, and is not being truncated now."""
-        return self.replacement.is_untruncated(truncation_count)
-
-    def new_cleaned_segment(self, old: Sequence[Segment], end_offset: int) -> CleanedSegment:
-        """Return an empty segment that is to replace the run `old`, which ends at `end_offset`."""
-        return self.replacement.new_segment(old, end_offset)
-
-    async def replace_segments(
-        self, old: Sequence[Segment], cleaned: CleanedSegment, truncation_count: int
-    ) -> bool:
-        """Put a finished segment in the place of the run `old`; see `SegmentReplacement.replace`."""
-        return await self.replacement.replace(old, cleaned, truncation_count)
 
     async def last_of_producers(self, end_offset: int) -> tuple[bytes, dict[int, int]]:
         """Return what the cleaner must keep of each producer; see `SmallFiles.last_of_producers`."""

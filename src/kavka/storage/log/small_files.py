@@ -65,7 +65,7 @@ class SmallFiles:
 
     async def store(self, *, with_snapshot: bool) -> None:
         """Store leader epochs that have changed, and the names of new files; at a stop the producers, too."""
-        directory, end_offset = self._context.directory, self._segments.end_offset
+        directory = self._context.directory
         async with self._locks.checkpoints:
             epochs = snapshot = None
             if self.epochs.is_changed:

@@ -112,7 +112,6 @@ class LogTruncation:
         await self._context.directory.lower_offsets(self._context.topic_partition, offset)
         segment = segments.new(offset)
         segments.restart_with(segment)
-        self._flusher.lower(offset)
         self._small_files.epochs.clear()
         await self._removal.retire(going)
         await self._small_files.remove_snapshots()
