@@ -11,9 +11,6 @@ MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 600
 
 REMAINING = {
-    "kavka/broker/dispatch.py",
-    "kavka/client/blocking.py",
-    "kavka/client/consumer/consumer.py",
     "kavka/wire/records/pure.py",
 }
 """Files that are too long: take one out when it is divided, add none."""

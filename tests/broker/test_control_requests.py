@@ -355,7 +355,7 @@ def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> No
     "later", [{"leader_epoch": 3, "partition_epoch": 12}, {"partition_epoch": 8}]
 )
 def test_an_update_that_a_later_one_has_overtaken_changes_nothing(
-    run: Run, later: dict[str, int]
+    run: Run, later: dict[str, Any]
 ) -> None:
     async def story(served: Any) -> None:
         for request in (update(), update(leader=4, isr=[4], **later)):

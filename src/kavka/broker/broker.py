@@ -128,6 +128,7 @@ class Broker:
         self._registry_is_open = False
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self._make_parts()
+        self._make_request_path()
         PartitionSubscribers(
             self.metadata,
             self.replica_manager.store,
@@ -185,13 +186,6 @@ class Broker:
         self.topics = Topics(context, self.controller, self._internal_topic)
         self.config_changes = ConfigChanges(context, self.dynamic_configs)
         self.features = Features(context, self._fail)
-        self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.listeners = Listeners(context, self.dispatcher, self.request_budget)
-        self.periodic_tasks = PeriodicTasks(
-            config, self.replica_manager, self.dispatcher.connections.keys(), clock
-        )
-        self.turns = turns_of(asyncio.get_running_loop())
-        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
         self.lazy = LazyParts(
             context,
             self.partition_events,
@@ -202,6 +196,17 @@ class Broker:
             self.coordinators,
             self._write_markers,
         )
+
+    def _make_request_path(self) -> None:
+        """Make the parts between a socket and a handler."""
+        config, clock = self.config, self.clock
+        self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
+        self.listeners = Listeners(self.context, self.dispatcher, self.request_budget)
+        self.periodic_tasks = PeriodicTasks(
+            config, self.replica_manager, self.dispatcher.connections.keys(), clock
+        )
+        self.turns = turns_of(asyncio.get_running_loop())
+        self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
 
     # -- parts that not every broker needs
 
