@@ -444,5 +444,8 @@ def test_a_listener_closes_its_asynchronous_consumer(broker, settings):
             consumer.subscribe(["t"], listener=Closing())
             with pytest.raises(RuntimeError, match="the consumer is closed"):
                 await consumer.poll(60_000)
+        assert (
+            len(broker.seen(ApiKey.JOIN_GROUP)) == 2
+        )  # without an id and with it, and not once more
 
     asyncio.run(main())

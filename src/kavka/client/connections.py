@@ -84,13 +84,15 @@ class Connections:
         self._failures: dict[BrokerId, tuple[int, float]] = {}  # in a row, loop time of next try
         self._bootstrap_peer: Peer | None = None
         self._features_epoch = -1
+        self._is_closed = False
         self.last_failure: str | None = None
         """Why the last connection could not be made, None when it was made."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
     async def close(self) -> None:
-        """Close every connection; requests in progress fail with ConnectionError."""
+        """Close every connection; requests in progress fail with ConnectionError, and so do later ones."""
+        self._is_closed = True
         for task in self._connecting.values():
             task.cancel()
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)
@@ -164,6 +166,8 @@ class Connections:
         return max(again - asyncio.get_running_loop().time(), 0.0)
 
     async def _open(self, host: str, port: int) -> Peer:
+        if self._is_closed:
+            raise ConnectionError("the client is closed")
         try:
             peer = await Peer.connect(
                 self._network,
@@ -175,6 +179,9 @@ class Connections:
         except NOT_REACHED as error:
             self.last_failure = f"cannot connect to {host}:{port}: {error}"
             raise
+        if self._is_closed:
+            peer.close()
+            raise ConnectionError("the client was closed")
         self.last_failure = None
         if peer.features.finalized_features_epoch >= self._features_epoch:
             self._features_epoch = peer.features.finalized_features_epoch

@@ -3,7 +3,7 @@
 member [cooperative] [instance=I] [session=ms] [heartbeat=ms] [max-poll=ms]     begin again with these settings
 subscribe TOPIC...                  the topics that the consumer subscribes to, or that its pattern matches
 pattern                             subscribe to a pattern that matches nothing yet
-poll [stop=STEP] [raise=STEP]       a poll; at a step it is given up, or the listener raises
+poll [stop=STEP] [raise=STEP] [leave=STEP]   a poll; at a step it is given up, or the listener raises, or leaves the group
 join-answered [CODE] [member=m] [leader=m] [generation=n] [members=m,...] [skip]
 assign MEMBER:partition,...         what the assignor gives, where the member leads
 sync-answered [CODE] [partition...]
@@ -99,6 +99,8 @@ class Story:
                 reply = self.perform_poll(step)
                 if options.get("raise") == name:
                     reply = LookupError("the listener's own mistake")
+                if options.get("leave") == name:
+                    self.do_leave(["the", "listener", "closed", "the", "consumer"], {})
                 if options.get("stop") == name:
                     dialogue.close()
                     return

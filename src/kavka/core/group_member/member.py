@@ -24,6 +24,7 @@ again so that others get it (KIP-429).
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 from kavka.core.group_member.steps import (
@@ -68,6 +69,10 @@ _COORDINATOR_GONE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINA
 _GENERATION_GONE = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
+class _MembershipEnded(Exception):
+    """A callback of the application has left the group: the poll that called it has nothing more to do."""
+
+
 class GroupMember:
     """One member. Invariant: it sends heartbeats and commits as a member only while `generation` is one."""
 
@@ -91,6 +96,7 @@ class GroupMember:
         self._owned: list[TopicPartition] = []  # what an eager member had before it joined
         self._owned_generation = NO_GENERATION
         self._joined_topics: list[str] = []
+        self._leaves = 0
 
     @property
     def is_groupless(self) -> bool:
@@ -145,9 +151,20 @@ class GroupMember:
         """Do what membership needs until there is nothing to do or `AwaitJoin` gives None.
 
         Raise KafkaError when the group refuses this member permanently. A dialogue that is not resumed has changed
-        nothing that the next one would miss.
+        nothing that the next one would miss. It ends where a callback of the application leaves the group.
         """
         self._last_poll_ms = now_ms
+        with suppress(_MembershipEnded):
+            yield from self._poll_until_settled()
+
+    def _call_back(self, step: PollStep) -> Generator[PollStep, Any, None]:
+        """Take a step that runs callbacks of the application. Raise _MembershipEnded when they left the group."""
+        leaves = self._leaves
+        yield step
+        if self._leaves != leaves:
+            raise _MembershipEnded
+
+    def _poll_until_settled(self) -> Generator[PollStep, Any, None]:
         while True:
             if self._fatal is not None:
                 fatal, self._fatal = self._fatal, None
@@ -183,14 +200,14 @@ class GroupMember:
         held = list(self._subscription.partitions)
         self._owned = []
         if held:
-            yield PartitionsLost(held)
+            yield from self._call_back(PartitionsLost(held))
             self._subscription.replace_assignment([])
 
     def _prepare(self) -> Generator[PollStep, Any, None]:
         """Give up what must not be held while joining."""
         if self._subscription.is_unmatched_pattern:
             yield RefreshTopics()  # joining without topics would only mean to join again
-        yield CommitPositions()
+        yield from self._call_back(CommitPositions())
         held = list(self._subscription.partitions)
         self._owned = held or self._owned
         if held and self.generation != NO_GENERATION:
@@ -200,7 +217,7 @@ class GroupMember:
         kept = [partition for partition in held if is_kept and partition.topic in topics]
         revoked = [partition for partition in held if partition not in kept]
         if revoked:
-            yield PartitionsRevoked(revoked)
+            yield from self._call_back(PartitionsRevoked(revoked))
             self._subscription.replace_assignment(kept)
 
     def _adopt(self, joined: Joined) -> Generator[PollStep, Any, None]:
@@ -214,13 +231,15 @@ class GroupMember:
         revoked = [partition for partition in held if partition not in joined.assigned]
         added = [partition for partition in joined.assigned if partition not in held]
         if revoked:
-            yield CommitPositions()
-            yield PartitionsRevoked(revoked)
+            yield from self._call_back(CommitPositions())
+            yield from self._call_back(PartitionsRevoked(revoked))
             self.request_rejoin("revoked partitions can be given to others")
         self._subscription.replace_assignment(joined.assigned)
         self._joined = None
         self._owned = []
-        yield PartitionsAssigned(added, joined.generation, len(joined.assigned))
+        yield from self._call_back(
+            PartitionsAssigned(added, joined.generation, len(joined.assigned))
+        )
 
     # Joining
 
@@ -367,6 +386,7 @@ class GroupMember:
         if held and self._subscription.uses_group:
             is_lost = self._is_lost or self.generation == NO_GENERATION
             yield PartitionsLost(held) if is_lost else PartitionsRevoked(held)
+        self._leaves += 1
         yield from self._send_leave(reason)
         self._forget_generation()
         self._is_lost = False
