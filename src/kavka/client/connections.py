@@ -166,8 +166,7 @@ class Connections:
         return max(again - asyncio.get_running_loop().time(), 0.0)
 
     async def _open(self, host: str, port: int) -> Peer:
-        if self._is_closed:
-            raise ConnectionError("the client is closed")
+        self._require_open()
         try:
             peer = await Peer.connect(
                 self._network,
@@ -187,6 +186,10 @@ class Connections:
             self._features_epoch = peer.features.finalized_features_epoch
             self.transaction_version = peer.transaction_version
         return peer
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ConnectionError("the client is closed")
 
     async def any_peer(self) -> Peer:
         """Return the connection with the least work, or make one to any broker, those first that did not fail lately.

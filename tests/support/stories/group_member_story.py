@@ -3,7 +3,7 @@
 member [cooperative] [instance=I] [session=ms] [heartbeat=ms] [max-poll=ms]     begin again with these settings
 subscribe TOPIC...                  the topics that the consumer subscribes to, or that its pattern matches
 pattern                             subscribe to a pattern that matches nothing yet
-poll [stop=STEP] [raise=STEP] [leave=STEP]   a poll; at a step it is given up, or the listener raises, or leaves the group
+poll [stop=STEP] [raise=STEP] [leave=STEP]   a poll; at a step it is given up, the listener raises, or it leaves
 join-answered [CODE] [member=m] [leader=m] [generation=n] [members=m,...] [skip]
 assign MEMBER:partition,...         what the assignor gives, where the member leads
 sync-answered [CODE] [partition...]
