@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata.cache import encoded_topics
+from kavka.broker.metadata import encoded_topics
 from kavka.broker.metadata.cache import (
     LiveBroker,
     MetadataCache,
