@@ -28,6 +28,7 @@ def deferred_modules() -> list[str]:
         "kavka.broker.coordination.groups",
         "kavka.core.transaction.events",
         "kavka.core.transaction.shard",
+        "kavka.core.transaction_markers.machine",
         "kavka.broker.coordination.transactions",
         "kavka.broker.coordination.marker_appends",
         "kavka.broker.producer_ids",
