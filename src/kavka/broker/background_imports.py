@@ -32,6 +32,7 @@ def deferred_modules() -> list[str]:
         "kavka.broker.coordination.transactions",
         "kavka.broker.coordination.marker_appends",
         "kavka.broker.producer_ids",
+        "kavka.core.verification.machine",
         "kavka.broker.coordination.verification",
     )
     return [*built_on, *map(handler_module, SUPPORTED_APIS)]

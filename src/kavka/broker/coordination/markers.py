@@ -14,7 +14,7 @@ from typing import Any, Final
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.broker_connection import ConnectionPool
 from kavka.broker.coordination.machine_timer import MachineTimer
-from kavka.broker.coordination.marker_requests import codes_of, request_of
+from kavka.broker.coordination.marker_messages import codes_of, request_of
 from kavka.core.transaction.events import SendMarkers
 from kavka.core.transaction_markers import events
 from kavka.core.transaction_markers.events import Effect, Event, Sender

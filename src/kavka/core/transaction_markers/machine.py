@@ -92,12 +92,12 @@ class TransactionMarkerMachine:
         match event:
             case MarkersNeeded():
                 self._add(event)
+            case RequestAnswered(number, codes):
+                self._end_request(self._requests.pop(number), codes)
             case SenderResigned(sender):
                 self._withdraw(sender)
             case MetadataChanged():
                 self._follow_metadata()
-            case RequestAnswered(number, codes):
-                self._end_request(self._requests.pop(number), codes)
             case RequestFailed(number, has_timed_out):
                 self._fail_request(self._requests.pop(number), has_timed_out)
             case DeletionChecked():
@@ -124,8 +124,10 @@ class TransactionMarkerMachine:
             self._late.popleft()
         while self._timers and self._timers[0][2].timer != self._timers[0][1]:
             heappop(self._timers)
-        times = [queue[0][0] for queue in (self._late, self._timers) if queue]
-        return min(times, default=None)
+        due_ms = self._late[0][0] if self._late else None
+        if self._timers and (due_ms is None or self._timers[0][0] < due_ms):
+            due_ms = self._timers[0][0]
+        return due_ms
 
     def markers_of(self, number: int) -> list[TransactionMarkers]:
         """Return the markers of a request, one entry for each transaction; empty when all are withdrawn.
