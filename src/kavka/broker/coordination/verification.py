@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.transactions import TransactionCoordinators
 from kavka.broker.coordination.verification_channel import VerificationChannel
-from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
-from kavka.broker.replica_manager import ReplicaManager
-from kavka.broker.traffic import count_refused_produce
+from kavka.broker.partitions.replica import UNVERIFIED, AppendOutcome, Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.partitions.traffic import count_refused_produce
 from kavka.core.machine import Token
 from kavka.core.producer_state import Verification
 from kavka.core.verification.events import VerificationRequest

@@ -73,18 +73,27 @@ class CoordinatorQueue:
 
         A request in flight with one of them is not waited for; its others get no answer either.
         """
-        moved = [
-            verification for verification in self._in_flight if has_moved(verification.request)
-        ]
+        moved, unanswered = _part(self._in_flight, has_moved)
         given_up: int | None = None
-        unanswered: list[PendingVerification] = []
         if moved:
             given_up = self._number
-            unanswered = [verification for verification in self.end() if verification not in moved]
-        later, self._waiting = self._waiting, []
-        for verification in later:
-            (moved if has_moved(verification.request) else self._waiting).append(verification)
+            self.end()
+        else:
+            unanswered = []
+        moved_waiting, self._waiting = _part(self._waiting, has_moved)
+        moved += moved_waiting
         return Moved(moved, given_up, unanswered)
+
+
+def _part(
+    verifications: list[PendingVerification], has_moved: Callable[[VerificationRequest], bool]
+) -> tuple[list[PendingVerification], list[PendingVerification]]:
+    """Return those that have moved, and those that have not."""
+    moved: list[PendingVerification] = []
+    others: list[PendingVerification] = []
+    for verification in verifications:
+        (moved if has_moved(verification.request) else others).append(verification)
+    return moved, others
 
 
 def _split(

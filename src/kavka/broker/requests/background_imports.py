@@ -31,7 +31,7 @@ def deferred_modules() -> list[str]:
         "kavka.core.transaction_markers.machine",
         "kavka.broker.coordination.transactions",
         "kavka.broker.coordination.marker_appends",
-        "kavka.broker.producer_ids",
+        "kavka.broker.control.producer_ids",
         "kavka.core.verification.machine",
         "kavka.broker.coordination.verification",
     )
