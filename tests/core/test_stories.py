@@ -17,6 +17,7 @@ MACHINES = {
     "transaction": 15,
     "transaction_markers": 20,
     "transactional_producer": 15,
+    "update_delivery": 8,
     "verification": 15,
 }
 """How many scenarios there are of each, at least."""
