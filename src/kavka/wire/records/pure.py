@@ -101,18 +101,12 @@ def check(
     while index < count and position < len(data):
         if not last and not _is_whole(data, position, start):
             break
-        misleads = False
-        if bounded:
-            record = _parse_at(data, position, start)
-            if record[8]:
-                _skip_headers(data, record, position, start)
-        else:
-            try:
-                record, misleads = _parse_unbounded(data, position)
-            except _Fault as fault:
-                if isinstance(fault, _Cut) and not last:
-                    break
-                raise _corrupt(fault.args[0], start + position) from None
+        try:
+            record, misleads = _parse_checked(data, position, start, bounded)
+        except _Fault as fault:
+            if isinstance(fault, _Cut) and not last:
+                break
+            raise _corrupt(fault.args[0], start + position) from None
         timestamp = wrap(base_timestamp + record[1])
         if timestamp > largest:
             largest, largest_index = timestamp, index
@@ -134,6 +128,16 @@ def check(
     if last and index < count:
         raise _corrupt(corrupt.MISSING, start + position)
     return index, start + position, largest, largest_index, violations
+
+
+def _parse_checked(data: bytes, position: int, start: int, bounded: bool) -> tuple[RawRecord, bool]:
+    """Return a record whose headers are well-formed, and whether its length misleads. Raise CorruptBatch or _Fault."""
+    if not bounded:
+        return _parse_unbounded(data, position)
+    record = _parse_at(data, position, start)
+    if record[8]:
+        _skip_headers(data, record, position, start)
+    return record, False
 
 
 def records(
