@@ -258,10 +258,10 @@ def test_broker_that_is_refused_a_node_goes_on_trying() -> None:
         await broker.register()
         renewed = asyncio.Event()
 
-        async def told(_epoch: int) -> None:
+        async def on_renewed(_epoch: int) -> None:
             renewed.set()
 
-        broker.keep_registered(told, pytest.fail)
+        broker.keep_registered(on_renewed, pytest.fail)
         await other.delete(PATH)
         await other.delete(BROKER_IDS)
         znode_server.expire(session)
@@ -387,7 +387,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
     asyncio.run(run())
 
 
-def test_who_stopped_looks_no_more() -> None:
+def test_a_registration_that_was_stopped_reads_the_node_no_more() -> None:
     """The session that is closed next takes the node with it."""
 
     async def run() -> None:

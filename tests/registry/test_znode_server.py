@@ -38,9 +38,9 @@ async def durable(path: Path) -> ZnodeServer:
 
 async def lost(session: Registry) -> None:
     """Wait until a session is notified of its end."""
-    told = asyncio.Event()
-    session.session_lost = told.set
-    await told.wait()
+    failures = asyncio.Event()
+    session.session_lost = failures.set
+    await failures.wait()
 
 
 def test_sessions_share_one_tree_and_own_their_ephemerals() -> None:
@@ -137,10 +137,10 @@ def test_a_session_that_is_silent_expires_and_others_see_it() -> None:
         await other.stat("/here", gone.set_result)
         silent.cut()
         assert await gone == Event(EventType.DELETED, "/here")
-        telling = asyncio.ensure_future(lost(silent))
+        losing = asyncio.ensure_future(lost(silent))
         await asyncio.sleep(0)
         silent.heal()
-        await telling
+        await losing
         with pytest.raises(ConnectionError):
             await silent.create("/again", ephemeral=True)
 
@@ -206,10 +206,10 @@ def test_expiry_notifies_the_session_and_fails_its_waiting_calls() -> None:
         waiting = asyncio.ensure_future(session.get("/"))
         await asyncio.sleep(0)
         session.delay_ms = 0
-        telling = asyncio.ensure_future(lost(session))
+        losing = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         znode_server.expire(session)
-        await telling
+        await losing
         assert znode_server.tree.stat("/here") is None
         with pytest.raises(ConnectionError, match="is over"):
             await waiting
@@ -222,10 +222,10 @@ def test_reconnecting_begins_another_session() -> None:
         znode_server = in_memory()
         session = LocalSession(znode_server, 10_000)
         first = session.session_id
-        telling = asyncio.ensure_future(lost(session))
+        losing = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         znode_server.expire(session)
-        await telling
+        await losing
         await session.reconnect()
         assert session.session_id != first
         await session.create("/here", ephemeral=True)
@@ -240,14 +240,14 @@ def test_what_was_sent_in_a_session_does_not_arrive_in_the_next() -> None:
     async def story() -> None:
         znode_server = in_memory()
         session = FaultySession(znode_server, 10_000)
-        telling = asyncio.ensure_future(lost(session))
+        losing = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         session.delay_ms = 5
         late = asyncio.ensure_future(session.create("/late"))
         await asyncio.sleep(0)
         session.delay_ms = 0
         znode_server.expire(session)
-        await telling
+        await losing
         await session.reconnect()
         with pytest.raises(ConnectionError, match="is over"):
             await late
@@ -459,8 +459,8 @@ def test_a_journal_that_fails_twice_is_reported_once(tmp_path: Path) -> None:
     async def story() -> None:
         disk = FullDisk()
         znode_server = await ZnodeServer.open(disk, str(tmp_path), SystemClock(), SystemRandom())
-        told: list[OSError] = []
-        znode_server.on_failure = told.append
+        failures: list[OSError] = []
+        znode_server.on_failure = failures.append
         session = LocalSession(znode_server)
         disk.is_slow = True
         syncing = asyncio.ensure_future(session.create("/synced"))
@@ -471,7 +471,7 @@ def test_a_journal_that_fails_twice_is_reported_once(tmp_path: Path) -> None:
                 await failing
         for _ in range(10):
             await asyncio.sleep(0)
-        assert len(told) == 1
+        assert len(failures) == 1
         await znode_server.close()
 
     run(story())
