@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 
-from kavka.broker.configs import stored_overrides
+from kavka.broker.configs.effective_configs import stored_overrides
 from kavka.broker.context import BrokerContext
-from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.watch_loop import WatchLoop
+from kavka.broker.control.dynamic_configs import DynamicConfigs
+from kavka.broker.control.watch_loop import WatchLoop
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
