@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("unit", settings.get_profile("kavka"), max_examples=25)
+settings.register_profile("unit", settings.get_profile("kavka"), max_examples=10)
 settings.load_profile("kavka")
 
 pytest_plugins = ["kavka_compat.fixtures", "kavka_fuzz.fixtures", "kavka.testing.fixture"]
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try a quarter of the examples in unit tests; `make test` tries all."""
+    """Try a tenth of the examples in unit tests; `make test` tries all."""
     if config.getoption("--unit"):
         settings.load_profile("unit")
 
@@ -69,6 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Kafka's tools and others' clients against Kafka's own broker check the tests, not us: `make long` runs them.
     """
+    places: dict[pytest.Item, int] = {}
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         is_ours = "kafka_tools" not in parameters and parameters.get("client", "kavka") == "kavka"
@@ -76,23 +77,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             not is_ours
         ):
             item.add_marker(pytest.mark.long)
-        if any(item.get_closest_marker(name) for name in _OTHERS_PROGRAMS) and not (
-            item.get_closest_marker("chaos")
-        ):
+        marks = {mark.name for mark in item.iter_markers()}
+        if not marks.isdisjoint(_OTHERS_PROGRAMS) and "chaos" not in marks:
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
+        places[item] = _place(marks)
     if config.getoption("--unit"):
-        slow = [item for item in items if _is_slow(item)]
+        slow = [item for item in items if places[item]]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not _is_slow(item)]
-    items.sort(key=_order)
+        items[:] = [item for item in items if not places[item]]
+    items.sort(key=places.__getitem__)
 
 
-def _is_slow(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in _SLOW)
-
-
-def _order(item: pytest.Item) -> int:
+def _place(marks: set[str]) -> int:
     """Return 0 for fast tests, 1 for the longest, 2 for other slow ones, so that no worker ends with a long one."""
-    if not _is_slow(item):
+    if marks.isdisjoint(_SLOW):
         return 0
-    return 1 if any(item.get_closest_marker(name) for name in _LONGEST) else 2
+    return 2 if marks.isdisjoint(_LONGEST) else 1

@@ -27,7 +27,7 @@ class Line:
 
     @property
     def ratio(self) -> float:
-        """kavka's median divided by Apache Kafka's."""
+        """The median of kavka divided by Apache Kafka's."""
         apache = statistics.median(self.samples["apache"])
         return statistics.median(self.samples["kavka"]) / apache if apache else float("nan")
 

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "storage", "registry", "net", "cli")
 ALARMS = ("warning", "error", "exception")
+MAY_ALARM = re.compile(r"\.(?:warning|error|exception|log)\(|WatchLoop\(")
 SAID_BY_OTHERS = {"self._failure_message"}
 """Log messages that a class gets as arguments: those of its callers are checked (`WatchLoop`)."""
 
@@ -20,7 +21,10 @@ def alarms() -> Iterator[tuple[str, str]]:
     """Yield where something is said at *warning* or *error*, and the words of it before the first value."""
     for package in PACKAGES:
         for path in sorted((ROOT / "src/kavka" / package).rglob("*.py")):
-            tree = ast.parse(path.read_text())
+            text = path.read_text()
+            if not MAY_ALARM.search(text):
+                continue
+            tree = ast.parse(text)
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call):
                     for said in sayings(node, tree):
@@ -52,7 +56,7 @@ def sayings(call: ast.Call, tree: ast.Module) -> list[str]:
                 and isinstance(node.value, ast.Constant)
                 and isinstance(node.value.value, str)
             ]
-            assert values, f"nobody knows what {name} says"
+            assert values, f"{name} has no value that can be read here"
             return values
         case _:
             assert ast.unparse(said) in SAID_BY_OTHERS, ast.unparse(said)

@@ -135,6 +135,10 @@ REQUESTS: dict[str, Callable[[], bytes]] = {
     "inflated batches without response": lambda: produce(inflated_batch(), 0) * 3,
 }
 
+SLOW = {"large responses to fetches", "large metadata", "large requests in a row"}
+"""Requests of which a broker answers thousands of rows at each stage; the others take the same ways."""
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in REQUESTS]
+
 
 class Held:
     """What the requests of a broker hold."""
@@ -196,7 +200,7 @@ async def connect(served: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     return await asyncio.open_connection("127.0.0.1", served.port)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_client_that_goes_away_leaves_nothing_behind(run: Run, name: str) -> None:
     async def story(served: Any) -> None:
         held = await prepared(served)
@@ -213,7 +217,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(run: Run, name: str) -> N
     run(story, **SETTINGS)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_connection_that_the_broker_closes_leaves_nothing_behind(run: Run, name: str) -> None:
     """At once, whatever its client does: the idle limit, say, or a request behind these that is malformed."""
 
@@ -235,6 +239,7 @@ def test_a_connection_that_the_broker_closes_leaves_nothing_behind(run: Run, nam
     run(story, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_clients_that_read_nothing_and_go_away_leave_nothing_behind(run: Run) -> None:
     async def story(served: Any) -> None:
         held = await prepared(served)

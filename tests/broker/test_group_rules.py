@@ -140,8 +140,8 @@ def test_old_versions_take_a_member_in_at_once(run: Run, version: int) -> None:
 def test_an_unknown_member_cannot_join(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        joined = await join(served, "nobody")
-        assert (joined.error_code, joined.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "nobody")
+        joined = await join(served, "nonexistent")
+        assert (joined.error_code, joined.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "nonexistent")
         assert (joined.generation_id, joined.leader, joined.members) == (-1, "", [])
 
     run(story)
@@ -204,7 +204,7 @@ def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
         await ready(served)
         member_id, _generation = await member(served, "i")
         leaving = [
-            LeaveGroupRequestMember(member_id="nobody"),
+            LeaveGroupRequestMember(member_id="nonexistent"),
             LeaveGroupRequestMember(member_id="", group_instance_id="j"),
             LeaveGroupRequestMember(member_id="other", group_instance_id="i"),
             LeaveGroupRequestMember(member_id="", group_instance_id="i"),
@@ -226,7 +226,7 @@ def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
 def test_an_old_version_has_one_answer_for_its_one_member(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        request = LeaveGroupRequest(group_id="g", member_id="nobody")
+        request = LeaveGroupRequest(group_id="g", member_id="nonexistent")
         assert (await served.send(request, 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     run(story)
@@ -252,10 +252,10 @@ def test_only_empty_groups_are_deleted(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
         await member(served)
-        response = await served.send(DeleteGroupsRequest(groups_names=["g", "nobody", "g"]))
+        response = await served.send(DeleteGroupsRequest(groups_names=["g", "nonexistent", "g"]))
         assert [(r.group_id, r.error_code) for r in response.results] == [
             ("g", ErrorCode.NON_EMPTY_GROUP),
-            ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
+            ("nonexistent", ErrorCode.GROUP_ID_NOT_FOUND),
         ]
 
     run(story)
@@ -267,8 +267,8 @@ def test_only_empty_groups_are_deleted(run: Run) -> None:
 def test_an_administrator_may_commit_for_an_empty_group_only(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        assert await commit(served, member_id="whoever") == [ErrorCode.NONE]
-        assert await commit(served, member_id="whoever", generation=1) == [
+        assert await commit(served, member_id="any-member") == [ErrorCode.NONE]
+        assert await commit(served, member_id="any-member", generation=1) == [
             ErrorCode.UNKNOWN_MEMBER_ID
         ]
         member_id, generation = await member(served)
@@ -379,16 +379,16 @@ def test_offsets_of_a_topic_that_is_read_are_not_deleted(run: Run) -> None:
         partition = OffsetDeleteRequestPartition(partition_index=0)
         topics = [
             OffsetDeleteRequestTopic(name=name, partitions=[partition])
-            for name in ("t", "u", "nobody")
+            for name in ("t", "u", "nonexistent")
         ]
         response = await served.send(OffsetDeleteRequest(group_id="g", topics=topics))
         assert response.error_code == ErrorCode.NONE
         assert {t.name: t.partitions[0].error_code for t in response.topics} == {
             "t": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
             "u": ErrorCode.NONE,
-            "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "nonexistent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
-        response = await served.send(OffsetDeleteRequest(group_id="nobody", topics=topics))
+        response = await served.send(OffsetDeleteRequest(group_id="nonexistent", topics=topics))
         assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
     run(story)

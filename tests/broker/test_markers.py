@@ -84,16 +84,16 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.coordinator_epoch = 7
-        self.told: list[tuple[int, tuple[TopicPartition, ...]]] = []
+        self.posted: list[tuple[int, tuple[TopicPartition, ...]]] = []
 
     def post(self, event: MarkersWritten) -> None:
-        self.told.append((event.producer_id, event.partitions))
+        self.posted.append((event.producer_id, event.partitions))
 
-    async def until_told(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
+    async def until_posted(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
         async with asyncio.timeout(30):
-            while len(self.told) < count:  # noqa: ASYNC110
+            while len(self.posted) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-        return self.told
+        return self.posted
 
 
 def effect(producer_id: int, *partitions: TopicPartition, committed: bool = True) -> SendMarkers:
@@ -103,7 +103,7 @@ def effect(producer_id: int, *partitions: TopicPartition, committed: bool = True
 Story = Callable[[TransactionMarkerManager, Door, Coordinator, Any], Any]
 
 
-def tell(run: Run, story: Story) -> None:
+def play(run: Run, story: Story) -> None:
     """Run a story over the partitions `t-0` and `u-0` of a broker."""
 
     async def over(served: Any) -> None:
@@ -129,9 +129,9 @@ def test_all_partitions_of_a_transaction_get_their_marker_at_once(run: Run) -> N
         assert (marker.producer_epoch, marker.coordinator_epoch) == (3, 7)
         assert marker.transaction_result is False
         door.answer()
-        assert await coordinator.until_told(1) == [(1, (T, U))]
+        assert await coordinator.until_posted(1) == [(1, (T, U))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_partition_has_one_request_in_flight(run: Run) -> None:
@@ -146,9 +146,9 @@ def test_a_partition_has_one_request_in_flight(run: Run) -> None:
         door.answer()
         assert await door.asked() == [[(2, "t"), (3, "t")]]
         door.answer()
-        assert await coordinator.until_told(3) == [(1, (T,)), (2, (T,)), (3, (T,))]
+        assert await coordinator.until_posted(3) == [(1, (T,)), (2, (T,)), (3, (T,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_slow_partition_does_not_delay_another(run: Run) -> None:
@@ -161,10 +161,10 @@ def test_a_slow_partition_does_not_delay_another(run: Run) -> None:
             markers.send(coordinator, effect(producer_id, U))
             await door.asked(2)
             door.answer(1)
-        assert await coordinator.until_told(18) == [(number, (U,)) for number in range(2, 20)]
+        assert await coordinator.until_posted(18) == [(number, (U,)) for number in range(2, 20)]
         assert await door.asked() == [[(1, "t")]]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
@@ -188,7 +188,7 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
                 await asyncio.sleep(0.001)
         assert sum(len(asked) for asked in await door.asked()) == 7
 
-    tell(run, story)
+    play(run, story)
 
 
 @pytest.mark.parametrize(
@@ -213,18 +213,18 @@ def test_a_refused_marker_is_sent_again_alone(run: Run, code: ErrorCode) -> None
         markers.send(coordinator, effect(1, T, U))
         await door.asked()
         door.answer(t=code)
-        assert await coordinator.until_told(1) == [(1, (U,))]
+        assert await coordinator.until_posted(1) == [(1, (U,))]
         assert await door.asked() == [[(1, "t")]]
         markers.send(coordinator, effect(2, U))
         assert await door.asked(2) == [[(1, "t")], [(2, "u")]]
         door.answer(t=code)
         door.answer()
-        assert await coordinator.until_told(2) == [(1, (U,)), (2, (U,))]
+        assert await coordinator.until_posted(2) == [(1, (U,)), (2, (U,))]
         await door.asked()
         door.answer()
-        assert (await coordinator.until_told(3))[2] == (1, (T,))
+        assert (await coordinator.until_posted(3))[2] == (1, (T,))
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
@@ -234,9 +234,9 @@ def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
         markers.send(coordinator, effect(1, T))
         await door.asked()
         door.answer(t=ErrorCode.INVALID_PRODUCER_EPOCH)
-        assert await coordinator.until_told(1) == [(1, (T,))]
+        assert await coordinator.until_posted(1) == [(1, (T,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_lost_request_is_sent_again(run: Run) -> None:
@@ -249,9 +249,9 @@ def test_a_lost_request_is_sent_again(run: Run) -> None:
             door.fail(error)
         assert await door.asked() == [[(1, "t")]]
         door.answer()
-        assert await coordinator.until_told(1) == [(1, (T,))]
+        assert await coordinator.until_posted(1) == [(1, (T,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> None:
@@ -264,9 +264,9 @@ def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> Non
         assert sorted(await door.asked(2)) == [[(1, "t")], [(1, "u")]]
         door.answer()
         door.answer()
-        assert sorted(await coordinator.until_told(2)) == [(1, (T,)), (1, (U,))]
+        assert sorted(await coordinator.until_posted(2)) == [(1, (T,)), (1, (U,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
@@ -281,11 +281,11 @@ def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
         assert await door.asked(2) == [[(1, "t"), (1, "u")], [(2, "t")]]
         door.answer(t=ErrorCode.NOT_ENOUGH_REPLICAS)
         door.answer()
-        assert await successor.until_told(1) == [(2, (T,))]
+        assert await successor.until_posted(1) == [(2, (T,))]
         assert await door.asked(0) == []
-        assert coordinator.told == []
+        assert coordinator.posted == []
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
@@ -303,9 +303,9 @@ def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
         markers.metadata_changed()
         assert await door.asked() == [[(1, "t")]]
         door.answer()
-        assert await coordinator.until_told(1) == [(1, (T,))]
+        assert await coordinator.until_posted(1) == [(1, (T,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> None:
@@ -326,14 +326,14 @@ def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> No
             0  # over the network, no other is taken: no coordinator has it
         )
         markers.send(successor, effect(2, T))
-        assert await successor.until_told(1) == [(2, (T,))]
+        assert await successor.until_posted(1) == [(2, (T,))]
         async with asyncio.timeout(30):
             while markers._tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert served.broker.replica_manager.find(T).log.log_end_offset == 1
-        assert coordinator.told == []
+        assert coordinator.posted == []
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(run: Run) -> None:
@@ -342,10 +342,10 @@ def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(
     ) -> None:
         gone = TopicPartition("t", 5)
         markers.send(coordinator, effect(1, gone))
-        assert await coordinator.until_told(1) == [(1, (gone,))]
+        assert await coordinator.until_posted(1) == [(1, (gone,))]
         assert door.requests == []
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run: Run) -> None:
@@ -359,11 +359,11 @@ def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run
         )
         await served.send(deletion)
         markers.metadata_changed()
-        assert await coordinator.until_told(1) == [(1, (T,))]
+        assert await coordinator.until_posted(1) == [(1, (T,))]
         door.answer()
-        assert await coordinator.until_told(2) == [(1, (T,)), (1, (U,))]
+        assert await coordinator.until_posted(2) == [(1, (T,)), (1, (U,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: Run) -> None:
@@ -377,12 +377,12 @@ def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: 
         metadata.remove_topic("t")
         markers.metadata_changed()
         assert await door.asked() == [[(1, "t")]]
-        assert coordinator.told == []
+        assert coordinator.posted == []
         metadata.put_topic(shown)
         door.answer()
-        assert await coordinator.until_told(1) == [(1, (T,))]
+        assert await coordinator.until_posted(1) == [(1, (T,))]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
@@ -394,12 +394,12 @@ def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
         odd = TopicPartition("odd", 0)
         markers.send(coordinator, effect(1, odd))
         markers.send(coordinator, effect(2, TopicPartition("deleted", 0)))
-        await coordinator.until_told(1)
-        assert [number for number, _partitions in coordinator.told] == [2]
+        await coordinator.until_posted(1)
+        assert [number for number, _partitions in coordinator.posted] == [2]
         await registry.delete(topic_path("odd"))
-        assert (await coordinator.until_told(2))[1] == (1, (odd,))
+        assert (await coordinator.until_posted(2))[1] == (1, (odd,))
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
@@ -416,12 +416,12 @@ def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
                 await asyncio.sleep(0.001)
         assert [len(asked) for asked in await door.asked(2)] == [300, 300]
 
-    tell(run, story)
+    play(run, story)
 
 
 def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
     class Failing(Coordinator):
-        def tell(self, event: MarkersWritten) -> None:
+        def post(self, event: MarkersWritten) -> None:
             raise RuntimeError("a fault")
 
     async def story(
@@ -435,7 +435,7 @@ def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
         assert await door.asked() == [[(1, "t"), (2, "t")]]
         markers.send(coordinator, effect(3, T))
         door.answer()
-        assert await coordinator.until_told(2) == [(0, (T,)), (2, (T,))]
+        assert await coordinator.until_posted(2) == [(0, (T,)), (2, (T,))]
         assert await door.asked() == [[(3, "t")]]
 
-    tell(run, story)
+    play(run, story)

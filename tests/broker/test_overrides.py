@@ -23,7 +23,7 @@ RATE = "leader.replication.throttled.rate"
 FOREIGN = {
     "log.dirs": "/elsewhere",
     "num.io.threads": "12",
-    "their.plugin.token": "tell-nobody",
+    "their.plugin.token": "secret-value",
     "listener.name.inside.ssl.keystore.location": "/keys",
     "listener.name.inside.ssl.keystore.password": "encrypted",
 }
@@ -104,7 +104,7 @@ def test_what_is_stored_does_not_stand_in_the_way_of_a_change(run: Run) -> None:
         ("listeners", "PLAINTEXT://127.0.0.1:9"),
         ("listener.name.inside.ssl.keystore.location", "/keys"),
         ("listener.name.inside.num.network.threads", "4"),
-        ("their.plugin.token", "tell-nobody"),
+        ("their.plugin.token", "secret-value"),
     ],
 )
 def test_what_kafka_lets_change_is_kept_with_a_warning(
@@ -118,7 +118,7 @@ def test_what_kafka_lets_change_is_kept_with_a_warning(
     run(story)
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warning == f"setting kept without effect while the broker runs name={name}"
-    assert "tell-nobody" not in caplog.text
+    assert "secret-value" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_what_kafka_lets_change_is_kept_with_a_warning(
         ("0", "ssl.keystore.location", "/k", "for one listener, by its prefix"),
         ("", "listeners", "A://h:1", "Cannot update these configs at default cluster level"),
         ("", "listener.name.a.ssl.protocol", "TLS", "at default cluster level"),
-        ("0", "listener.name.a.ssl.keystore.password", "tell-nobody", "Passwords cannot be kept"),
-        ("0", "listener.name.a.plain.sasl.jaas.config", "tell-nobody", "Passwords cannot be kept"),
+        ("0", "listener.name.a.ssl.keystore.password", "secret-value", "Passwords cannot be kept"),
+        ("0", "listener.name.a.plain.sasl.jaas.config", "secret-value", "Passwords cannot be kept"),
         ("0", "listener.name.a.num.network.threads", "x", "Not a number of type INT"),
         ("0", "num.io.threads", "0", "Value must be at least 1"),
         ("", "log.cleanup.policy", "delete,", "String must be one of: compact, delete"),
@@ -143,7 +143,7 @@ def test_what_kafka_refuses_is_refused(
         code, message = await alter(served, BROKER, entity, **{name: value})
         assert code == ErrorCode.INVALID_REQUEST
         assert reason in message
-        assert "tell-nobody" not in message
+        assert "secret-value" not in message
         assert served.broker.configs.broker_overrides(default=entity == "") == {}
 
     run(story)
@@ -154,14 +154,14 @@ def test_undeclared_overrides_are_reported_without_their_values(run: Run) -> Non
         await store(served, "brokers", "0", FOREIGN)
         await store(served, "brokers", znodes.DEFAULT_ENTITY, {"their.plugin.size": "7"})
         here = await rows(served, BROKER, "0")
-        told = {
+        reported = {
             name: (row.value, row.is_sensitive, row.config_type, row.config_source)
             for name, row in here.items()
             if name.startswith(("their.", "listener.name."))
         }
         unknown, secret = ValueType.UNKNOWN, ValueType.PASSWORD
         prefix = "listener.name.inside.ssl.keystore"
-        assert told == {
+        assert reported == {
             "their.plugin.token": (None, True, unknown, DYNAMIC_BROKER),
             "their.plugin.size": (None, True, unknown, DYNAMIC_DEFAULT),
             f"{prefix}.location": ("/keys", False, ValueType.STRING, DYNAMIC_BROKER),
@@ -178,7 +178,7 @@ def test_undeclared_overrides_are_reported_without_their_values(run: Run) -> Non
 def test_an_undeclared_setting_of_a_topic_is_returned_and_stays(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.create("t")
-        await store(served, "topics", "t", {"their.setting": "tell-nobody"})
+        await store(served, "topics", "t", {"their.setting": "secret-value"})
         row = (await rows(served, TOPIC, "t"))["their.setting"]
         assert (row.value, row.is_sensitive, row.config_source) == (None, True, 1)
         assert await alter(served, TOPIC, "t", retention__ms="5000") == (0, "")
@@ -205,7 +205,7 @@ def test_a_throttle_of_all_brokers_holds_where_none_is_the_brokers_own(run: Run,
 
 def test_a_setting_without_value_is_null(run: Run) -> None:
     async def story(served: Any) -> None:
-        told = await rows(served, BROKER, "0")
+        reported = await rows(served, BROKER, "0")
         for name in (
             "log.retention.ms",
             "log.roll.ms",
@@ -213,13 +213,13 @@ def test_a_setting_without_value_is_null(run: Run) -> None:
             "log.flush.interval.ms",
             "advertised.listeners",
         ):
-            row = told[name]
+            row = reported[name]
             assert (row.value, row.config_source, row.synonyms) == (None, DEFAULT, []), name
-        assert (told["listeners"].value, told["listeners"].config_type) == (
+        assert (reported["listeners"].value, reported["listeners"].config_type) == (
             "PLAINTEXT://127.0.0.1:0",
             ValueType.STRING,
         )
-        assert told["sasl.login.class"].config_type == ValueType.CLASS
+        assert reported["sasl.login.class"].config_type == ValueType.CLASS
         assert served.broker.configs.broker_integer("log.retention.ms") == 604_800_000
 
     run(story)
@@ -228,8 +228,8 @@ def test_a_setting_without_value_is_null(run: Run) -> None:
 def test_names_of_one_meaning_are_synonyms_of_the_stronger_one(run: Run) -> None:
     async def story(served: Any) -> None:
         await alter(served, BROKER, "0", log__retention__ms="5000")
-        told = (await rows(served, BROKER, "0"))["log.retention.ms"]
-        assert [(s.name, s.value, s.source) for s in told.synonyms] == [
+        reported = (await rows(served, BROKER, "0"))["log.retention.ms"]
+        assert [(s.name, s.value, s.source) for s in reported.synonyms] == [
             ("log.retention.ms", "5000", DYNAMIC_BROKER),
             ("log.retention.hours", "24", STATIC),
             ("log.retention.hours", "168", DEFAULT),

@@ -249,8 +249,8 @@ def test_unknown_partitions_are_refused(run: Run) -> None:
         await served.topic("t")
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (await served.produce("t", b"a", partition=7)).error_code == unknown
-        assert (await served.produce("nobody", b"a")).error_code == unknown
-        assert (await served.fetch("nobody")).error_code == unknown
+        assert (await served.produce("nonexistent", b"a")).error_code == unknown
+        assert (await served.fetch("nonexistent")).error_code == unknown
 
     run(story)
 

@@ -13,6 +13,7 @@ from kavka.net.network import TcpNetwork
 from kavka.registry.interface import ensure_path
 from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
+from kavka.simulation.faulty_session import FaultySession
 from kavka.storage.directory.log_directory import LogDirectory
 from kavka.storage.disk.os_disk import OsDisk
 from kavka.wire.stored.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, BrokerNode
@@ -257,10 +258,10 @@ def test_broker_that_is_refused_a_node_goes_on_trying() -> None:
         await broker.register()
         renewed = asyncio.Event()
 
-        async def told(_epoch: int) -> None:
+        async def on_renewed(_epoch: int) -> None:
             renewed.set()
 
-        broker.keep_registered(told, pytest.fail)
+        broker.keep_registered(on_renewed, pytest.fail)
         await other.delete(PATH)
         await other.delete(BROKER_IDS)
         znode_server.expire(session)
@@ -357,7 +358,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
 
     async def run() -> None:
         znode_server = await opened()
-        session = LocalSession(znode_server, 200)
+        session = FaultySession(znode_server, 200)
         ours = registration(session, 9092)
         await ours.register()
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -375,7 +376,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
 
         session.stat = noted  # type: ignore[method-assign]
         session.delay_ms = 150  # a watch comes, an answer comes too late
-        other = LocalSession(znode_server)
+        other = FaultySession(znode_server)
         await other.delete(PATH)
         await registration(other, 9092).register()
         await until(lambda: unanswered)
@@ -386,7 +387,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
     asyncio.run(run())
 
 
-def test_who_stopped_looks_no_more() -> None:
+def test_a_registration_that_was_stopped_reads_the_node_no_more() -> None:
     """The session that is closed next takes the node with it."""
 
     async def run() -> None:

@@ -214,7 +214,7 @@ def test_disabled_deletion_is_said_so_that_each_version_understands(
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        request = DeleteTopicsRequest(topic_names=["t", "nobody"], timeout_ms=5000)
+        request = DeleteTopicsRequest(topic_names=["t", "nonexistent"], timeout_ms=5000)
         answers = (await served.send(request, version)).responses
         assert [answer.error_code for answer in answers] == [code, code]
         assert "t" in served.broker.metadata.topics

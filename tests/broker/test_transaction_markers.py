@@ -37,7 +37,7 @@ async def mark(served: Any, epoch: int, coordinator_epoch: int, **topics: list[i
 def test_markers_are_refused_partition_by_partition(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        assert await mark(served, 1, 5, t=[0, 9], nobody=[0]) == [
+        assert await mark(served, 1, 5, t=[0, 9], nonexistent=[0]) == [
             NONE,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

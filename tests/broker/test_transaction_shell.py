@@ -85,7 +85,7 @@ def test_the_last_block_of_producer_ids_is_given_out(run: Run, block_end: int) -
     run(story)
 
 
-async def told(served: Any, shard: Any, epoch: int, leader: int) -> None:
+async def change_leader(served: Any, shard: Any, epoch: int, leader: int) -> None:
     """Have a newer leader epoch of a shard's partition obeyed."""
     broker, replica = served.broker, shard._replica
     partition = replica.partition
@@ -115,7 +115,7 @@ def test_a_coordinator_that_leads_on_sends_markers_with_the_newer_epoch(run: Run
         shard = served.broker.transactions.shard_of(ID)
         began = shard.coordinator_epoch
         assert began == shard._replica.partition.leader_epoch
-        await told(served, shard, began + 2, served.broker.broker_id)
+        await change_leader(served, shard, began + 2, served.broker.broker_id)
         assert served.broker.transactions.shard_of(ID) is shard
         assert shard.coordinator_epoch == began + 2
 
@@ -127,7 +127,7 @@ def test_a_former_coordinator_keeps_the_epoch_of_its_leadership(run: Run) -> Non
         await ready(served)
         shard = served.broker.transactions.shard_of(ID)
         began = shard.coordinator_epoch
-        await told(served, shard, began + 1, 77)
+        await change_leader(served, shard, began + 1, 77)
         assert served.broker.transactions.shard_of(ID) is ErrorCode.NOT_COORDINATOR
         assert shard.coordinator_epoch == began
 

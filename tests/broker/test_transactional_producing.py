@@ -197,7 +197,7 @@ def test_clients_cannot_let_internal_topics_take_part(run: Run, topic: str) -> N
     async def story(served: Any) -> None:
         producer = await Producer.begin(served)
         await served.send(FindCoordinatorRequest(key="g"), 3)
-        names = [topic, "t", "nobody"]
+        names = [topic, "t", "nonexistent"]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=producer.name,
             v3_and_below_producer_id=producer.producer_id,
@@ -214,7 +214,7 @@ def test_clients_cannot_let_internal_topics_take_part(run: Run, topic: str) -> N
         assert codes == {
             topic: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             "t": ErrorCode.OPERATION_NOT_ATTEMPTED,
-            "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "nonexistent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         assert (await producer.produce(b"a")).error_code == ErrorCode.INVALID_TXN_STATE
 

@@ -248,7 +248,7 @@ def test_producers_are_described_with_the_start_of_their_transaction(run: Run) -
         await producer.produce(b"a", b"b")
         topics = [
             DescribeProducersRequestTopic(name="t", partition_indexes=[0]),
-            DescribeProducersRequestTopic(name="nobody", partition_indexes=[0]),
+            DescribeProducersRequestTopic(name="nonexistent", partition_indexes=[0]),
         ]
         request = DescribeProducersRequest(topics=topics)
         found, missing = (await served.send(request, 0)).topics

@@ -72,14 +72,14 @@ async def producer(served: Any) -> Producer:
 
 
 async def add(
-    served: Any, who: Producer, version: int = 3, **topics: list[int]
+    served: Any, identity: Producer, version: int = 3, **topics: list[int]
 ) -> dict[tuple[str, int], int]:
     """Add partitions; ask until the transaction before is over."""
     asked = [AddPartitionsToTxnRequestTopic(name=n, partitions=p) for n, p in topics.items()]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=ID,
-        v3_and_below_producer_id=who.producer_id,
-        v3_and_below_producer_epoch=who.epoch,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
         v3_and_below_topics=asked,
     )
     for _ in range(TRIES):
@@ -94,11 +94,11 @@ async def add(
     raise AssertionError("a transaction does not end")
 
 
-async def end(served: Any, who: Producer, version: int = 3, *, committed: bool = True) -> int:
+async def end(served: Any, identity: Producer, version: int = 3, *, committed: bool = True) -> int:
     request = EndTxnRequest(
         transactional_id=ID,
-        producer_id=who.producer_id,
-        producer_epoch=who.epoch,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
         committed=committed,
     )
     response = await served.send(request, version)
@@ -140,14 +140,14 @@ def markers(served: Any, topic: str = "t") -> list[str]:
 def test_the_outcome_is_written_to_the_partitions(run: Run, committed: bool, over: str) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        who = await producer(served)
-        assert who == Producer(0, 0)
-        assert await add(served, who, t=[0]) == {("t", 0): ErrorCode.NONE}
+        identity = await producer(served)
+        assert identity == Producer(0, 0)
+        assert await add(served, identity, t=[0]) == {("t", 0): ErrorCode.NONE}
         described = await until_it_is(served, "Ongoing")
         assert [(t.topic, list(t.partitions)) for t in described.topics] == [("t", [0])]
         batch = {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
         await served.produce("t", b"v", acks=-1, **batch)
-        assert await end(served, who, committed=committed) == ErrorCode.NONE
+        assert await end(served, identity, committed=committed) == ErrorCode.NONE
         described = await until_it_is(served, f"Complete{over}")
         assert (described.topics, described.producer_id, described.producer_epoch) == ([], 0, 0)
         assert markers(served) == [over.upper()]
@@ -158,12 +158,12 @@ def test_the_outcome_is_written_to_the_partitions(run: Run, committed: bool, ove
 def test_the_same_outcome_may_be_asked_for_again(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        who = await producer(served)
-        await add(served, who, t=[0])
-        assert await end(served, who) == ErrorCode.NONE
+        identity = await producer(served)
+        await add(served, identity, t=[0])
+        assert await end(served, identity) == ErrorCode.NONE
         await until_it_is(served, "CompleteCommit")
-        assert await end(served, who) == ErrorCode.NONE
-        assert await end(served, who, committed=False) == ErrorCode.INVALID_TXN_STATE
+        assert await end(served, identity) == ErrorCode.NONE
+        assert await end(served, identity, committed=False) == ErrorCode.INVALID_TXN_STATE
 
     run(story, **SETTINGS)
 
@@ -190,13 +190,13 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
     async def story(served: Any) -> None:
         await ready(served)
         given = await init(served, timeout_ms=1)
-        who = Producer(given.producer_id, given.producer_epoch)
-        await add(served, who, t=[0])
+        identity = Producer(given.producer_id, given.producer_epoch)
+        await add(served, identity, t=[0])
         described = await until_it_is(served, "CompleteAbort")
         assert described.producer_epoch == 1
         assert markers(served) == ["ABORT"]
-        assert await end(served, who) == ErrorCode.PRODUCER_FENCED
-        assert f"transaction timed out id={ID} producer_id={who.producer_id}" in caplog.text
+        assert await end(served, identity) == ErrorCode.PRODUCER_FENCED
+        assert f"transaction timed out id={ID} producer_id={identity.producer_id}" in caplog.text
 
     setting = "transaction__abort__timed__out__transaction__cleanup__interval__ms"
     run(story, **SETTINGS, **{setting: "1"})
@@ -266,8 +266,8 @@ def test_a_transactional_id_without_topic_has_no_coordinator(run: Run) -> None:
 def test_nothing_is_added_when_a_partition_is_not_known(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        who = await producer(served)
-        assert await add(served, who, t=[0, 7], nothing=[0]) == {
+        identity = await producer(served)
+        assert await add(served, identity, t=[0, 7], nothing=[0]) == {
             ("t", 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
             ("t", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ("nothing", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -286,14 +286,14 @@ def test_brokers_look_for_partitions_of_several_transactions(
     async def story(served: Any) -> None:
         await ready(served)
         await served.topic("u")
-        who = await producer(served)
-        await add(served, who, t=[0])
+        identity = await producer(served)
+        await add(served, identity, t=[0])
         topics = [AddPartitionsToTxnRequestTopic(name=name, partitions=[0]) for name in ("t", "u")]
         asked = [
             AddPartitionsToTxnRequestTransaction(
                 transactional_id=name,
-                producer_id=who.producer_id,
-                producer_epoch=who.epoch,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
                 verify_only=True,
                 topics=topics,
             )
@@ -317,11 +317,11 @@ def test_brokers_look_for_partitions_of_several_transactions(
 def test_the_partition_of_a_group_takes_part(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        who = await producer(served)
+        identity = await producer(served)
         request = AddOffsetsToTxnRequest(
             transactional_id=ID,
-            producer_id=who.producer_id,
-            producer_epoch=who.epoch,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
             group_id="g",
         )
         assert (await served.send(request)).error_code == ErrorCode.NONE
@@ -389,7 +389,7 @@ async def wait_for_follower(served: Any) -> Any:
     broker.metadata.brokers[OTHER] = LiveBroker(OTHER, (), None, 1)
     partition = replica.partition
     both = (broker.broker_id, OTHER)
-    told = PartitionState(
+    state = PartitionState(
         broker.broker_id,
         LeaderEpoch(partition.leader_epoch + 1),
         partition.partition_epoch + 1,
@@ -400,7 +400,7 @@ async def wait_for_follower(served: Any) -> Any:
     )
     assert (
         await broker.replica_manager.make_leader_or_follower(
-            replica.topic_partition, told, is_new=False
+            replica.topic_partition, state, is_new=False
         )
         is ErrorCode.NONE
     )
@@ -425,20 +425,20 @@ async def meanwhile(served: Any, replica: Any, request: Coroutine[Any, Any, int]
 def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        who = await producer(served)
-        await add(served, who, t=[0])
+        identity = await producer(served)
+        await add(served, identity, t=[0])
         replica = await wait_for_follower(served)
-        assert await end(served, who) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert await end(served, who, committed=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert await end(served, identity) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await end(served, identity, committed=False) == ErrorCode.CONCURRENT_TRANSACTIONS
         assert markers(served) == []
         catch_up(served, replica)
         for _ in range(TRIES):
             catch_up(served, replica)
             if (await state(served)).transaction_state == "CompleteCommit":
                 break
-        asked = await meanwhile(served, replica, end(served, who, committed=False))
+        asked = await meanwhile(served, replica, end(served, identity, committed=False))
         assert asked == ErrorCode.INVALID_TXN_STATE
-        assert await meanwhile(served, replica, end(served, who)) == ErrorCode.NONE
+        assert await meanwhile(served, replica, end(served, identity)) == ErrorCode.NONE
         assert markers(served) == ["COMMIT"]
 
     run(story, **SETTINGS, request__timeout__ms="50")
@@ -447,15 +447,15 @@ def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run)
 def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run) -> None:
     async def story(served: Any) -> None:
         await ready(served)
-        who = await producer(served)
-        await add(served, who, t=[0])
+        identity = await producer(served)
+        await add(served, identity, t=[0])
         replica = await wait_for_follower(served)
-        assert await end(served, who) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await end(served, identity) == ErrorCode.COORDINATOR_NOT_AVAILABLE
         served.broker.transactions.become_leader(
             replica
         )  # a new leader whose follower has not all of it
         for _ in range(10):
-            assert await end(served, who) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert await end(served, identity) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert markers(served) == []
         for _ in range(TRIES):
             catch_up(served, replica)

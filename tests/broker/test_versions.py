@@ -168,14 +168,14 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
                 **timeouts,  # type: ignore[arg-type]
             )
         case ApiKey.SYNC_GROUP:
-            return SyncGroupRequest(group_id="g", generation_id=1, member_id="nobody")
+            return SyncGroupRequest(group_id="g", generation_id=1, member_id="nonexistent")
         case ApiKey.HEARTBEAT:
-            return HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
+            return HeartbeatRequest(group_id="g", generation_id=1, member_id="nonexistent")
         case ApiKey.LEAVE_GROUP:
             if version < 3:
-                return LeaveGroupRequest(group_id="g", member_id="nobody")
+                return LeaveGroupRequest(group_id="g", member_id="nonexistent")
             return LeaveGroupRequest(
-                group_id="g", members=[LeaveGroupRequestMember(member_id="nobody")]
+                group_id="g", members=[LeaveGroupRequestMember(member_id="nonexistent")]
             )
         case ApiKey.DESCRIBE_GROUPS:
             return DescribeGroupsRequest(groups=["g"], include_authorized_operations=version >= 3)
@@ -192,7 +192,7 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return CreateTopicsRequest(topics=[created], timeout_ms=1000)
         case ApiKey.DELETE_TOPICS:
             if version < 6:
-                return DeleteTopicsRequest(topic_names=["nobody"], timeout_ms=1000)
+                return DeleteTopicsRequest(topic_names=["nonexistent"], timeout_ms=1000)
             return DeleteTopicsRequest(
                 topics=[DeleteTopicsRequestTopic(topic_id=bytes(15) + b"x")], timeout_ms=1000
             )
@@ -240,7 +240,13 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
                 DescribeConfigsRequestResource(
                     resource_type=kind, resource_name=name, configuration_keys=None
                 )
-                for kind, name in ((TOPIC, "t"), (4, "0"), (4, ""), (8, "0"), (TOPIC, "nobody"))
+                for kind, name in (
+                    (TOPIC, "t"),
+                    (4, "0"),
+                    (4, ""),
+                    (8, "0"),
+                    (TOPIC, "nonexistent"),
+                )
             ]
             return DescribeConfigsRequest(
                 resources=asked_of,
@@ -259,7 +265,7 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             grown = CreatePartitionsRequestTopic(name="t", count=1, assignments=None)
             return CreatePartitionsRequest(topics=[grown], timeout_ms=1000)
         case ApiKey.DELETE_GROUPS:
-            return DeleteGroupsRequest(groups_names=["nobody"])
+            return DeleteGroupsRequest(groups_names=["nonexistent"])
         case ApiKey.INCREMENTAL_ALTER_CONFIGS:
             step = IncrementalAlterConfigsRequestConfig(name="retention.ms", value="1000")
             stepped = IncrementalAlterConfigsRequestResource(

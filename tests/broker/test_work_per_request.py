@@ -305,6 +305,7 @@ async def is_closed(served: Any, frame: bytes) -> bool:
     return await exchange(served.port, frame) is None
 
 
+@pytest.mark.slow
 def test_a_request_that_says_nothing_at_length_is_refused(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:

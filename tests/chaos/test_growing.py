@@ -276,12 +276,12 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
     operator = Operator(cluster, tmp_path)
     amount = {"rate": 200, "producers": 1, "readers": 1, "members": 1}
     with load_on(cluster, TOPIC, replication_factor=2, min_insync_replicas=1, **amount) as load:
-        with told_when_it_fails(cluster):
+        with states_printed_on_failure(cluster):
             for step in STEPS:
                 wait_for_each(load)
                 begun = load.recorder.now_ns()
                 step(cluster, operator, load)
-                tell(step.__name__, load, begun)
+                print_step(step.__name__, load, begun)
             wait_for_each(load)
         verdict = load.finish()
     assert_nothing_is_wrong(verdict)
@@ -289,11 +289,11 @@ def test_a_cluster_changes_under_load_and_loses_nothing(
     operator.wait_until_well()
     assert cluster.registered() == set(STAY)
     assert cluster.assert_equal_logs(TOPIC, OFFSETS) > 0
-    tell("all", load, 0)
+    print_step("all", load, 0)
 
 
 @contextmanager
-def told_when_it_fails(cluster: MixedCluster) -> Iterator[None]:
+def states_printed_on_failure(cluster: MixedCluster) -> Iterator[None]:
     """Print the leaders, and the last log lines of the brokers."""
     try:
         yield
@@ -305,7 +305,7 @@ def told_when_it_fails(cluster: MixedCluster) -> Iterator[None]:
         raise
 
 
-def tell(what: str, load: Load, begun_ns: int) -> None:
+def print_step(what: str, load: Load, begun_ns: int) -> None:
     """Show what `pytest -s` shows."""
     seconds = (load.recorder.now_ns() - begun_ns) / 1e9
     silence = longest_silence(load, begun_ns)

@@ -142,7 +142,7 @@ def _committed(consumer: Consumer) -> int:
             time.sleep(0.05)
 
 
-def _kill_under_load(start: Start, kills: int, tell: Callable[[str], None]) -> Broker:
+def _kill_under_load(start: Start, kills: int, show_progress: Callable[[str], None]) -> Broker:
     """Kill and restart the broker `kills` times, check what it holds, and return it stopped."""
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
@@ -161,7 +161,7 @@ def _kill_under_load(start: Start, kills: int, tell: Callable[[str], None]) -> B
                 broker = start()
                 assert _committed(consumer) == kill, f"a committed offset was lost (seed {seed})"
                 if kill % 10 == 0 or kill == kills:
-                    tell(f"{kill} of {kills} kills, {load.count()} records acknowledged")
+                    show_progress(f"{kill} of {kills} kills, {load.count()} records acknowledged")
         load.finish()
         _check(broker, load)
     finally:
@@ -205,7 +205,7 @@ def _index_bytes(logs: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def tell(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+def show_progress(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
     """Show progress although pytest captures output."""
 
     def show(text: str) -> None:
@@ -216,10 +216,10 @@ def tell(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 
 def test_kavka_loses_doubles_and_reorders_nothing_when_killed(
-    tmp_path: Path, tell: Callable[[str], None]
+    tmp_path: Path, show_progress: Callable[[str], None]
 ) -> None:
     port = free_port()
-    broker = _kill_under_load(lambda: start_kavka(tmp_path, _SETTINGS, port), _KILLS, tell)
+    broker = _kill_under_load(lambda: start_kavka(tmp_path, _SETTINGS, port), _KILLS, show_progress)
     for partition in range(_PARTITIONS):
         assert_kafka_accepts(broker.log_directory / f"t-{partition}")
 
@@ -234,7 +234,9 @@ def test_kavka_loses_doubles_and_reorders_nothing_when_killed(
 
 
 @pytest.mark.long
-def test_apache_kafka_passes_the_same_test(tmp_path: Path, tell: Callable[[str], None]) -> None:
+def test_apache_kafka_passes_the_same_test(
+    tmp_path: Path, show_progress: Callable[[str], None]
+) -> None:
     kafka = ApacheKafka("3.9")
     # a broker that comes back waits until the controller has given up the session of the killed one
     quick = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
@@ -245,6 +247,6 @@ def test_apache_kafka_passes_the_same_test(tmp_path: Path, tell: Callable[[str],
         broker.process.wait_for("Kafka Server started (", 60)
         return broker
 
-    broker = _kill_under_load(start, _APACHE_KILLS, tell)
+    broker = _kill_under_load(start, _APACHE_KILLS, show_progress)
     for partition in range(_PARTITIONS):
         assert_kafka_accepts(broker.log_directory / f"t-{partition}")

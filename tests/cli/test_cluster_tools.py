@@ -127,15 +127,15 @@ def test_a_directory_that_a_broker_does_not_have_is_refused(tool: Tool, tmp_path
     topic = create(tool, "housed", "1")
     document = plan(tmp_path, topic, [1], log_dirs=["/nowhere"])
     words = ("--execute", "--reassignment-json-file", document)
-    told = tool("reassign-partitions", *words, code=1)
-    assert "Error: Failed to alter dir for housed-0-1\n" in told
+    printed = tool("reassign-partitions", *words, code=1)
+    assert "Error: Failed to alter dir for housed-0-1\n" in printed
 
 
 def test_partitions_that_are_not_there_are_named(tool: Tool, tmp_path: Path) -> None:
     topic = create(tool, "short", "1")
     document = plan(tmp_path, topic, [1], [1], [1])
-    told = tool("reassign-partitions", "--execute", "--reassignment-json-file", document, code=1)
-    assert told.startswith(
+    printed = tool("reassign-partitions", "--execute", "--reassignment-json-file", document, code=1)
+    assert printed.startswith(
         "Error: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: "
         "Unable to find partition: short-1, short-2\n"
     )
@@ -187,9 +187,9 @@ def test_a_rate_without_end_is_no_rate(tool: Tool) -> None:
 
 def test_an_election_of_nothing_fails(tool: Tool) -> None:
     words = ("--election-type", "unclean", "--topic", "none", "--partition", "0")
-    told = tool("leader-election", *words, code=1)
-    assert told.startswith("Error completing leader election (UNCLEAN) for partition: none-0: ")
-    assert "1 replica(s) could not be elected\n" in told
+    printed = tool("leader-election", *words, code=1)
+    assert printed.startswith("Error completing leader election (UNCLEAN) for partition: none-0: ")
+    assert "1 replica(s) could not be elected\n" in printed
 
 
 def test_the_clusters_id_and_endpoints_are_printed(cluster: LocalCluster, tool: Tool) -> None:
@@ -210,14 +210,14 @@ def test_replicas_that_differ_are_found(cluster: LocalCluster, tool: Tool) -> No
         file.seek(-5, 2)
         file.write(b"x")
     words = ("--topics-include", topic, "--time", "-2", "--max-wait-ms", "50")
-    told = tool("replica-verification", *words, code=1)
-    assert ": verification process is started\n" in told
-    assert f": partition {topic}-0 has unmatched checksum at offset " in told
+    printed = tool("replica-verification", *words, code=1)
+    assert ": verification process is started\n" in printed
+    assert f": partition {topic}-0 has unmatched checksum at offset " in printed
 
 
 def test_topics_that_no_broker_has_are_not_verified(tool: Tool) -> None:
-    told = tool("replica-verification", "--topics-include", "none", code=1)
-    assert "ERROR No topics found. --topics-include if specified," in told
+    printed = tool("replica-verification", "--topics-include", "none", code=1)
+    assert "ERROR No topics found. --topics-include if specified," in printed
 
 
 def test_levels_of_loggers_are_shown_and_changed(tool: Tool) -> None:

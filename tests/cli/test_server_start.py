@@ -28,11 +28,11 @@ def handlers_as_before() -> Iterator[None]:
 @pytest.mark.parametrize("number", _NUMBERS)
 def test_a_signal_is_handled_while_the_wake_up_pipe_of_the_loop_is_full(number: int) -> None:
     async def story() -> None:
-        told = listen_for_signals()
+        signalled = listen_for_signals()
         for _ in range(10_000):  # what a pool does that finishes much while the loop is busy
             asyncio.get_running_loop().call_soon_threadsafe(int)
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(told.wait(), 60)
+        await asyncio.wait_for(signalled.wait(), 60)
 
     asyncio.run(story())
 

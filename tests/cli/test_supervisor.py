@@ -37,7 +37,7 @@ class Supervised:
     def starts(self, name: str) -> list[tuple[int, str]]:
         """Return the process and the place of each start of a child so far."""
         found = _STARTED.findall(self.process.text())
-        return [(int(process), where) for who, process, where in found if who == name]
+        return [(int(process), where) for child, process, where in found if child == name]
 
     def wait_for_start(self, name: str, number: int) -> tuple[int, str]:
         """Return the process and the place of the start with this number, the first is 1."""

@@ -103,9 +103,9 @@ def test_a_transactional_id_is_terminated_by_force(tool: Tool, opened: str) -> N
 
 def test_refusals_are_kafkas_sentences(tool: Tool) -> None:
     at = ("--topic", "t", "--partition", "0")
-    assert tool("describe", "--transactional-id", "nobody", code=1) == (
-        "Failed to describe transaction state of transactional-id `nobody`: DescribeTransactions request for "
-        "transactionalId `nobody` failed because the ID could not be found. "
+    assert tool("describe", "--transactional-id", "nonexistent", code=1) == (
+        "Failed to describe transaction state of transactional-id `nonexistent`: DescribeTransactions request for "
+        "transactionalId `nonexistent` failed because the ID could not be found. "
         "Enable debug logging for additional detail.\n"
     )
     assert tool("abort", *at, "--start-offset", "12345", code=1) == (

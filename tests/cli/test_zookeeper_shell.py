@@ -132,8 +132,8 @@ def test_access_lists_and_ephemeral_nodes_are_printed(typed: Typed) -> None:
         "Sync is OK",
         *("Auth scheme: User", "ip: 127.0.0.1"),
     ]
-    told = typed("getAcl -s /a")[1].splitlines()
-    assert told[2].startswith("cZxid = ")
+    printed = typed("getAcl -s /a")[1].splitlines()
+    assert printed[2].startswith("cZxid = ")
 
 
 def test_ephemeral_nodes_are_printed_inside_the_chroot(typed: Typed) -> None:
@@ -183,12 +183,12 @@ def test_what_an_ensemble_refuses_is_not_called_a_lost_connection(
 
 def test_the_stat_of_a_node_is_printed(typed: Typed) -> None:
     _, out, _ = typed("create /a first", "set -s /a more", "stat /a")
-    told = [line.partition(" = ")[0] for line in out.splitlines()]
-    assert told[:11] == [
+    printed = [line.partition(" = ")[0] for line in out.splitlines()]
+    assert printed[:11] == [
         *("cZxid", "ctime", "mZxid", "mtime", "pZxid", "cversion", "dataVersion", "aclVersion"),
         *("ephemeralOwner", "dataLength", "numChildren"),
     ]
-    assert told[:11] == told[11:]
+    assert printed[:11] == printed[11:]
     assert "dataVersion = 1\n" in out
     assert "dataLength = 4\n" in out
 

@@ -275,7 +275,7 @@ def test_deserializers_are_applied_to_records(broker, settings):
     assert run(broker, settings, work, **more) == [("k", 0), ("k", 1)]
 
 
-class Told(RebalanceListener):
+class RecordingListener(RebalanceListener):
     def __init__(self) -> None:
         self.story: list[Any] = []
 
@@ -291,15 +291,15 @@ class Told(RebalanceListener):
 
 def test_a_member_joins_reads_and_commits_when_it_leaves(broker, settings):
     fill(broker, settings, 10)
-    told = Told()
+    listener = RecordingListener()
 
     async def work(consumer):
-        consumer.subscribe(["t"], listener=told)
+        consumer.subscribe(["t"], listener=listener)
         assert len(await read(consumer, 10)) == 10
         assert consumer.assignment() == [AT]
 
     run(broker, settings, work, **{"group.id": "g"})
-    assert told.story == [("assigned", ["t-0"]), ("revoked", ["t-0"])]
+    assert listener.story == [("assigned", ["t-0"]), ("revoked", ["t-0"])]
     assert broker.committed == {("t", 0): 10}
     assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
 
@@ -342,16 +342,16 @@ async def until(consumer, condition):
 
 
 def test_a_rebalance_revokes_and_assigns_again_inside_poll(broker, settings):
-    told = Told()
+    listener = RecordingListener()
 
     async def work(consumer):
-        consumer.subscribe(["t"], listener=told)
-        await until(consumer, lambda: told.story)
+        consumer.subscribe(["t"], listener=listener)
+        await until(consumer, lambda: listener.story)
         broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.REBALANCE_IN_PROGRESS)
-        await until(consumer, lambda: len(told.story) == 3)
+        await until(consumer, lambda: len(listener.story) == 3)
 
     run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
-    assert told.story[:3] == [
+    assert listener.story[:3] == [
         ("assigned", ["t-0"]),
         ("revoked", ["t-0"]),
         ("assigned", ["t-0"]),
@@ -359,32 +359,32 @@ def test_a_rebalance_revokes_and_assigns_again_inside_poll(broker, settings):
 
 
 def test_a_cooperative_member_keeps_its_partitions_in_a_rebalance(broker, settings):
-    told = Told()
+    listener = RecordingListener()
 
     async def work(consumer):
-        consumer.subscribe(["t"], listener=told)
-        await until(consumer, lambda: told.story)
+        consumer.subscribe(["t"], listener=listener)
+        await until(consumer, lambda: listener.story)
         broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.REBALANCE_IN_PROGRESS)
-        await until(consumer, lambda: len(told.story) == 2)
+        await until(consumer, lambda: len(listener.story) == 2)
         assert consumer.assignment() == [AT]
 
     more = {"group.id": "g", "heartbeat.interval.ms": 5}
     more["partition.assignment.strategy"] = "cooperative-sticky"
     run(broker, settings, work, **more)
-    assert told.story[:2] == [("assigned", ["t-0"]), ("assigned", [])]
+    assert listener.story[:2] == [("assigned", ["t-0"]), ("assigned", [])]
 
 
 def test_a_member_that_is_unknown_loses_its_partitions_and_joins_again(broker, settings):
-    told = Told()
+    listener = RecordingListener()
 
     async def work(consumer):
-        consumer.subscribe(["t"], listener=told)
-        await until(consumer, lambda: told.story)
+        consumer.subscribe(["t"], listener=listener)
+        await until(consumer, lambda: listener.story)
         broker.remove_members()
-        await until(consumer, lambda: len(told.story) == 3)
+        await until(consumer, lambda: len(listener.story) == 3)
 
     run(broker, settings, work, **{"group.id": "g", "heartbeat.interval.ms": 5})
-    assert [what for what, _ in told.story[:3]] == ["assigned", "lost", "assigned"]
+    assert [what for what, _ in listener.story[:3]] == ["assigned", "lost", "assigned"]
 
 
 def test_a_fenced_static_member_gets_the_error(broker, settings):
@@ -413,17 +413,17 @@ def test_a_member_that_was_refused_tries_again_with_the_next_poll(broker, settin
 
 
 def test_a_member_that_does_not_poll_leaves_the_group(broker, settings):
-    told = Told()
+    listener = RecordingListener()
 
     async def work(consumer):
-        consumer.subscribe(["t"], listener=told)
-        await until(consumer, lambda: told.story)
+        consumer.subscribe(["t"], listener=listener)
+        await until(consumer, lambda: listener.story)
         await wait_until(lambda: broker.seen(ApiKey.LEAVE_GROUP))
-        await until(consumer, lambda: len(told.story) >= 3)
+        await until(consumer, lambda: len(listener.story) >= 3)
 
     more = {"group.id": "g", "heartbeat.interval.ms": 5, "max.poll.interval.ms": 50}
     run(broker, settings, work, **more)
-    assert [what for what, _ in told.story[:3]] == ["assigned", "lost", "assigned"]
+    assert [what for what, _ in listener.story[:3]] == ["assigned", "lost", "assigned"]
 
 
 @pytest.mark.parametrize(
@@ -530,7 +530,7 @@ def test_subscribing_and_assigning_exclude_each_other(broker, settings):
 def test_what_was_committed_before_a_revoke_does_not_count_after_it(broker, settings):
     fill(broker, settings, 10)
 
-    class Taken(Told):
+    class Taken(RecordingListener):
         def on_revoked(self, partitions):
             super().on_revoked(partitions)
             if len(self.story) == 2:  # another member has the partition in between, and goes back
@@ -542,13 +542,13 @@ def test_what_was_committed_before_a_revoke_does_not_count_after_it(broker, sett
         group.topics[0].partitions[0].committed_offset = 4
         return response
 
-    told = Taken()
+    listener = Taken()
 
     async def work(consumer):
-        consumer.subscribe(["t"], listener=told)
+        consumer.subscribe(["t"], listener=listener)
         await read(consumer, 10)
         broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.REBALANCE_IN_PROGRESS)
-        await until(consumer, lambda: len(told.story) == 3)
+        await until(consumer, lambda: len(listener.story) == 3)
         while await consumer.position(AT) < 10:
             await consumer.poll(20)
 
@@ -579,10 +579,10 @@ def test_an_interceptor_that_raises_is_logged_and_loses_no_record(broker, settin
 
 def test_a_topic_that_is_deleted_makes_the_leader_join_again(broker, settings):
     broker.create("gone")
-    told = Told()
+    listener = RecordingListener()
 
     async def work(consumer):
-        consumer.subscribe(["t", "gone"], listener=told)
+        consumer.subscribe(["t", "gone"], listener=listener)
         await until(consumer, lambda: len(consumer.assignment()) == 2)
         joins = len(broker.seen(ApiKey.JOIN_GROUP))
         broker.delete("gone")

@@ -209,19 +209,19 @@ def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, setting
 
 
 def test_a_callback_that_raises_prevents_no_other_callback(broker, settings, caplog):
-    told = []
+    called = []
 
     def fail(metadata, error):
         raise RuntimeError("the user's own mistake")
 
     async def work(producer):
         producer.append("t", b"a", callback=fail)
-        producer.append("t", b"b", callback=lambda metadata, error: told.append(metadata.offset))
+        producer.append("t", b"b", callback=lambda metadata, error: called.append(metadata.offset))
         await producer.flush(5000)
         return await producer.send("t", b"c")
 
     assert run(broker, settings, work).offset == 2
-    assert told == [1]
+    assert called == [1]
     assert "callback of a record failed" in caplog.text
 
 
@@ -381,17 +381,17 @@ def test_tables_are_split_and_repeated_like_any_batch(broker, settings):
 
 
 def test_serializers_interceptors_and_callbacks_are_called_in_their_order(broker, settings):
-    told = []
+    called = []
 
     class Interceptor:
         def on_send(self, record):
             return record._replace(value=record.value.upper())
 
         def on_acknowledgement(self, metadata, error):
-            told.append(("interceptor", metadata.offset, error))
+            called.append(("interceptor", metadata.offset, error))
 
     async def work(producer):
-        producer.append("t", "a", "k", callback=lambda m, e: told.append(("user", m.offset, e)))
+        producer.append("t", "a", "k", callback=lambda m, e: called.append(("user", m.offset, e)))
         await producer.flush()
 
     more = {
@@ -401,7 +401,7 @@ def test_serializers_interceptors_and_callbacks_are_called_in_their_order(broker
     }
     run(broker, settings, work, **more)
     assert broker.records("t") == [(0, b"k", b"A")]
-    assert told == [("interceptor", 0, None), ("user", 0, None)]
+    assert called == [("interceptor", 0, None), ("user", 0, None)]
 
 
 def test_with_acks_0_no_call_waits_for_a_response(broker, settings):

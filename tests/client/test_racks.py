@@ -22,6 +22,7 @@ from kavka.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from support.examples import examples
 
 AWARE = ["range", "sticky", "cooperative-sticky"]
 STICKY = ["sticky", "cooperative-sticky"]
@@ -94,7 +95,7 @@ def loads(answer):
     return sorted(len(got) for got in answer.values())
 
 
-def told(text):
+def partitions_of(text):
     """Read `t1: 0 3, t2: 1` as partitions."""
     topics = (part.split(": ") for part in text.split(", "))
     return [TopicPartition(topic, int(p)) for topic, numbers in topics for p in numbers.split()]
@@ -139,7 +140,7 @@ LAST_WITHOUT_T2 = (ALL, ALL, ["t1", "t3"])
 def test_range_gives_what_kafka_gives(counts, subscriptions, replicas, brokers, expected):
     answer = share("range", counts, three(subscriptions), spread(counts, replicas, brokers))
     assert {m: sorted(got) for m, got in answer.items()} == {
-        f"m{i}": told(text) for i, text in enumerate(expected)
+        f"m{i}": partitions_of(text) for i, text in enumerate(expected)
     }
 
 
@@ -185,7 +186,8 @@ def test_sticky_leaves_no_more_astray_than_kafka(name, subscriptions, replicas, 
 def test_sticky_moves_what_is_owned_in_the_wrong_rack(name):
     owned = ["t1: 0 1 2 3 4", "t1: 5, t2: 0 1 2 3", "t2: 4 5 6, t3: 0 1"]
     members = [
-        member(f"m{i}", ALL, "abc"[i], told(text), generation=1) for i, text in enumerate(owned)
+        member(f"m{i}", ALL, "abc"[i], partitions_of(text), generation=1)
+        for i, text in enumerate(owned)
     ]
     racks = spread(MIXED, 1, "abc")
     members, answer = settled(name, MIXED, members, racks)
@@ -196,13 +198,14 @@ def test_sticky_moves_what_is_owned_in_the_wrong_rack(name):
 def test_cooperative_member_keeps_what_is_near_while_the_rest_is_taken_away() -> None:
     owned = ["t1: 0 1 2 3 4", "t1: 5, t2: 0 1 2 3", "t2: 4 5 6, t3: 0 1"]
     members = [
-        member(f"m{i}", ALL, "abc"[i], told(text), generation=1) for i, text in enumerate(owned)
+        member(f"m{i}", ALL, "abc"[i], partitions_of(text), generation=1)
+        for i, text in enumerate(owned)
     ]
     answer = share("cooperative-sticky", MIXED, members, spread(MIXED, 1, "abc"))
     assert {m: sorted(got) for m, got in answer.items()} == {
-        "m0": told("t1: 0 3"),
-        "m1": told("t2: 1"),
-        "m2": told("t2: 5, t3: 1"),
+        "m0": partitions_of("t1: 0 3"),
+        "m1": partitions_of("t2: 1"),
+        "m2": partitions_of("t2: 5, t3: 1"),
     }
 
 
@@ -211,20 +214,24 @@ def test_exchange_goes_through_others_when_no_two_members_gain(name):
     """m1 could read p, but only if it passes q on to m2, which has something for m0."""
     members = [member("m0", ["t"], "x"), member("m1", ["t"], "a"), member("m2", ["t"], "b")]
     racks = dict(zip(
-        told("t: 0 1 2"), map(frozenset, ({"a"}, {"a", "b"}, {"x"})), strict=True
+        partitions_of("t: 0 1 2"), map(frozenset, ({"a"}, {"a", "b"}, {"x"})), strict=True
     ))  # fmt: skip
     answer = share(name, {"t": 3}, members, racks)
-    assert answer == {"m0": told("t: 2"), "m1": told("t: 0"), "m2": told("t: 1")}
+    assert answer == {
+        "m0": partitions_of("t: 2"),
+        "m1": partitions_of("t: 0"),
+        "m2": partitions_of("t: 1"),
+    }
 
 
 @pytest.mark.parametrize("name", STICKY)
-def test_who_has_one_more_may_change_for_a_rack(name):
+def test_the_member_with_one_more_may_change_for_a_rack(name):
     members = [member("m0", ["t"], "x"), member("m1", ["t"], "a"), member("m2", ["t"], "b")]
     racks = dict(zip(
-        told("t: 0 1 2 3"), map(frozenset, ({"y"}, {"b"}, {"b"}, {"y"})), strict=True
+        partitions_of("t: 0 1 2 3"), map(frozenset, ({"y"}, {"b"}, {"b"}, {"y"})), strict=True
     ))  # fmt: skip
     answer = share(name, {"t": 4}, members, racks)
-    assert sorted(answer["m2"]) == told("t: 1 2")
+    assert sorted(answer["m2"]) == partitions_of("t: 1 2")
     assert loads(answer) == [1, 1, 2]
 
 
@@ -237,7 +244,7 @@ def test_topics_that_are_read_together_stay_together() -> None:
         for p in range(4)
     }
     answer = share("range", {"t": 4, "u": 4}, members, racks)
-    assert answer == {"m0": told("t: 0 1, u: 0 1"), "m1": told("t: 2 3, u: 2 3")}
+    assert answer == {"m0": partitions_of("t: 0 1, u: 0 1"), "m1": partitions_of("t: 2 3, u: 2 3")}
 
 
 @pytest.mark.parametrize(
@@ -340,7 +347,7 @@ def test_replicas_everywhere_are_as_no_racks(group, name):
 
 
 @given(groups(), st.sampled_from(AWARE))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_fewer_partitions_are_near_than_without_racks(group, name):
     """In range of topics that are read together a number counts only where it is in the same racks in all."""
     counts, members, racks = group
@@ -384,7 +391,7 @@ def best_near_count(members, racks):
 
 
 @given(groups(alike=True))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_sticky_brings_home_all_that_can_be_when_all_hold_equally_many(group):
     counts, members, racks = group
     topics = members[0].subscription.topics
@@ -397,7 +404,7 @@ def test_sticky_brings_home_all_that_can_be_when_all_hold_equally_many(group):
 
 
 @given(groups(), st.sampled_from(STICKY))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_sticky_stays_when_nothing_changed(group, name):
     counts, members, racks = group
     answer = share(name, counts, members, racks)
@@ -406,7 +413,7 @@ def test_sticky_stays_when_nothing_changed(group, name):
 
 
 @given(groups(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_cooperative_group_settles_when_members_come_with_partitions(group, data):
     counts, members, racks = group
     owned = {m.member_id: [] for m in members}  # type: ignore[var-annotated]
@@ -478,8 +485,10 @@ def test_leader_shares_again_when_the_racks_of_partitions_change(broker, setting
             consumer.subscribe(["u"])
             await poll_until(consumer, lambda: len(consumer.assignment()) == 2)
             joins = len(broker.seen(ApiKey.JOIN_GROUP))
-            told = len(broker.seen(ApiKey.METADATA))
-            await poll_until(consumer, lambda: len(broker.seen(ApiKey.METADATA)) > told + 1)
+            partitions_of = len(broker.seen(ApiKey.METADATA))
+            await poll_until(
+                consumer, lambda: len(broker.seen(ApiKey.METADATA)) > partitions_of + 1
+            )
             assert len(broker.seen(ApiKey.JOIN_GROUP)) == joins
             racks[0] = "there"
             await poll_until(consumer, lambda: len(broker.seen(ApiKey.JOIN_GROUP)) > joins)

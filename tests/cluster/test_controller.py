@@ -227,7 +227,7 @@ def test_next_controller_leaves_alone_what_was_written_after_a_broker_came_back(
         before = cluster.partition(1, WHERE).leader_epoch
         while cluster.controller != 2:
             await cluster.brokers[2].registry.delete(znodes.CONTROLLER)
-            await cluster.until(lambda: cluster.controller > 0, "somebody rules")
+            await cluster.until(lambda: cluster.controller > 0, "a controller is elected")
         await cluster.until(lambda: cluster.brokers[1].metadata.controller_id == 2, "1 knows")
         await cluster.brokers[2].controller.wait_until_published("t")
         assert cluster.leader(WHERE) == 1
@@ -242,7 +242,7 @@ def test_controller_that_loses_its_session_rules_no_longer(run: Run) -> None:
         cluster.znode_server.expire(cluster.sessions[1]._session_state)
         await cluster.until(lambda: cluster.controller in (2, 3), "another rules")
         await cluster.must_produce(WHERE, b"after")
-        await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "1 is registered anew")
+        await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "1 is registered again")
         rulers = {b.metadata.controller_id for b in cluster.brokers.values()}
         assert rulers == {cluster.controller}
 
@@ -257,7 +257,8 @@ def test_topic_is_deleted_from_all_brokers(run: Run) -> None:
         assert answer.responses[0].error_code == ErrorCode.NONE
         assert not any(cluster.hosts(number, WHERE) for number in cluster.brokers)
         await cluster.until(
-            lambda: not any(b.metadata.topics for b in cluster.brokers.values()), "nobody shows it"
+            lambda: not any(b.metadata.topics for b in cluster.brokers.values()),
+            "no broker shows it",
         )
         await cluster.create("t", [3, 2, 1])
 
@@ -458,7 +459,7 @@ def test_moves_and_elections_are_asked_for_by_znodes_as_well(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [2, 1])
         tools = LocalSession(cluster.znode_server)
-        moves = znodes.encode_reassignments({WHERE: [3, 1], TopicPartition("nobody", 0): [1]})
+        moves = znodes.encode_reassignments({WHERE: [3, 1], TopicPartition("nonexistent", 0): [1]})
         await tools.create(znodes.REASSIGN_PARTITIONS, moves)
         await cluster.until(
             lambda: cluster.znode_server.tree.stat(znodes.REASSIGN_PARTITIONS) is None, "it is done"
@@ -530,8 +531,8 @@ def test_a_state_that_an_older_leader_wrote_itself_is_taken_up(run: Run) -> None
         data, stat = await other.get(path)
         before = StateNode.decode(data)
         await other.set(path, before._replace(in_sync_replicas=[1]).encode(), stat.version)
-        told = znodes.encode_partitions([WHERE])
-        await other.create(f"{znodes.ISR_CHANGES}/isr_change_", told, sequence=True)
+        change = znodes.encode_partitions([WHERE])
+        await other.create(f"{znodes.ISR_CHANGES}/isr_change_", change, sequence=True)
 
         def is_taken_up() -> bool:
             tree = cluster.znode_server.tree

@@ -61,15 +61,15 @@ def test_a_broker_at_another_port_follows_leads_and_is_found(run: Run, is_killed
                 await cluster.until(lambda: cluster.leader(WHERE) == MOVED, "it leads")
                 assert cluster.partition(MOVED, WHERE).leader_epoch == epoch + 1
                 # acks=all: the others follow it where it is now
-                await producer.send("t", value=b"of one who knew the old address")
+                await producer.send("t", value=b"of one that knew the old address")
                 async with Producer({"bootstrap.servers": others}) as another:
-                    await another.send("t", value=b"of one who never did")
+                    await another.send("t", value=b"of one that never did")
                 assert cluster.in_sync(WHERE) == {1, 2, 3}
         assert await cluster.committed("t") == [
             b"at the old address",
             b"while it is away",
-            b"of one who knew the old address",
-            b"of one who never did",
+            b"of one that knew the old address",
+            b"of one that never did",
         ]
 
     run(story, min__insync__replicas="2")

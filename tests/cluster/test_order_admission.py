@@ -218,7 +218,8 @@ def test_broker_that_is_stopped_asks_the_registry_no_more(run: Run) -> None:
         asking = asyncio.ensure_future(check.check(claim))
         await asyncio.sleep(0)
         assert check._reading is not None
-        await broker.kill()
+        session.crash()
+        await broker.abandon()
         assert check._reading is None
         asking.cancel()
 

@@ -253,11 +253,11 @@ def test_a_late_announcement_opens_nothing(run: Run) -> None:
 def test_an_end_that_is_repeated_ends_nothing_else(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         producer = await Producer.make(cluster)
-        who = producer.producer_id
+        producer_id = producer.producer_id
         assert await producer.produce(ON_TWO, b"a") is NONE
-        assert await producer.end(committed=True) == (NONE, who, 1)
+        assert await producer.end(committed=True) == (NONE, producer_id, 1)
         await producer.state()
-        assert await producer.end(committed=True) == (NONE, who, 1)  # the answer was lost
+        assert await producer.end(committed=True) == (NONE, producer_id, 1)  # the answer was lost
         assert (await producer.end(committed=False))[0] is ErrorCode.INVALID_TXN_STATE
         producer.epoch = 1
         assert await producer.produce(ON_TWO, b"b") is NONE
@@ -265,7 +265,7 @@ def test_an_end_that_is_repeated_ends_nothing_else(run: Run) -> None:
             code, *_ = await producer.end(committed=outcome, epoch=0)
             assert code is ErrorCode.PRODUCER_FENCED
         assert (await producer.state()).transaction_state == "Ongoing"
-        assert await producer.end(committed=False) == (NONE, who, 2)
+        assert await producer.end(committed=False) == (NONE, producer_id, 2)
         await producer.state()
         assert await cluster.committed("on-two") == [b"a"]
 

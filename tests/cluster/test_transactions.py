@@ -68,12 +68,12 @@ async def begun(cluster: Cluster, transactional_id: str, *partitions: TopicParti
     )
     given = await ask(cluster, request, 4, lambda response: response.error_code)
     assert given.error_code == ErrorCode.NONE
-    who = Producer(transactional_id, given.producer_id, given.producer_epoch)
-    await add(cluster, who, *partitions)
-    return who
+    identity = Producer(transactional_id, given.producer_id, given.producer_epoch)
+    await add(cluster, identity, *partitions)
+    return identity
 
 
-async def add(cluster: Cluster, who: Producer, *partitions: TopicPartition) -> None:
+async def add(cluster: Cluster, identity: Producer, *partitions: TopicPartition) -> None:
     topics = [
         AddPartitionsToTxnRequestTopic(
             name=topic_partition.topic, partitions=[topic_partition.partition]
@@ -81,9 +81,9 @@ async def add(cluster: Cluster, who: Producer, *partitions: TopicPartition) -> N
         for topic_partition in partitions
     ]
     request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=who.transactional_id,
-        v3_and_below_producer_id=who.producer_id,
-        v3_and_below_producer_epoch=who.epoch,
+        v3_and_below_transactional_id=identity.transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
         v3_and_below_topics=topics,
     )
 
@@ -95,12 +95,12 @@ async def add(cluster: Cluster, who: Producer, *partitions: TopicPartition) -> N
     assert error(await ask(cluster, request, 3, error)) == ErrorCode.NONE
 
 
-async def end(cluster: Cluster, who: Producer, *, committed: bool = True) -> int:
+async def end(cluster: Cluster, identity: Producer, *, committed: bool = True) -> int:
     """Decide; a decision whose answer was lost is asked for again."""
     request = EndTxnRequest(
-        transactional_id=who.transactional_id,
-        producer_id=who.producer_id,
-        producer_epoch=who.epoch,
+        transactional_id=identity.transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
         committed=committed,
     )
     response = await ask(cluster, request, 3, lambda response: response.error_code)
@@ -189,13 +189,13 @@ def test_a_partition_with_too_few_replicas_delays_no_other(run: Run) -> None:
 def test_a_deleted_topic_needs_no_marker(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
-        who = await begun(cluster, "x", ON_TWO, ON_THREE)
+        identity = await begun(cluster, "x", ON_TWO, ON_THREE)
         gone = DeleteTopicsRequest(
             topics=[DeleteTopicsRequestTopic(name=ON_TWO.topic)], timeout_ms=10_000
         )
         deleted = await cluster.send(cluster.controller, gone)
         assert deleted.responses[0].error_code == ErrorCode.NONE
-        assert await end(cluster, who) == ErrorCode.NONE
+        assert await end(cluster, identity) == ErrorCode.NONE
         await until(cluster, "x", "CompleteCommit")
         assert markers(cluster, 3, ON_THREE) == ["COMMIT"]
 
@@ -206,9 +206,9 @@ def test_a_deleted_topic_needs_no_marker(run: Run) -> None:
 def test_another_coordinator_goes_on_with_an_open_transaction(run: Run, committed: bool) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
-        who = await begun(cluster, "x", ON_THREE)
+        identity = await begun(cluster, "x", ON_THREE)
         await cluster.kill(1)
-        assert await end(cluster, who, committed=committed) == ErrorCode.NONE
+        assert await end(cluster, identity, committed=committed) == ErrorCode.NONE
         outcome = "Commit" if committed else "Abort"
         await until(cluster, "x", f"Complete{outcome}")
         assert markers(cluster, 3, ON_THREE) == [outcome.upper()]
@@ -222,14 +222,14 @@ def test_another_coordinator_sends_the_markers_of_what_was_decided(
 ) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
-        who = await begun(cluster, "x", ON_TWO, ON_THREE)
+        identity = await begun(cluster, "x", ON_TWO, ON_THREE)
         await cluster.kill(2)
-        assert await end(cluster, who, committed=committed) == ErrorCode.NONE
+        assert await end(cluster, identity, committed=committed) == ErrorCode.NONE
         outcome = "Commit" if committed else "Abort"
         await cluster.until(lambda: markers(cluster, 3, ON_THREE) == [outcome.upper()])
         await cluster.kill(1)
         await until(cluster, "x", f"Prepare{outcome}")
-        changing = asyncio.create_task(end(cluster, who, committed=not committed))
+        changing = asyncio.create_task(end(cluster, identity, committed=not committed))
         await cluster.start(2)
         await until(cluster, "x", f"Complete{outcome}")
         assert await changing == ErrorCode.INVALID_TXN_STATE
@@ -242,14 +242,14 @@ def test_another_coordinator_sends_the_markers_of_what_was_decided(
 def test_another_coordinator_knows_what_is_complete(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
-        who = await begun(cluster, "x", ON_THREE)
-        assert await end(cluster, who) == ErrorCode.NONE
+        identity = await begun(cluster, "x", ON_THREE)
+        assert await end(cluster, identity) == ErrorCode.NONE
         await until(cluster, "x", "CompleteCommit")
         await cluster.kill(1)
-        assert await end(cluster, who) == ErrorCode.NONE  # the same once more
-        assert await end(cluster, who, committed=False) == ErrorCode.INVALID_TXN_STATE
+        assert await end(cluster, identity) == ErrorCode.NONE  # the same once more
+        assert await end(cluster, identity, committed=False) == ErrorCode.INVALID_TXN_STATE
         again = await begun(cluster, "x", ON_THREE)
-        assert (again.producer_id, again.epoch) == (who.producer_id, who.epoch + 1)
+        assert (again.producer_id, again.epoch) == (identity.producer_id, identity.epoch + 1)
         assert markers(cluster, 3, ON_THREE) == ["COMMIT"]
 
     run(story, **SETTINGS)
@@ -258,8 +258,8 @@ def test_another_coordinator_knows_what_is_complete(run: Run) -> None:
 def test_no_transaction_is_decided_twice_when_the_coordinator_stops_cleanly(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await ready(cluster)
-        who = await begun(cluster, "x", ON_THREE)
-        ending = asyncio.create_task(end(cluster, who))
+        identity = await begun(cluster, "x", ON_THREE)
+        ending = asyncio.create_task(end(cluster, identity))
         await asyncio.sleep(0)
         await cluster.stop(1)
         assert await ending == ErrorCode.NONE

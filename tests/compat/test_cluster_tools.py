@@ -292,7 +292,7 @@ def test_replicas_are_moved_between_directories_as_kafka_does(
     twins.same("reassign-partitions", "--cancel", *plan)
 
 
-def test_a_move_that_somebody_writes_into_the_registry_happens(
+def test_a_move_that_an_operator_writes_into_the_registry_happens(
     cluster: RunningCluster, ours: Run, same: Run, fresh_name: str
 ) -> None:
     """As Kafka's tools before 2.4 did: `/admin/reassign_partitions`, here by ZooKeeper's own shell.
@@ -327,9 +327,9 @@ def typed(cluster: RunningCluster, line: str) -> str:
     command = WITH_ZOOKEEPER.command(
         "zookeeper-shell", ["-server", cluster.zookeeper], SMALL, "OFF"
     )
-    told = f"{line}\nquit\n"
+    script = f"{line}\nquit\n"
     done = subprocess.run(
-        command, input=told, capture_output=True, text=True, timeout=60, check=False
+        command, input=script, capture_output=True, text=True, timeout=60, check=False
     )
     return done.stdout + done.stderr
 

@@ -116,7 +116,7 @@ def test_console_producer_creates_its_topic_and_compresses(
     assert kafka.check("kafka-console-consumer", *at, *limits).out == text
 
 
-def test_console_consumer_starts_where_it_is_told(run: Run, fresh_name: str) -> None:
+def test_console_consumer_starts_at_the_requested_offset(run: Run, fresh_name: str) -> None:
     run("kafka-topics", "--create", "--topic", fresh_name)
     text = "".join(f"{number}\n" for number in range(10))
     run("kafka-console-producer", "--topic", fresh_name, stdin=text)

@@ -314,7 +314,7 @@ def test_a_broker_that_stops_hands_over_to_the_other_kind(
     assert cluster.assert_equal_logs(fresh_name) > 0
 
 
-def test_nobody_out_of_sync_is_elected(
+def test_no_replica_out_of_sync_is_elected(
     cluster: MixedCluster, admin: AdminClient, fresh_name: str
 ) -> None:
     """Followers of either kind miss records, then only they are alive: the partitions wait for the others."""
@@ -330,7 +330,7 @@ def test_nobody_out_of_sync_is_elected(
     cluster.start(2, 3)
     until(lambda: cluster.registered() == {2, 3}, what="the dead are forgotten")
     for topic, (leader, _follower) in pairs.items():
-        until(lambda topic=topic: leader_of(cluster, topic) == -1, what="nobody leads")  # type: ignore[misc]
+        until(lambda topic=topic: leader_of(cluster, topic) == -1, what="no leader")  # type: ignore[misc]
         assert in_sync(cluster, topic) == {leader}
     for leader, _follower in pairs.values():
         cluster.revive(leader)

@@ -86,7 +86,7 @@ def read(cluster: MixedCluster, topic: str, count: int) -> list[list[bytes]]:
     """Read both partitions with read_committed to their last stable offset; `count` is what must come of each."""
     settings = {
         "bootstrap.servers": cluster.bootstrap,
-        "group.id": "nobody",
+        "group.id": "nonexistent",
         "isolation.level": "read_committed",
         "enable.partition.eof": True,
     }

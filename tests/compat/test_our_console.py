@@ -85,7 +85,7 @@ def test_a_line_that_is_refused_ends_the_producer_after_those_before(at: tuple[s
     assert our_tool("console-consumer", *at, "--from-beginning", "--max-messages", "1").out == "1\n"
 
 
-def test_a_record_that_is_too_large_is_left_out_and_told(at: tuple[str, ...]) -> None:
+def test_a_record_that_is_too_large_is_left_out_and_reported(at: tuple[str, ...]) -> None:
     text = "first\n" + "x" * 2_000_000 + "\nlast\n"
     failed = our_tool("console-producer", *at, stdin=text, code=1)
     assert "RecordTooLargeException" in failed.err

@@ -429,8 +429,8 @@ def test_log_directories_are_shown_as_kafka_shows_them(
     [log_dir] = shown["brokers"][0]["logDirs"]
     assert log_dir["logDir"] == str(any_broker.log_directory)
     assert [part["partition"] for part in log_dir["partitions"]] == [f"{filled}-0", f"{filled}-1"]
-    nobody = ours("log-dirs", "--describe", "--broker-list", "0,7", code=1)
-    assert nobody.err == (
+    no_brokers = ours("log-dirs", "--describe", "--broker-list", "0,7", code=1)
+    assert no_brokers.err == (
         "ERROR: The given brokers do not exist from --broker-list: 7. Current existent brokers: 0\n"
     )
 

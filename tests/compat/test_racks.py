@@ -1,7 +1,7 @@
 """Java's consumer reads from the follower in its rack (KIP-392), alone and in one group with ours (KIP-881).
 
-Brokers 0, 1 and 2 stand in the racks a, b and c; broker 0 leads everything. Who served the records is what the brokers'
-own counters say.
+Brokers 0, 1 and 2 stand in the racks a, b and c; broker 0 leads everything. Which broker served the records is in
+the brokers' own counters.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_javas_consumer_reads_in_its_rack(
 
 
 @pytest.mark.parametrize("first", ["java", "ours"])
-def test_java_and_we_share_a_topic_by_racks_whoever_assigns(
+def test_java_and_we_share_a_topic_by_racks_whichever_assigns(
     cluster: RunningCluster, java: ApacheKafka, fresh_name: str, tmp_path: Path, first: str
 ) -> None:
     """Each gets the two partitions of its rack, which do not stand in line, and reads them there.

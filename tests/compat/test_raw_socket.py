@@ -1,5 +1,7 @@
-"""What no client says: garbage, half frames, lying lengths, unknown keys. The broker answers as Kafka does, or
-closes the connection, and lives on."""
+"""What no client sends: garbage, half frames, wrong lengths, unknown keys.
+
+The broker answers as Kafka does, or closes the connection, and continues.
+"""
 
 from __future__ import annotations
 
@@ -257,6 +259,6 @@ def test_client_that_reads_nothing_costs_bounded_memory(any_broker: Broker) -> N
         except TimeoutError:
             pass  # the broker stopped reading: this is what must happen
         else:
-            pytest.fail("the broker read 2 million requests whose answers nobody took")
+            pytest.fail("the broker read 2 million requests whose answers no client read")
         assert any_broker.process.resident_bytes() - before < 64 * _MIB
     _assert_serves(any_broker)

@@ -112,7 +112,7 @@ def test_signal_stops_cleanly_and_nothing_is_lost(number: signal.Signals, tmp_pa
         assert [f.message for f in found] == messages
 
 
-def test_broker_that_is_told_to_stop_as_soon_as_it_is_ready_stops_cleanly(tmp_path: Path) -> None:
+def test_broker_that_is_stopped_as_soon_as_it_is_ready_stops_cleanly(tmp_path: Path) -> None:
     command = kavka_command("server-start", *_overrides(tmp_path / "logs"))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None

@@ -2,7 +2,7 @@
 
 One life of several producers, good and bad, is led with both brokers step by step. Producer ids are compared by the
 order in which they appeared. After each step both are left to complete what they have decided, so that no answer
-depends on who is faster.
+depends on which is faster.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ Question = Callable[[Side], Any]
 
 
 def _init(
-    who: int, transactional_id: str, version: int, says_its_id: bool, timeout: int
+    client: int, transactional_id: str, version: int, says_its_id: bool, timeout: int
 ) -> Question:
     async def ask(side: Side) -> Any:
-        mine = side.known[who] if says_its_id else (-1, -1)
+        mine = side.known[client] if says_its_id else (-1, -1)
         extra = {} if version < 3 else {"producer_id": mine[0], "producer_epoch": mine[1]}
         answer = await side.send(
             InitProducerIdRequest(
@@ -109,21 +109,21 @@ def _init(
             version,
         )
         if answer.error_code == 0:
-            side.known[who] = (answer.producer_id, answer.producer_epoch)
+            side.known[client] = (answer.producer_id, answer.producer_epoch)
         return answer.error_code, side.label(answer.producer_id), answer.producer_epoch
 
     return ask
 
 
 def _add(
-    who: int, transactional_id: str, version: int, partitions: list[int], topic: str
+    client: int, transactional_id: str, version: int, partitions: list[int], topic: str
 ) -> Question:
     async def ask(side: Side) -> Any:
         topics = [AddPartitionsToTxnRequestTopic(name=topic, partitions=partitions)]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
-            v3_and_below_producer_id=side.known[who][0],
-            v3_and_below_producer_epoch=side.known[who][1],
+            v3_and_below_producer_id=side.known[client][0],
+            v3_and_below_producer_epoch=side.known[client][1],
             v3_and_below_topics=topics,
         )
         answer = await side.send(request, version)
@@ -132,12 +132,12 @@ def _add(
     return ask
 
 
-def _verify(who: int, transactional_id: str, version: int, partitions: list[int]) -> Question:
+def _verify(client: int, transactional_id: str, version: int, partitions: list[int]) -> Question:
     async def ask(side: Side) -> Any:
         transaction = AddPartitionsToTxnRequestTransaction(
             transactional_id=transactional_id,
-            producer_id=side.known[who][0],
-            producer_epoch=side.known[who][1],
+            producer_id=side.known[client][0],
+            producer_epoch=side.known[client][1],
             verify_only=True,
             topics=[AddPartitionsToTxnRequestTopic(name=_TOPIC, partitions=partitions)],
         )
@@ -155,9 +155,9 @@ def _codes(topics: Any) -> list[tuple[str, int, int]]:
     )
 
 
-def _add_offsets(who: int, transactional_id: str, version: int, group: str) -> Question:
+def _add_offsets(client: int, transactional_id: str, version: int, group: str) -> Question:
     async def ask(side: Side) -> Any:
-        producer_id, epoch = side.known[who]
+        producer_id, epoch = side.known[client]
         request = AddOffsetsToTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer_id,
@@ -169,9 +169,9 @@ def _add_offsets(who: int, transactional_id: str, version: int, group: str) -> Q
     return ask
 
 
-def _end(who: int, transactional_id: str, version: int, committed: bool) -> Question:
+def _end(client: int, transactional_id: str, version: int, committed: bool) -> Question:
     async def ask(side: Side) -> Any:
-        producer_id, epoch = side.known[who]
+        producer_id, epoch = side.known[client]
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer_id,
@@ -219,47 +219,47 @@ def _question(dice: Random, open_ids: set[str]) -> tuple[str, Question]:
     """Return what to ask, and its name.
 
     A producer that says its id while a transaction is open is left out: Kafka 3.9 lets a former life abort the
-    transaction of its successor before it is told that it is fenced, kavka tells it at once.
+    transaction of its successor before it is answered that it is fenced, kavka answers that at once.
     """
-    who = dice.choice([0] * 6 + [1] * 6 + [2, 3, 4])
-    transactional_id = _IDS[who % 2]
+    client = dice.choice([0] * 6 + [1] * 6 + [2, 3, 4])
+    transactional_id = _IDS[client % 2]
     partitions = dice.sample([0, 1, 2], dice.randint(1, 3))
     match dice.randint(0, 17):
         case 0:
             mine = transactional_id not in open_ids and dice.random() < 0.7
             version, timeout = dice.randint(3, 5), dice.choice([30_000, 60_000, 60_000, 0, 10**8])
-            name = f"init {who} {transactional_id} v{version} mine={mine} timeout={timeout}"
-            return name, _init(who, transactional_id, version, mine, timeout)
+            name = f"init {client} {transactional_id} v{version} mine={mine} timeout={timeout}"
+            return name, _init(client, transactional_id, version, mine, timeout)
         case 1:
             version = dice.randint(0, 2)
-            name = f"init {who} {transactional_id} v{version}"
-            return name, _init(who, transactional_id, version, False, 60_000)
+            name = f"init {client} {transactional_id} v{version}"
+            return name, _init(client, transactional_id, version, False, 60_000)
         case 2 | 3 | 4 | 5:
             version, topic = dice.randint(0, 3), dice.choice([_TOPIC] * 9 + ["unknown"])
-            name = f"add {who} {transactional_id} v{version} {topic} {partitions}"
-            return name, _add(who, transactional_id, version, partitions, topic)
+            name = f"add {client} {transactional_id} v{version} {topic} {partitions}"
+            return name, _add(client, transactional_id, version, partitions, topic)
         case 6 | 7:
             # Not version 4: it does not know TRANSACTION_ABORTABLE, which 3.9 answers all the same.
-            name = f"verify {who} {transactional_id}"
-            return name, _verify(who, transactional_id, 5, partitions[: dice.randint(1, 3)])
+            name = f"verify {client} {transactional_id}"
+            return name, _verify(client, transactional_id, 5, partitions[: dice.randint(1, 3)])
         case 8:
             version, group = dice.randint(0, 4), dice.choice(["g", "h", ""])
-            name = f"add-offsets {who} {transactional_id} v{version} {group!r}"
-            return name, _add_offsets(who, transactional_id, version, group)
+            name = f"add-offsets {client} {transactional_id} v{version} {group!r}"
+            return name, _add_offsets(client, transactional_id, version, group)
         case 9:
             states = dice.choice([[], ["Ongoing"], ["Empty", "CompleteCommit"], ["Nonsense"]])
             longer = dice.choice([-1, 10**9]) if states == ["Ongoing"] else -1
             return f"list {states} {longer}", _list(states, longer)
         case 10:
-            stranger = dice.choice(["", "nobody", *_IDS])
+            stranger = dice.choice(["", "nonexistent", *_IDS])
             return f"describe {stranger!r}", _describe(stranger)
         case 11:
-            stranger = dice.choice(["", "nobody"])
-            return f"end of {stranger!r}", _end(who, stranger, dice.randint(0, 4), True)
+            stranger = dice.choice(["", "nonexistent"])
+            return f"end of {stranger!r}", _end(client, stranger, dice.randint(0, 4), True)
         case _:
             version, committed = dice.randint(0, 4), dice.random() < 0.5
-            name = f"end {who} {transactional_id} v{version} committed={committed}"
-            return name, _end(who, transactional_id, version, committed)
+            name = f"end {client} {transactional_id} v{version} committed={committed}"
+            return name, _end(client, transactional_id, version, committed)
 
 
 async def _prepare(side: Side) -> None:

@@ -138,7 +138,7 @@ def _run(release: str, source: Path, program: str, *arguments: str) -> list[str]
 def test_our_client_prepares_and_ends_elsewhere_on_apache_kafka(
     release: str, two_phase: bool, tmp_path: Path
 ) -> None:
-    # In 4.1 InitProducerId 6 is there for those who ask for unstable versions; it keeps no transaction.
+    # In 4.1 InitProducerId 6 is there for clients that ask for unstable versions; it keeps no transaction.
     allowed = {
         "unstable.api.versions.enable": "true",
         "transaction.two.phase.commit.enable": "true",

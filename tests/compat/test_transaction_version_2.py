@@ -208,7 +208,7 @@ class Ours:
         self._next_producer_id = 100
         self._reply: Any = None
 
-    def tell(self, event: Event) -> Any:
+    def submit(self, event: Event) -> Any:
         self._run(self._shard.handle(event, 0))
         self._run(self._shard.tick(0))
         return self._reply
@@ -222,22 +222,22 @@ class Ours:
                     self._reply = effect.reply
                 case NeedProducerId():
                     self._next_producer_id += 1
-                    self.tell(ProducerIdGiven(_ID, self._next_producer_id))
+                    self.submit(ProducerIdGiven(_ID, self._next_producer_id))
                 case SendMarkers():
-                    who = (_ID, effect.producer_id, effect.producer_epoch)
-                    self._run(self._shard.handle(MarkersWritten(*who, effect.partitions), 0))
+                    identity = (_ID, effect.producer_id, effect.producer_epoch)
+                    self._run(self._shard.handle(MarkersWritten(*identity, effect.partitions), 0))
 
     def init(self, producer_id: int, epoch: int) -> Outcome:
-        reply = self.tell(InitProducer(1, _ID, _TIMEOUT_MS, producer_id, epoch))
+        reply = self.submit(InitProducer(1, _ID, _TIMEOUT_MS, producer_id, epoch))
         return reply.error_code, reply.producer_id, reply.producer_epoch
 
     def add(self, producer_id: int, epoch: int, partitions: list[int]) -> Outcome:
         some = tuple(TopicPartition(_TOPIC, one) for one in partitions)
-        reply = self.tell(AddPartitions(1, _ID, producer_id, epoch, some, 2))
+        reply = self.submit(AddPartitions(1, _ID, producer_id, epoch, some, 2))
         return reply.error_code, -1, -1
 
     def end(self, producer_id: int, epoch: int, committed: bool) -> Outcome:
-        reply = self.tell(End(1, _ID, producer_id, epoch, committed, 2))
+        reply = self.submit(End(1, _ID, producer_id, epoch, committed, 2))
         return reply.error_code, reply.producer_id, reply.producer_epoch
 
     def state(self) -> tuple[str, int, int, list[int]]:
@@ -270,15 +270,15 @@ def _live(theirs: Asked, ours: Asked | Ours, dice: Random, steps: int) -> set[st
         says_its_id = before[0] != "Ongoing" and dice.random() < 0.7
         outcomes = []
         for side, asked in enumerate(sides):
-            who = known[side][place]
+            identity = known[side][place]
             if action == 0 or count == 1:
-                outcome = asked.init(*(who if says_its_id else (-1, -1)))
+                outcome = asked.init(*(identity if says_its_id else (-1, -1)))
             elif action <= 4:
-                outcome = asked.add(*who, partitions)
+                outcome = asked.add(*identity, partitions)
             else:
-                outcome = asked.end(*who, committed)
+                outcome = asked.end(*identity, committed)
                 if asked is theirs and committed and before[0] == "CompleteAbort":
-                    outcome = _as_of_kafka_20785(outcome, is_late=who != before[1:3])
+                    outcome = _as_of_kafka_20785(outcome, is_late=identity != before[1:3])
             if outcome[0] == 0 and outcome[1] != -1 and outcome[1:] not in known[side]:
                 known[side].append(outcome[1:])
             outcomes.append((outcome[0], label(side, outcome[1]), outcome[2]))
@@ -339,42 +339,42 @@ def test_our_broker_gives_the_answers_of_apache_kafka_4_1(
 
 def _story(asked: Asked) -> list[object]:
     """Do what a producer does, and what comes late from it; return what is said."""
-    _, who, epoch = asked.init(-1, -1)
+    _, identity, epoch = asked.init(-1, -1)
     assert epoch == 0
     return [
-        asked.end(who, 0, committed=True)[0],  # nothing was begun
-        asked.produce(who, 0, 0, 0),
-        asked.produce(who, 0, 1, 0),
-        asked.produce(who, 0, 0, 1),
-        until_served(lambda: asked.commit_offset(who, 0)),
+        asked.end(identity, 0, committed=True)[0],  # nothing was begun
+        asked.produce(identity, 0, 0, 0),
+        asked.produce(identity, 0, 1, 0),
+        asked.produce(identity, 0, 0, 1),
+        until_served(lambda: asked.commit_offset(identity, 0)),
         asked.state()[0],
-        asked.end(who, 0, committed=True)[::2],
+        asked.end(identity, 0, committed=True)[::2],
         asked.state()[::2],
         # Late: of the transaction that is over.
-        asked.produce(who, 0, 2, 0),
-        asked.produce(who, 0, 0, 2),
-        asked.commit_offset(who, 0),
-        asked.add(who, 0, [2])[0],
-        asked.end(who, 0, committed=True)[::2],
-        asked.end(who, 0, committed=False)[0],
+        asked.produce(identity, 0, 2, 0),
+        asked.produce(identity, 0, 0, 2),
+        asked.commit_offset(identity, 0),
+        asked.add(identity, 0, [2])[0],
+        asked.end(identity, 0, committed=True)[::2],
+        asked.end(identity, 0, committed=False)[0],
         asked.state()[::2],
         # In the next epoch sequences begin again.
-        asked.produce(who, 1, 5, 0),
+        asked.produce(identity, 1, 5, 0),
         asked.state()[0],
-        asked.produce(who, 1, 0, 0),
-        asked.produce(who, 1, 1, 0),
-        asked.produce(who, 1, 0, 0),  # again: in the log already
-        asked.end(who, 0, committed=True)[0],
-        asked.end(who, 1, committed=False)[::2],
+        asked.produce(identity, 1, 0, 0),
+        asked.produce(identity, 1, 1, 0),
+        asked.produce(identity, 1, 0, 0),  # again: in the log already
+        asked.end(identity, 0, committed=True)[0],
+        asked.end(identity, 1, committed=False)[::2],
         asked.state()[::2],
-        asked.end(who, 1, committed=False)[::2],
-        asked.end(who, 2, committed=False)[::2],  # aborts what was never begun
+        asked.end(identity, 1, committed=False)[::2],
+        asked.end(identity, 2, committed=False)[::2],  # aborts what was never begun
         asked.state()[::2],
         # Others.
-        asked.produce(who, 9, 0, 1),
-        asked.produce(who + 1_000_000, 0, 0, 1),
-        asked.commit_offset(who, 9),
-        asked.commit_offset(who + 1_000_000, 0),
+        asked.produce(identity, 9, 0, 1),
+        asked.produce(identity + 1_000_000, 0, 0, 1),
+        asked.commit_offset(identity, 9),
+        asked.commit_offset(identity + 1_000_000, 0),
     ]
 
 

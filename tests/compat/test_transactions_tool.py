@@ -85,7 +85,7 @@ async def leave_hanging(broker: Broker, topic: str) -> None:
         TopicPartition(topic, 0),
         batch,
         version=11,  # from 12 on a leader adds the partition itself
-        transactional_id="nobody",
+        transactional_id="nonexistent",
         timeout_ms=10_000,
     )
     peer.close()
@@ -162,7 +162,7 @@ def end_what_hangs(theirs: Callable[..., Finished], broker: Broker) -> None:
 
 def see_what_is_refused(theirs: Callable[..., Finished], broker: Broker) -> None:
     at = ("--topic", "t", "--partition", "0")
-    assert both(theirs, broker, "describe", "--transactional-id", "nobody").code == 1
+    assert both(theirs, broker, "describe", "--transactional-id", "nonexistent").code == 1
     assert both(theirs, broker, "find-hanging").code == 1
     assert both(theirs, broker, "abort", *at).code == 1
     assert both(theirs, broker, "abort", *at, "--producer-id", "1").code == 1

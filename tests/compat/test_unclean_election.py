@@ -4,7 +4,7 @@ A follower misses records that the leader acknowledges alone, and only the follo
 
     leader 0     | kept kept kept | lost lost lost lost        killed
     follower 1   | kept kept kept |                            returns, and is not elected
-                 ... until somebody asks for it:
+                 ... until an administrator asks for it:
     leader 1     | kept kept kept | new new
     follower 0   | kept kept kept | new new                    returns, and is cut
 """
@@ -93,7 +93,7 @@ def read(cluster: MixedCluster, topic: str) -> list[bytes]:
     return values
 
 
-def test_what_only_the_dead_leader_has_is_lost_when_somebody_asks_for_it(
+def test_what_only_the_dead_leader_has_is_lost_by_an_unclean_election(
     cluster: MixedCluster, elect: Elect, fresh_name: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -106,7 +106,7 @@ def test_what_only_the_dead_leader_has_is_lost_when_somebody_asks_for_it(
     cluster.kill(LEADER)
     assert cluster.log_bytes(LEADER, fresh_name, 0).startswith(held)
     assert len(cluster.log_bytes(LEADER, fresh_name, 0)) > len(held) > 0
-    until(lambda: state(cluster, fresh_name).leader == -1, what="nobody leads")
+    until(lambda: state(cluster, fresh_name).leader == -1, what="no leader")
     until(lambda: cluster.registered() == {WITNESS}, what="the dead are forgotten")
 
     cluster.start(FOLLOWER)

@@ -119,7 +119,7 @@ def test_refusals_have_their_names(zookeeper: Ensemble) -> None:
             await registry.create("/parent/child")
             calls: dict[ZnodeError, Callable[[], Awaitable[object]]] = {
                 ZnodeError.NODE_EXISTS: lambda: registry.create("/taken"),
-                ZnodeError.NO_NODE: lambda: registry.get("/nobody"),
+                ZnodeError.NO_NODE: lambda: registry.get("/nonexistent"),
                 ZnodeError.BAD_VERSION: lambda: registry.set("/taken", b"", 7),
                 ZnodeError.NOT_EMPTY: lambda: registry.delete("/parent"),
             }
@@ -160,26 +160,26 @@ def test_what_is_larger_than_a_packet_is_refused_and_the_session_goes_on(
     asyncio.run(run())
 
 
-def test_watches_are_told_once_and_inside_the_chroot(zookeeper: Ensemble) -> None:
+def test_watches_are_notified_once_and_inside_the_chroot(zookeeper: Ensemble) -> None:
     async def run() -> None:
-        told: list[Event] = []
+        received: list[Event] = []
         async with (
             session(f"{zookeeper.connect}/watched") as watching,
             session(f"{zookeeper.connect}/watched") as changing,
         ):
-            assert await watching.stat("/later", told.append) is None
-            await watching.children("/", told.append)
+            assert await watching.stat("/later", received.append) is None
+            await watching.children("/", received.append)
             await changing.create("/later", b"1")
-            await eventually(lambda: len(told) == 2)
-            assert set(told) == {
+            await eventually(lambda: len(received) == 2)
+            assert set(received) == {
                 Event(EventType.CREATED, "/later"),
                 Event(EventType.CHILDREN_CHANGED, "/"),
             }
             await changing.set("/later", b"2")
-            await watching.get("/later", told.append)
+            await watching.get("/later", received.append)
             await changing.delete("/later")
-            await eventually(lambda: len(told) == 3)
-            assert told[2] == Event(EventType.DELETED, "/later")
+            await eventually(lambda: len(received) == 3)
+            assert received[2] == Event(EventType.DELETED, "/later")
 
     asyncio.run(run())
 
@@ -215,7 +215,7 @@ def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper: Ensemble) 
     asyncio.run(run())
 
 
-def test_nobody_at_the_address_is_said_with_the_settings_to_look_at() -> None:
+def test_an_address_without_a_server_is_reported_with_the_settings_to_look_at() -> None:
     async def run() -> None:
         environment = OsEnvironment()
         with pytest.raises(ZooKeeperUnreachable, match=r"127\.0\.0\.1:1/x within 300 ms"):
@@ -233,7 +233,7 @@ def test_nobody_at_the_address_is_said_with_the_settings_to_look_at() -> None:
 @pytest.mark.parametrize("release", ["3.8", pytest.param("3.9", marks=pytest.mark.long)])
 def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path, release: str) -> None:
     async def run(ensemble: Ensemble) -> None:
-        told: list[Event] = []
+        received: list[Event] = []
         async with (
             session(f"{ensemble.connect}/cluster", 10_000) as registry,
             session(f"{ensemble.connect}/cluster", 10_000) as other,
@@ -241,7 +241,7 @@ def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path, re
             first = registry.session_id
             await registry.create("/mine", ephemeral=True)
             await registry.create("/counted", b"0")
-            await registry.get("/counted", told.append)
+            await registry.get("/counted", received.append)
             for round_number in range(3):
                 ensemble.kill(round_number)
                 await registry.set("/counted", str(round_number).encode(), round_number)
@@ -260,7 +260,7 @@ def test_a_session_outlives_members_that_are_killed_or_silent(tmp_path: Path, re
             mine = await other.stat("/mine")
             assert mine is not None
             assert mine.ephemeral_owner == first
-        assert told[0] == Event(EventType.DATA_CHANGED, "/counted")
+        assert received[0] == Event(EventType.DATA_CHANGED, "/counted")
 
     with run_ensemble(tmp_path, release=release, members=3) as ensemble:
         asyncio.run(run(ensemble))

@@ -25,6 +25,7 @@ from kavka.core.controller.events import (
 from kavka.core.znodes import Create, SetData
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored import znodes
+from support.examples import examples
 from support.stories import controller_world
 
 BROKERS = (1, 2, 3, 4)
@@ -265,7 +266,7 @@ def picture(world: Any) -> dict[TopicPartition, tuple[Any, ...]]:
             )
     for broker in world.brokers.values():
         # A suspect broker shows a topic that no other stores as deleted, until it starts or the topic is created again.
-        stale = {w for w in broker.shown if (broker.broker_id, w.topic) in world.never_told}
+        stale = {w for w in broker.shown if (broker.broker_id, w.topic) in world.never_updated}
         assert broker.shown - stale == set(found) - stale
     assert world.tree.stat(znodes.REASSIGN_PARTITIONS) is None
     assert not world.tree.children(znodes.DELETED_TOPICS)
@@ -283,7 +284,7 @@ def whole(world: Any) -> dict[TopicPartition, list[int]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(script=st.lists(_actions, max_size=12))
 @example(
     script=[
@@ -308,7 +309,7 @@ def test_everything_comes_to_rest_when_all_brokers_are_back(script: list[tuple[A
         assert set(hosting) >= set(replicas)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(script=st.lists(_actions, min_size=1, max_size=8), dies_after=st.integers(0, 40))
 def test_a_controller_that_dies_after_any_write_is_replaced_without_a_trace(
     script: list[tuple[Any, ...]], dies_after: int
@@ -317,7 +318,7 @@ def test_a_controller_that_dies_after_any_write_is_replaced_without_a_trace(
     assert picture(run(script, dies_after)) == picture(undisturbed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(script=st.lists(_harm, max_size=12), dies_after=st.one_of(st.none(), st.integers(0, 40)))
 @example(
     script=[("create", "s", [(1, 2)]), ("slow", 1), ("delete", "s"), ("settle",)], dies_after=None

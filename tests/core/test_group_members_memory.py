@@ -21,7 +21,7 @@ class Shard:
         self.machine.loaded(0)
         self._token = 0
 
-    def tell(self, event: Any, now_ms: int = 0) -> list[Any]:
+    def submit(self, event: Any, now_ms: int = 0) -> list[Any]:
         return self.commit(self.machine.handle(event, now_ms))
 
     def commit(self, decision: Any) -> list[Any]:
@@ -40,7 +40,7 @@ class Shard:
     def assignment(self, joined: JoinReply, size: int, group: str = "g") -> Any:
         """Decide about the leader's assignment of so many bytes; it is committed by `commit`."""
         self._token += 1
-        parts = ((joined.member_id, bytes(size)), ("nobody", bytes(size)))
+        parts = ((joined.member_id, bytes(size)), ("nonexistent", bytes(size)))
         event = Sync(self._token, group, joined.generation_id, joined.member_id, assignments=parts)
         return self.machine.handle(event, 0)
 
@@ -54,7 +54,7 @@ class Shard:
         instance: str | None = None,
     ) -> list[Any]:
         event = self._join(member_id, size, group, requires_id, instance)
-        return self.tell(event)
+        return self.submit(event)
 
     def replace(self, instance: str) -> Any:
         """Decide about a static member that comes back without its id."""
@@ -91,7 +91,7 @@ def test_members_count_until_they_leave() -> None:
     assert 50_000 < shard.bytes < 55_000
     shard.join(joined.member_id, size=20_000)
     assert 20_000 < shard.bytes < 25_000
-    shard.tell(Leave(9, "g", (LeavingMember(joined.member_id, None),)))
+    shard.submit(Leave(9, "g", (LeavingMember(joined.member_id, None),)))
     assert shard.bytes == 0
 
 
@@ -107,7 +107,7 @@ def test_ids_that_were_given_out_count_until_they_are_used_or_expire() -> None:
     assert shard.bytes == 0
 
 
-def test_who_brings_more_than_there_is_room_for_is_refused_and_members_stay() -> None:
+def test_a_member_that_brings_more_than_there_is_room_for_is_refused_and_members_stay() -> None:
     shard = Shard(100_000)
     (joined,) = shard.join(size=60_000)
     assert joined.error_code is ErrorCode.NONE
@@ -136,7 +136,7 @@ def test_assignments_count_with_the_generation_that_is_stored_of_them() -> None:
     for number in range(3):
         group = f"g{number}"
         member = shard.machine.describe(group).members[0].member_id
-        shard.tell(Leave(9, group, (LeavingMember(member, None),)))
+        shard.submit(Leave(9, group, (LeavingMember(member, None),)))
     assert shard.bytes == 0
     assert shard.of_broker.bytes == 0
 

@@ -141,11 +141,11 @@ def event(dice: Random, world: World) -> Callable[[int], Event]:
     topic = dice.choice(["t", "u"])
     if kind <= 5:
         static = dice.choice([None, None, "i1", "i2"])
-        who = member if static is None else ""
+        member_id = member if static is None else ""
         known = dice.random() < 0.5
         subscription = b"\0\1\0\0\0\1\0\1" + topic.encode()
         return lambda token: Join(
-            token, group, 6_000, 4_000, who, static, "consumer",
+            token, group, 6_000, 4_000, member_id, static, "consumer",
             tuple((p, subscription) for p in protocols), "c", "/h", f"m{token}", known, known,
         )  # fmt: skip
     if kind <= 9:
@@ -284,7 +284,7 @@ def test_loading_shard_sends_away_all_but_heartbeats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "replied"),
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
@@ -292,7 +292,7 @@ def test_loading_shard_sends_away_all_but_heartbeats() -> None:
     ],
 )
 def test_offsets_that_the_log_does_not_confirm_are_not_returned(
-    error: ErrorCode, told: ErrorCode
+    error: ErrorCode, replied: ErrorCode
 ) -> None:
     shard = GroupShard(SETTINGS)
     shard.apply(OffsetRecord("g", "t", 3, CommittedOffset(5)))
@@ -303,7 +303,7 @@ def test_offsets_that_the_log_does_not_confirm_are_not_returned(
     refused = shard.failed(asked, error, 0)
     assert (refused.records, [effect.reply for effect in refused.effects]) == (
         (),
-        [FetchOffsetsReply(told)],
+        [FetchOffsetsReply(replied)],
     )
 
 

@@ -231,11 +231,11 @@ def test_a_marker_makes_the_verification_before_it_void() -> None:
     assert state.check_verified(batch(0, attributes=TRANSACTIONAL), late) is (
         ErrorCode.INVALID_TXN_STATE
     )
-    anew = state.begin_verification(7, 0, 0, 100)
+    second = state.begin_verification(7, 0, 0, 100)
     assert state.check_verified(batch(0, attributes=TRANSACTIONAL), late) is (
         ErrorCode.INVALID_TXN_STATE
     )
-    assert state.check_verified(batch(0, attributes=TRANSACTIONAL), anew) is None
+    assert state.check_verified(batch(0, attributes=TRANSACTIONAL), second) is None
 
 
 def test_an_open_transaction_needs_no_verification_in_its_epoch() -> None:

@@ -36,7 +36,7 @@ def test_there_are_stories(machine: str) -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_story_goes_as_it_is_written(script: Path, request: pytest.FixtureRequest) -> None:
     story = importlib.import_module(f"support.stories.{script.parent.name}_story").Story()
-    told = play(story, script.read_text())
+    output = play(story, script.read_text())
     if request.config.getoption("--rewrite", default=False):
-        script.write_text(told)
-    assert told == script.read_text()
+        script.write_text(output)
+    assert output == script.read_text()

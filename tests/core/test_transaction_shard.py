@@ -92,9 +92,9 @@ class World:
 
     def ask(self, event: Request, producer: Producer) -> None:
         self.asked[event.token] = (event, producer)
-        self.tell(event)
+        self.submit(event)
 
-    def tell(self, event: Event) -> None:
+    def submit(self, event: Event) -> None:
         self.take(self.shard.handle(event, self.now_ms))
 
     def token(self) -> int:
@@ -123,7 +123,7 @@ class World:
             self.take(self.shard.failed(self.under_way.pop(), error, self.now_ms))
 
     def append(self, record: TransactionRecord) -> None:
-        """Check that the log tells a story in which each transaction has one outcome."""
+        """Check that each transaction has one outcome in the log."""
         self.log.append(record)
         before, value = self.last.get(record.transactional_id), record.value
         if value is None:
@@ -207,20 +207,20 @@ class World:
             transactional_id = self.needed.pop(0)
             self.next_producer_id += 1
             if dice.random() < 0.8:
-                self.tell(ProducerIdGiven(transactional_id, self.next_producer_id))
+                self.submit(ProducerIdGiven(transactional_id, self.next_producer_id))
             else:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                self.tell(ProducerIdRefused(transactional_id, error))
+                self.submit(ProducerIdRefused(transactional_id, error))
 
     def mark(self, dice: Random, all_of_them: bool = False) -> None:
         if self.to_mark:
             sent = self.to_mark.pop(dice.randrange(len(self.to_mark)))
             count = len(sent.partitions) if all_of_them else dice.randint(1, len(sent.partitions))
-            who = (sent.transactional_id, sent.producer_id, sent.producer_epoch)
-            self.tell(MarkersWritten(*who, sent.partitions[:count]))
+            identity = (sent.transactional_id, sent.producer_id, sent.producer_epoch)
+            self.submit(MarkersWritten(*identity, sent.partitions[:count]))
             rest = sent.partitions[count:]
             if rest:
-                self.to_mark.append(SendMarkers(*who, sent.committed, rest))
+                self.to_mark.append(SendMarkers(*identity, sent.committed, rest))
 
     def kill(self, dice: Random) -> None:
         """Another broker takes over with some of what was in progress."""
@@ -264,21 +264,21 @@ class World:
 
 def request(dice: Random, world: World, producer: Producer) -> Request:
     token, transactional_id = world.token(), producer.transactional_id
-    who = (transactional_id, producer.producer_id, producer.producer_epoch)
+    identity = (transactional_id, producer.producer_id, producer.producer_epoch)
     some = tuple(dice.sample(PARTITIONS, dice.randint(0, 3)))
     match dice.randint(0, 11) if producer.producer_id != -1 else 0:
         case 0:
             return InitProducer(token, transactional_id, 5_000)
         case 1:
-            mine = who[1:] if dice.random() < 0.5 else (-1, -1)
+            mine = identity[1:] if dice.random() < 0.5 else (-1, -1)
             enable, keep = dice.random() < 0.5, dice.random() < 0.5
             return InitProducer(token, transactional_id, 5_000, *mine, enable, keep)
         case 2:
-            return Verify(token, *who, some)
+            return Verify(token, *identity, some)
         case 3 | 4 | 5 | 6:
-            return AddPartitions(token, *who, some, producer.version)
+            return AddPartitions(token, *identity, some, producer.version)
         case _:
-            return End(token, *who, dice.random() < 0.6, producer.version)
+            return End(token, *identity, dice.random() < 0.6, producer.version)
 
 
 @pytest.mark.parametrize("first_seed", range(0, 600, 100))

@@ -1,5 +1,7 @@
-"""Every field of every request in every version at its extremes: each is answered in Kafka's words, or the connection
-closed where the bytes cannot be understood."""
+"""Every field of every request in every version at its extremes.
+
+Each is answered with Kafka's error codes, or the connection is closed where the bytes cannot be decoded.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Delivering:
         on_delivery(None, Report(next(self._offsets)))
 
 
-def told(offsets: list[int]) -> list[int | None]:
+def acknowledged(offsets: list[int]) -> list[int | None]:
     found: list[int | None] = []
     producer = ConfluentProducer(Delivering(offsets), KafkaError)
 
@@ -50,15 +50,15 @@ def told(offsets: list[int]) -> list[int | None]:
 
 
 def test_offsets_of_the_broker_are_used() -> None:
-    assert told([0, 1, 2, 7]) == [0, 1, 2, 7]
+    assert acknowledged([0, 1, 2, 7]) == [0, 1, 2, 7]
 
 
 def test_a_repetition_has_no_offset_nor_have_the_others_of_its_batch() -> None:
-    assert told([5, -1, 0, 1, 9, 10]) == [5, None, None, None, 9, 10]
+    assert acknowledged([5, -1, 0, 1, 9, 10]) == [5, None, None, None, 9, 10]
 
 
 def test_a_batch_after_a_repetition_of_one_record_is_believed() -> None:
-    assert told([-1, 176, 177, -1, -1, 0]) == [None, 176, 177, None, None, None]
+    assert acknowledged([-1, 176, 177, -1, -1, 0]) == [None, 176, 177, None, None, None]
 
 
 class Broken:

@@ -294,7 +294,7 @@ def test_a_peer_is_not_writable_while_the_broker_reads_nothing() -> None:
     run(server, work)
 
 
-def test_who_waits_to_write_learns_of_the_loss() -> None:
+def test_a_caller_that_waits_to_write_learns_of_the_loss() -> None:
     async def work(peer):
         lost = []
         peer.pause_writing()

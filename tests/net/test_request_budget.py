@@ -176,7 +176,7 @@ def run(
     largest: int = LARGE,
     medium: int = 0,
 ) -> None:
-    async def told() -> None:
+    async def main() -> None:
         world = World(limit, max_queued, largest, medium)
         await story(world)
         beginnings = (36 << 10) * len(world.sockets)
@@ -187,7 +187,7 @@ def run(
         assert not world.budget.is_tight
 
     with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(told())
+        runner.run(main())
 
 
 def test_half_received_requests_count_by_the_bytes_that_came() -> None:

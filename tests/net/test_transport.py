@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kavka.net.transport import SocketTransport
 from kavka.storage.disk.os_disk import OsDisk
+from support.examples import examples
 
 
 class Range:
@@ -89,7 +90,9 @@ async def read(sock: socket.socket, count: int) -> bytes:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(

@@ -9,10 +9,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("src", "config", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
+@pytest.mark.slow
 def test_a_pure_wheel_serves_with_the_kernel_in_python(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -86,7 +86,7 @@ def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile()
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "left"),
+    ("kind", "notified", "left"),
     [
         (EventType.CREATED, [hear], (False, True)),
         (EventType.DATA_CHANGED, [hear], (False, True)),
@@ -94,14 +94,14 @@ def test_a_call_that_fails_leaves_the_watch_of_one_that_was_answered_meanwhile()
         (EventType.DELETED, [hear, hear_too], (False, False)),
     ],
 )
-def test_an_event_takes_out_the_watches_that_it_is_for(kind, told, left):
+def test_an_event_takes_out_the_watches_that_it_is_for(kind, notified, left):
     watches = ClientWatches()
     with watches.reading("/n", NODE, hear):
         pass
     for watch in (hear, hear_too):
         with watches.reading("/n", CHILD, watch):
             pass
-    assert watches.triggered(Event(kind, "/n")) == told
+    assert watches.triggered(Event(kind, "/n")) == notified
     assert (watches.has("/n", NODE), watches.has("/n", CHILD)) == left
 
 

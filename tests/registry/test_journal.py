@@ -21,6 +21,7 @@ from kavka.simulation.disk import SimDisk
 from kavka.simulation.loop import SimLoop
 from kavka.simulation.process import Process
 from kavka.storage.disk.os_disk import OsDisk
+from support.examples import examples
 
 JOURNAL = "kavka-registry.journal"
 
@@ -231,7 +232,7 @@ class Sitting(NamedTuple):
     is_power_lost: bool
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     sittings=st.lists(
@@ -292,7 +293,7 @@ async def take(journal: Journal, tree: ZnodeTree, step: str, size: int) -> None:
         await folding
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     syncs=st.lists(st.integers(1, 3), min_size=1, max_size=6),
     at=st.floats(0, 1, exclude_max=True),

@@ -388,14 +388,14 @@ def test_watches_that_are_set_again_report_missed_events() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind", "told"),
+    ("mode", "kind", "notified"),
     [
         (0, 4, [("DATA_CHANGED", "/a"), ("CHILDREN_CHANGED", "/a"), ("DATA_CHANGED", "/a")]),
         (1, 5, [("DATA_CHANGED", "/a"), ("CREATED", "/a/b"), ("DATA_CHANGED", "/a")]),
     ],
 )
 def test_added_watches_stay_until_they_are_removed(
-    mode: int, kind: int, told: list[tuple[str, str]]
+    mode: int, kind: int, notified: list[tuple[str, str]]
 ) -> None:
     async def story() -> None:
         async with serving() as server:
@@ -407,7 +407,7 @@ def test_added_watches_stay_until_they_are_removed(
             await writing.ask(OpCode.CREATE, create("/a/b"))
             await writing.ask(OpCode.SET_DATA, SetDataRequest("/a", b"2", -1))
             events = [(await watching.receive()).read(WatcherEvent) for _ in range(3)]
-            assert [(EventType(event.type).name, event.path) for event in events] == told
+            assert [(EventType(event.type).name, event.path) for event in events] == notified
             wrong = await watching.ask(OpCode.CHECK_WATCHES, WatchTypeRequest("/a", 1))
             assert wrong.error == NO_WATCHER
             right = await watching.ask(OpCode.REMOVE_WATCHES, WatchTypeRequest("/a", kind))

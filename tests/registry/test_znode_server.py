@@ -18,6 +18,7 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.interface import Registry, RegistryRefused
 from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
+from kavka.simulation.faulty_session import FaultySession
 from kavka.storage.disk.os_disk import OsDisk, OsFile
 
 TIMEOUT_MS = 40
@@ -37,9 +38,9 @@ async def durable(path: Path) -> ZnodeServer:
 
 async def lost(session: Registry) -> None:
     """Wait until a session is notified of its end."""
-    told = asyncio.Event()
-    session.session_lost = told.set
-    await told.wait()
+    failures = asyncio.Event()
+    session.session_lost = failures.set
+    await failures.wait()
 
 
 def test_sessions_share_one_tree_and_own_their_ephemerals() -> None:
@@ -128,20 +129,37 @@ def test_a_session_that_is_silent_expires_and_others_see_it() -> None:
     async def story() -> None:
         znode_server = in_memory()
         silent, other = (
-            LocalSession(znode_server, TIMEOUT_MS),
-            LocalSession(znode_server, TIMEOUT_MS),
+            FaultySession(znode_server, TIMEOUT_MS),
+            FaultySession(znode_server, TIMEOUT_MS),
         )
         await silent.create("/here", ephemeral=True)
         gone = asyncio.get_running_loop().create_future()
         await other.stat("/here", gone.set_result)
         silent.cut()
         assert await gone == Event(EventType.DELETED, "/here")
-        telling = asyncio.ensure_future(lost(silent))
+        losing = asyncio.ensure_future(lost(silent))
         await asyncio.sleep(0)
         silent.heal()
-        await telling
+        await losing
         with pytest.raises(ConnectionError):
             await silent.create("/again", ephemeral=True)
+
+    run(story())
+
+
+def test_a_session_whose_client_crashed_expires_after_its_timeout() -> None:
+    async def story() -> None:
+        znode_server = in_memory()
+        crashed, other = FaultySession(znode_server, TIMEOUT_MS), LocalSession(znode_server)
+        await crashed.create("/here", ephemeral=True)
+        gone = asyncio.get_running_loop().create_future()
+        await other.stat("/here", gone.set_result)
+        crashed.crash()
+        with pytest.raises(ConnectionError, match="is over"):
+            await crashed.get("/")
+        await crashed.close()
+        assert znode_server.tree.stat("/here") is not None
+        assert await gone == Event(EventType.DELETED, "/here")
 
     run(story())
 
@@ -149,7 +167,7 @@ def test_a_session_that_is_silent_expires_and_others_see_it() -> None:
 def test_calls_of_a_cut_session_wait_and_go_on_when_it_is_healed() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session, other = LocalSession(znode_server, 10_000), LocalSession(znode_server)
+        session, other = FaultySession(znode_server, 10_000), FaultySession(znode_server)
         await other.create("/a")
         seen: list[Event] = []
         await session.stat("/a", seen.append)
@@ -168,7 +186,7 @@ def test_calls_of_a_cut_session_wait_and_go_on_when_it_is_healed() -> None:
 def test_a_call_of_a_cut_session_fails_after_the_time_out() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = LocalSession(znode_server, TIMEOUT_MS)
+        session = FaultySession(znode_server, TIMEOUT_MS)
         session.cut()
         with pytest.raises(ConnectionError, match="no answer"):
             await session.create("/a")
@@ -182,16 +200,16 @@ def test_a_call_of_a_cut_session_fails_after_the_time_out() -> None:
 def test_expiry_notifies_the_session_and_fails_its_waiting_calls() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = LocalSession(znode_server, 10_000)
+        session = FaultySession(znode_server, 10_000)
         await session.create("/here", ephemeral=True)
         session.delay_ms = 5_000
         waiting = asyncio.ensure_future(session.get("/"))
         await asyncio.sleep(0)
         session.delay_ms = 0
-        telling = asyncio.ensure_future(lost(session))
+        losing = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         znode_server.expire(session)
-        await telling
+        await losing
         assert znode_server.tree.stat("/here") is None
         with pytest.raises(ConnectionError, match="is over"):
             await waiting
@@ -204,10 +222,10 @@ def test_reconnecting_begins_another_session() -> None:
         znode_server = in_memory()
         session = LocalSession(znode_server, 10_000)
         first = session.session_id
-        telling = asyncio.ensure_future(lost(session))
+        losing = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         znode_server.expire(session)
-        await telling
+        await losing
         await session.reconnect()
         assert session.session_id != first
         await session.create("/here", ephemeral=True)
@@ -221,15 +239,15 @@ def test_reconnecting_begins_another_session() -> None:
 def test_what_was_sent_in_a_session_does_not_arrive_in_the_next() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = LocalSession(znode_server, 10_000)
-        telling = asyncio.ensure_future(lost(session))
+        session = FaultySession(znode_server, 10_000)
+        losing = asyncio.ensure_future(lost(session))
         await asyncio.sleep(0)
         session.delay_ms = 5
         late = asyncio.ensure_future(session.create("/late"))
         await asyncio.sleep(0)
         session.delay_ms = 0
         znode_server.expire(session)
-        await telling
+        await losing
         await session.reconnect()
         with pytest.raises(ConnectionError, match="is over"):
             await late
@@ -257,7 +275,7 @@ def test_watches_of_a_session_that_is_over_are_forgotten() -> None:
 def test_a_slowed_session_gets_its_answers_in_order() -> None:
     async def story() -> None:
         znode_server = in_memory()
-        session = LocalSession(znode_server, 10_000)
+        session = FaultySession(znode_server, 10_000)
         session.delay_ms = 2
         order: list[str] = []
         await session.children("/", lambda event: order.append(event.type.name))
@@ -441,8 +459,8 @@ def test_a_journal_that_fails_twice_is_reported_once(tmp_path: Path) -> None:
     async def story() -> None:
         disk = FullDisk()
         znode_server = await ZnodeServer.open(disk, str(tmp_path), SystemClock(), SystemRandom())
-        told: list[OSError] = []
-        znode_server.on_failure = told.append
+        failures: list[OSError] = []
+        znode_server.on_failure = failures.append
         session = LocalSession(znode_server)
         disk.is_slow = True
         syncing = asyncio.ensure_future(session.create("/synced"))
@@ -453,7 +471,7 @@ def test_a_journal_that_fails_twice_is_reported_once(tmp_path: Path) -> None:
                 await failing
         for _ in range(10):
             await asyncio.sleep(0)
-        assert len(told) == 1
+        assert len(failures) == 1
         await znode_server.close()
 
     run(story())

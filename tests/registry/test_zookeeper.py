@@ -230,20 +230,20 @@ def test_events_that_were_missed_come_with_the_next_connection() -> None:
     async def work() -> None:
         async with relayed("/inner") as (znode_server, relay, registry):
             other = LocalSession(znode_server)
-            told: dict[str, Event] = {}
+            received: dict[str, Event] = {}
             await registry.create("/changed")
             await registry.create("/deleted")
-            await registry.get("/changed", lambda event: told.update(changed=event))
-            await registry.get("/deleted", lambda event: told.update(deleted=event))
-            await registry.stat("/created", lambda event: told.update(created=event))
-            await registry.children("/", lambda event: told.update(children=event))
+            await registry.get("/changed", lambda event: received.update(changed=event))
+            await registry.get("/deleted", lambda event: received.update(deleted=event))
+            await registry.stat("/created", lambda event: received.update(created=event))
+            await registry.children("/", lambda event: received.update(children=event))
             await cut_off(relay, registry)
             await other.set("/inner/changed", b"new")
             await other.delete("/inner/deleted")
             await other.create("/inner/created")
             relay.refuses = False
             await registry.stat("/")
-            assert told == {
+            assert received == {
                 "changed": Event(EventType.DATA_CHANGED, "/changed"),
                 "deleted": Event(EventType.DELETED, "/deleted"),
                 "created": Event(EventType.CREATED, "/created"),
@@ -349,12 +349,12 @@ def test_a_watch_is_notified_before_its_data_can_be_read() -> None:
             other = LocalSession(znode_server)
             await registry.create("/n", b"0")
             for number in range(1, 20):
-                told: list[Event] = []
-                await registry.get("/n", told.append)
+                received: list[Event] = []
+                await registry.get("/n", received.append)
                 change = asyncio.ensure_future(other.set("/n", b"%d" % number))
                 while (await registry.get("/n"))[0] != b"%d" % number:
-                    assert len(told) <= 1
-                assert len(told) == 1
+                    assert len(received) <= 1
+                assert len(received) == 1
                 await change
 
     run(work())
@@ -379,11 +379,11 @@ def test_unwatched_paths_are_not_kept() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
             other = LocalSession(znode_server)
             assert await registry.stat("/asked") is None
-            told: list[Event] = []
-            assert await registry.stat("/watched", told.append) is None
+            received: list[Event] = []
+            assert await registry.stat("/watched", received.append) is None
             assert registry._watches.paths().exist == ["/watched"]
             await other.create("/watched")
-            while not told:
+            while not received:
                 await registry.stat("/")
             assert registry._watches.paths().exist == []
 
@@ -396,21 +396,21 @@ def test_watches_that_were_not_set_again_yet_get_missed_events() -> None:
     async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
             other = LocalSession(znode_server)
-            told = asyncio.Event()
+            received = asyncio.Event()
             for number in range(501):
                 await other.create(f"/{number}")
-                await registry.get(f"/{number}", lambda event: _tell(told, event, "/500"))
+                await registry.get(f"/{number}", lambda event: _set_at(received, event, "/500"))
             await cut_off(relay, registry)
             await other.set("/500", b"new")
             relay.breaks_after, relay.refuses = 2, False  # the greeting, and the first answer
-            await asyncio.wait_for(told.wait(), 30)
+            await asyncio.wait_for(received.wait(), 30)
 
     run(work())
 
 
-def _tell(told: asyncio.Event, event: Event, path: str) -> None:
+def _set_at(received: asyncio.Event, event: Event, path: str) -> None:
     if event.path == path:
-        told.set()
+        received.set()
 
 
 def test_a_member_that_fell_silent_is_tried_last() -> None:
@@ -492,7 +492,7 @@ def test_a_multi_that_is_refused_by_an_unknown_number_is_refused_as_one_operatio
     assert refused.value.code == no_auth
 
 
-def test_who_greets_without_sense_is_given_up_at_once() -> None:
+def test_a_server_that_greets_without_sense_is_given_up_at_once() -> None:
     async def work() -> None:
         async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"\0\0\0\x01x")
@@ -516,10 +516,10 @@ def test_who_greets_without_sense_is_given_up_at_once() -> None:
 def test_a_watch_that_is_set_again_and_again_is_kept_once() -> None:
     async def work() -> None:
         async with serving() as (znode_server, port), opened(port) as registry:
-            told: list[Event] = []
+            received: list[Event] = []
             for _ in range(5):
-                await registry.stat("/n", told.append)
-                await registry.children("/", told.append)
+                await registry.stat("/n", received.append)
+                await registry.children("/", received.append)
             table = registry._watches.table
             assert (
                 len(table.watchers_of("/n", WatchKind.NODE))
@@ -529,6 +529,6 @@ def test_a_watch_that_is_set_again_and_again_is_kept_once() -> None:
             assert len(table) == 2
             await LocalSession(znode_server).create("/n")
             await registry.stat("/")
-            assert sorted(event.path for event in told) == ["/", "/n"]
+            assert sorted(event.path for event in received) == ["/", "/n"]
 
     run(work())

@@ -15,7 +15,7 @@ from kavka.settings.topic import TOPIC_SETTINGS
 CATALOGUES = {"broker": BROKER_SETTINGS, "topic": TOPIC_SETTINGS}
 
 
-class Told(NamedTuple):
+class Documented(NamedTuple):
     """A row of the table; empty where Kafka says nothing."""
 
     kind: str
@@ -26,14 +26,14 @@ class Told(NamedTuple):
     mode: str
 
 
-def _told() -> list[Told]:
+def _documented() -> list[Documented]:
     text = (Path(__file__).parent / "kafka_3_9.tsv").read_text()
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return [Told(*row, *[""] * (6 - len(row))) for row in rows]
+    return [Documented(*row, *[""] * (6 - len(row))) for row in rows]
 
 
-TOLD = _told()
-NAMES = [f"{told.kind}-{told.name}" for told in TOLD]
+DOCUMENTED = _documented()
+NAMES = [f"{documented.kind}-{documented.name}" for documented in DOCUMENTED]
 # Our own defaults, each for a reason that its declaration gives.
 OTHER_DEFAULTS = {"listeners", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"}
 # Kafka takes these apart as text, where a list is what is meant.
@@ -59,20 +59,20 @@ def is_checked(setting: Setting) -> bool:
     return setting.effective or setting.scope is not Scope.READ_ONLY
 
 
-@pytest.mark.parametrize("told", TOLD, ids=NAMES)
-def test_every_setting_of_kafka_is_known_with_its_type(told: Told) -> None:
-    setting = CATALOGUES[told.kind][told.name]
-    assert setting.reported_type.name == told.type
-    assert setting.type is (ValueType.LIST if told.name in LISTS else setting.reported_type)
+@pytest.mark.parametrize("documented", DOCUMENTED, ids=NAMES)
+def test_every_setting_of_kafka_is_known_with_its_type(documented: Documented) -> None:
+    setting = CATALOGUES[documented.kind][documented.name]
+    assert setting.reported_type.name == documented.type
+    assert setting.type is (ValueType.LIST if documented.name in LISTS else setting.reported_type)
 
 
-@pytest.mark.parametrize("told", TOLD, ids=NAMES)
-def test_defaults_are_those_of_kafka(told: Told) -> None:
-    setting = CATALOGUES[told.kind][told.name]
-    if told.name in OTHER_DEFAULTS:
+@pytest.mark.parametrize("documented", DOCUMENTED, ids=NAMES)
+def test_defaults_are_those_of_kafka(documented: Documented) -> None:
+    setting = CATALOGUES[documented.kind][documented.name]
+    if documented.name in OTHER_DEFAULTS:
         return
     shown = "null" if setting.default is None else setting.print(setting.default)
-    theirs = told.default.strip("[]").removeprefix("class ").replace(", ", ",").lower()
+    theirs = documented.default.strip("[]").removeprefix("class ").replace(", ", ",").lower()
     assert shown is not None
     if setting.type is ValueType.DOUBLE:
         assert float(shown) == float(theirs)
@@ -81,13 +81,13 @@ def test_defaults_are_those_of_kafka(told: Told) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
-    [t for t in TOLD if t.bounds.startswith("[") and is_checked(CATALOGUES[t.kind][t.name])],
-    ids=lambda told: told.name,
+    "documented",
+    [t for t in DOCUMENTED if t.bounds.startswith("[") and is_checked(CATALOGUES[t.kind][t.name])],
+    ids=lambda documented: documented.name,
 )
-def test_what_kafka_refuses_is_refused(told: Told) -> None:
-    setting = CATALOGUES[told.kind][told.name]
-    numbers = re.match(r"\[(-?\d+(?:\.\d+)?),\.\.\.(?:,(-?\d+(?:\.\d+)?))?\]", told.bounds)
+def test_what_kafka_refuses_is_refused(documented: Documented) -> None:
+    setting = CATALOGUES[documented.kind][documented.name]
+    numbers = re.match(r"\[(-?\d+(?:\.\d+)?),\.\.\.(?:,(-?\d+(?:\.\d+)?))?\]", documented.bounds)
     for text in ("no such choice", "-9223372036854775809"):
         assert _refuses(setting, text)
     if numbers is not None:
@@ -109,9 +109,11 @@ def _refuses(setting: Setting, text: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("told", [t for t in TOLD if t.kind == "broker"], ids=lambda t: t.name)
-def test_what_may_change_at_run_time_is_what_may_in_kafka(told: Told) -> None:
-    assert BROKER_SETTINGS[told.name].scope.value == (told.mode or "read-only")
+@pytest.mark.parametrize(
+    "documented", [t for t in DOCUMENTED if t.kind == "broker"], ids=lambda t: t.name
+)
+def test_what_may_change_at_run_time_is_what_may_in_kafka(documented: Documented) -> None:
+    assert BROKER_SETTINGS[documented.name].scope.value == (documented.mode or "read-only")
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
@@ -122,7 +124,7 @@ def test_throttles_may_hold_for_all_brokers(side: str) -> None:
 
 
 def test_there_is_no_setting_that_kafka_does_not_have() -> None:
-    theirs = {(told.kind, told.name) for told in TOLD}
+    theirs = {(documented.kind, documented.name) for documented in DOCUMENTED}
     ours = {
         (kind, setting.name)
         for kind, catalogue in CATALOGUES.items()

@@ -104,7 +104,7 @@ class Plant:
         self._patch.setattr(RegistryWriter, "_multi", multi)
         self._patch.setattr(controller.Controller, "_elect", sees)
         self._patch.setattr(
-            ControlRequests, "_refusal", lambda orders, who, epoch, broker: ErrorCode.NONE
+            ControlRequests, "_refusal", lambda orders, controller_id, epoch, broker: ErrorCode.NONE
         )
 
     def elects_replicas_that_are_out_of_sync(self) -> None:

@@ -218,14 +218,14 @@ def test_nothing_is_decided_when_nothing_was_written(messages: list[Done]) -> No
 
 
 def test_a_repair_adds_the_missing_part_to_those_there_are() -> None:
-    anew = replace(part(1), transactional_id="anew", state=state(500))
+    replacement = replace(part(1), transactional_id="again", state=state(500))
     of = plan(TORN)
     messages = [
         done(Repair(TORN.parts[0]), None, of),
-        done(Repair(TORN.parts[1]), anew, of),
+        done(Repair(TORN.parts[1]), replacement, of),
         done(Repair(None), None, of),
     ]
-    assert decision_of(messages) == Decision(Batch(QUERY, 5), 3, (TORN.parts[0], anew))
+    assert decision_of(messages) == Decision(Batch(QUERY, 5), 3, (TORN.parts[0], replacement))
     with pytest.raises(ConnectorError, match="not the same"):
         decision_of(messages[:2])
 

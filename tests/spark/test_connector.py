@@ -450,9 +450,9 @@ def test_a_wrong_batch_query_is_one_sentence_without_frames(
     everything = at(kavka_broker) | {"subscribe": "t"} | options
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
         spark.read.format(OURS).options(**everything).load().collect()
-    told = sentence_of(caught.value)
-    assert told is not None
-    assert sentence in told
+    message = sentence_of(caught.value)
+    assert message is not None
+    assert sentence in message
     text = str(caught.value)
     assert "Traceback" not in text
     assert "\tat " not in text

@@ -120,11 +120,11 @@ def test_a_stream_goes_on_where_it_was_and_a_new_checkpoint_is_noticed(
         fill(any_broker.bootstrap, fresh_name, PARTITIONS, part)
         stream(sinkId=fresh_name)
     assert_each_once(committed(any_broker.bootstrap, out, PARTITIONS), values)
-    anew = {"sinkId": fresh_name, "checkpointLocation": str(tmp_path / "anew")}
+    other_sink = {"sinkId": fresh_name, "checkpointLocation": str(tmp_path / "other")}
     with pytest.raises(PySparkException) as caught:
-        stream(**anew)
+        stream(**other_sink)
     assert "onNewCheckpoint" in (sentence_of(caught.value) or "")
     assert_each_once(committed(any_broker.bootstrap, out, PARTITIONS), values)
-    stream(**anew, onNewCheckpoint="reset")
+    stream(**other_sink, onNewCheckpoint="reset")
     assert_each_once(committed(any_broker.bootstrap, out, PARTITIONS), values * 2)
     assert open_transactions(any_broker, fresh_name) == []

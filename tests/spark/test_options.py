@@ -170,13 +170,13 @@ def test_durations_have_units() -> None:
 def test_a_wrong_option_is_refused_in_one_sentence(
     options: dict[str, str], sentence: str | None
 ) -> None:
-    told = refusal(options)
-    assert sentence is None or told == sentence
+    message = refusal(options)
+    assert sentence is None or message == sentence
 
 
 def test_a_stream_has_no_end() -> None:
-    told = refusal(BASE | {"endingOffsets": "latest"}, streaming=True)
-    assert told == "The option endingOffsets is not valid in a streaming query."
+    message = refusal(BASE | {"endingOffsets": "latest"}, streaming=True)
+    assert message == "The option endingOffsets is not valid in a streaming query."
 
 
 @given(

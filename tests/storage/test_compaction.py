@@ -30,6 +30,7 @@ from support.compaction_bench import (
     survivors,
     write,
 )
+from support.examples import examples
 from support.storage_bench import LogBench, read_bytes
 
 SMALL = LogConfig(
@@ -402,7 +403,7 @@ class _Story:
             assert header.last_offset < log.log_end_offset
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(plan=st.lists(steps, min_size=5, max_size=60))
 def test_readers_see_the_last_value_of_each_key_whatever_happens(tmp_path_factory, plan):
     bench = LogBench(tmp_path_factory.mktemp("log"))

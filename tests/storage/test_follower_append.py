@@ -12,6 +12,7 @@ from kavka.storage.checkpoint.files import LOG_START_OFFSETS, RECOVERY_POINTS
 from kavka.storage.failures import OffsetBelowEnd
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.corrupt import CorruptBatch
+from support.examples import examples
 from support.storage_bench import TP, LogBench, add, make_batch, read_bytes, read_offsets
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=250)
@@ -214,7 +215,7 @@ def test_retention_waits_for_a_truncation(bench: LogBench) -> None:
     asyncio.run(scenario())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     leaps=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=25),
     cuts=st.lists(st.integers(0, 90), max_size=3),

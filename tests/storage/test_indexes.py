@@ -15,6 +15,7 @@ from kavka.storage.failures import CorruptFile
 from kavka.storage.segment.offset_index import OffsetIndex
 from kavka.storage.segment.time_index import TimeIndex
 from kavka.storage.segment.transaction_index import AbortedTransaction, TransactionIndex
+from support.examples import examples
 
 
 @pytest.fixture
@@ -80,7 +81,9 @@ def test_aborted_transactions_of_a_place_are_found_among_many(files: PartitionDi
 
 
 @settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 @given(
     steps=st.lists(st.integers(1, 50), max_size=900),

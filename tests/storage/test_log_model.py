@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.header import walk
+from support.examples import examples
 from support.storage_bench import LogBench, make_batch, read_bytes
 
 
@@ -72,14 +73,14 @@ class LogMachine(RuleBasedStateMachine):
         parts = []
         offset = self.end
         for count in counts:
-            who = (
+            ids = (
                 {"producer_id": 9, "producer_epoch": 0, "base_sequence": self.sequence}
                 if produces
                 else {}
             )
             self.sequence += count if produces else 0
             parts.append(
-                (offset, make_batch(offset, count, size=size, timestamp=time, epoch=epoch, **who))  # type: ignore[arg-type]
+                (offset, make_batch(offset, count, size=size, timestamp=time, epoch=epoch, **ids))  # type: ignore[arg-type]
             )
             offset += count
         buffer = b"".join(batch for _, batch in parts)
@@ -217,7 +218,7 @@ class LogMachine(RuleBasedStateMachine):
             offset = self.start
             while found := read_bytes(self.log, offset, 1 << 30, end_offset=end):
                 offset = walk(found)[-1].last_offset + 1
-            assert offset == end or offset == self.start
+            assert offset in (end, self.start)
 
     @invariant()
     def producers_know_the_last_sequence(self) -> None:
@@ -238,4 +239,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestLog.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)

@@ -11,6 +11,7 @@ from kavka.storage.log.log import Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.header import assign, read_header
+from support.examples import examples
 from support.storage_bench import LogBench
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -26,7 +27,9 @@ def append_records(log: Log, timestamps: list[int]) -> None:
 
 
 @settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 @given(
     batches=st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=6), max_size=30),

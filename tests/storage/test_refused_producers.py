@@ -1,6 +1,6 @@
 """Idempotent producers with several batches in flight, while a broker begins to lead: nothing is lost or out of order.
 
-The batches that follow one that was refused for a moment must not be told that they are out of order (decision 012).
+The batches that follow one that was refused for a moment must not be refused as out of order (decision 012).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Transactional producers on one partition, against a model that knows the outcome of each.
 
-The model keeps the log as a list and works everything out anew; the partition must have the same last stable offset,
+The model keeps the log as a list and works everything out again; the partition must have the same last stable offset,
 and readers with read_committed must see, from every place, what is committed before it and nothing else. Replicas lag,
 logs are cut at both ends, closed cleanly and not.
 """
@@ -28,6 +28,7 @@ from kavka.storage.log_config import LogConfig
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import walk_complete
+from support.examples import examples
 from support.storage_bench import TP, LogBench
 
 HERE, OTHER = BrokerId(1), BrokerId(2)
@@ -295,7 +296,7 @@ def visible(data: bytes, pending: list[tuple[int, int]]) -> list[int]:
 TestTransactions = TransactionMachine.TestCase
 # The same lives in each run, and none is played again and again to make it smaller.
 TestTransactions.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

@@ -8,7 +8,7 @@ from kavka.net.clock import SystemClock
 from kavka.storage.directory.write_queue import WriteQueue
 
 
-def test_who_waits_for_what_is_queued_does_not_wait_for_what_comes_later() -> None:
+def test_waiting_for_what_is_queued_is_not_waiting_for_what_comes_later() -> None:
     async def run() -> None:
         queue = WriteQueue(SystemClock(), 50, lambda error: error)
         done = []

@@ -14,8 +14,8 @@ from kavka.core.partition import Partition
 from kavka.core.znodes import ZnodeTree
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
-from kavka.registry.local_session import LocalSession
 from kavka.registry.znode_server import ZnodeServer
+from kavka.simulation.faulty_session import FaultySession
 from kavka.values import replace
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -47,21 +47,21 @@ class Cluster(InProcessCluster):
         """For how long the sessions of brokers that start from now on outlive them."""
         environment = OsEnvironment()
         self.znode_server = ZnodeServer(environment.clock, environment.random, None, ZnodeTree())
-        self.sessions: dict[int, LocalSession] = {}
+        self.sessions: dict[int, FaultySession] = {}
 
     # -- brokers
 
-    def open_session(self, number: int) -> LocalSession:
-        session = self.sessions[number] = LocalSession(self.znode_server, self.session_ms)
+    def open_session(self, number: int) -> FaultySession:
+        session = self.sessions[number] = FaultySession(self.znode_server, self.session_ms)
         return session
 
     async def kill(self, number: int) -> None:
         """Let a broker's sockets and tasks end at once; its session stays, as of a killed process."""
         broker = self.brokers.pop(number)
         session = self.sessions.pop(number)
-        session.cut()  # nothing that it still does gets to the registry
+        session.crash()
         self.disconnect(number)
-        await broker.kill()
+        await broker.abandon()
 
     async def close(self) -> None:
         self.disconnect_all()

@@ -196,7 +196,7 @@ class FaultyBroker(FaultInjectingNetwork):
         ]
 
     def until(self, condition: Callable[[], object], timeout_s: float = 30) -> None:
-        """Wait until something holds that no response tells of: what acks=0 writes. Raise TimeoutError."""
+        """Wait until something holds that no response reports: what acks=0 writes. Raise TimeoutError."""
         end = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > end:
@@ -253,7 +253,6 @@ class FaultyBroker(FaultInjectingNetwork):
     @property
     def committed(self) -> dict[TopicPartition, int]:
         """The offsets that the group `g` has committed."""
-
         asked = OffsetFetchRequestGroup(group_id="g", topics=None)
         (found,) = self.send(OffsetFetchRequest(groups=[asked])).groups
         return {

@@ -84,9 +84,9 @@ class ReplicaCluster(InProcessCluster):
         self.replicas = list(replicas) if replicas is not None else self.replicas
         self.isr = list(isr) if isr is not None else self.isr
         for number in self.brokers if to is None else to:
-            await self.tell(number)
+            await self.send_state(number)
 
-    async def tell(self, number: int) -> None:
+    async def send_state(self, number: int) -> None:
         live = list(self.brokers)
         await self.brokers[number].control_requests.update_metadata(self.update(live))
         if number in self.replicas:

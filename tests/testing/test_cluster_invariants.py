@@ -170,7 +170,7 @@ A_AND_B = [acknowledged(0, b"a"), acknowledged(1, b"b")]
 READ_TWO = [Read("r", T0, 0, b"a"), Read("r", T0, 1, b"b")]
 SENT = [Sent("p", T0, number, b"%c" % letter) for number, letter in enumerate(b"abc")]
 DONE = [Processed("g", "m", T0, 0, b"a"), Committed("g", "m", T0, 2, 1.0)]
-TOLD_5 = WatermarkSeen("r", T0, 5, 0)
+WATERMARK_5 = WatermarkSeen("r", T0, 5, 0)
 EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(b"b"), audited(b"a", b"c")]),
     (
@@ -186,8 +186,8 @@ EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (RecordsKeepTheirOrder, [*SENT, unclean(b"b"), audited(b"a", b"c", b"b")]),
     (RecordsNeverChange, [*READ_TWO, unclean(b"b"), Read("q", T0, 1, b"c"), audited(b"a", b"c")]),
     (RecordsNeverChange, [unclean(b"b"), *READ_TWO, audited(b"a", b"c")]),
-    (HighWatermarkOnlyGrows, [TOLD_5, unclean(b"b"), audited(b"a")]),
-    (HighWatermarkOnlyGrows, [unclean(b"b"), TOLD_5, audited(b"a")]),
+    (HighWatermarkOnlyGrows, [WATERMARK_5, unclean(b"b"), audited(b"a")]),
+    (HighWatermarkOnlyGrows, [unclean(b"b"), WATERMARK_5, audited(b"a")]),
     (CommittedOffsetsStay, [COMMITTED, unclean(b"b"), CommittedSeen("g", T0, 0, 2.0)]),
     (CommittedRecordsWereProcessedOrDeleted, [*DONE, unclean(b"b"), audited(b"a", b"c")]),  # type: ignore[list-item]
     (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(b"b"), batches(2, ONE, OTHER)]),
@@ -206,7 +206,7 @@ EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     ),
     (
         EndOfPartitionNeverGoesBack,
-        [TOLD_5, EndOffsetRequested("r", T0), unclean(b"b"), EndOffsetRead("r", T0, 1, 1)],
+        [WATERMARK_5, EndOffsetRequested("r", T0), unclean(b"b"), EndOffsetRead("r", T0, 1, 1)],
     ),
 ]
 """What an unclean election excuses; without it, none of these holds."""
@@ -219,14 +219,19 @@ NOT_EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (RecordsKeepTheirOrder, [*SENT, unclean(b"b"), audited(b"c", b"a")]),
     (RecordsKeepTheirOrder, [*SENT, unclean(b"b"), audited(b"d")]),
     (RecordsNeverChange, [*READ_TWO, unclean(b"b"), audited(b"c")]),
-    (HighWatermarkOnlyGrows, [TOLD_5, unclean(b"b", end=2), audited(b"a")]),
+    (HighWatermarkOnlyGrows, [WATERMARK_5, unclean(b"b", end=2), audited(b"a")]),
     (HighWatermarkOnlyGrows, [unclean(b"b"), WatermarkSeen("r", T0, 5, 1), audited(b"a")]),
     (CommittedOffsetsStay, [COMMITTED, unclean(), CommittedSeen("g", T0, 0, 2.0)]),
     (CommittedRecordsWereProcessedOrDeleted, [*DONE[1:], unclean(b"b"), audited(b"a", b"c")]),  # type: ignore[list-item]
     (CommittedLogsAreEqual, [batches(1, ONE, TWO), unclean(), batches(2, ONE, OTHER)]),
     (
         EndOfPartitionNeverGoesBack,
-        [TOLD_5, EndOffsetRequested("r", T0), unclean(b"b", end=2), EndOffsetRead("r", T0, 1, 1)],
+        [
+            WATERMARK_5,
+            EndOffsetRequested("r", T0),
+            unclean(b"b", end=2),
+            EndOffsetRead("r", T0, 1, 1),
+        ],
     ),
     (
         EndOfPartitionNeverGoesBack,

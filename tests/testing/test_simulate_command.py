@@ -46,9 +46,9 @@ def test_a_wrong_number_of_processes_is_refused(
 
 def test_one_seed_is_printed_as_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--storage", "--seed", "3"]) == 0
-    told = capsys.readouterr().out
-    assert "disk-1         starts (run 1)" in told
-    assert told.splitlines()[-1].startswith("seed 3: ok")
+    printed = capsys.readouterr().out
+    assert "disk-1         starts (run 1)" in printed
+    assert printed.splitlines()[-1].startswith("seed 3: ok")
 
 
 def test_quiet_prints_the_outcome_only(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,9 +73,9 @@ def test_a_stopped_run_goes_on_with_the_seeds_that_are_left(
     capsys.readouterr()
 
     assert main([*command, "--seeds", "0-5"]) == 0
-    told = capsys.readouterr()
-    assert "3 of 6 seeds were run before" in told.err
-    assert told.out.startswith("6 seeds, 0 failed")
+    printed = capsys.readouterr()
+    assert "3 of 6 seeds were run before" in printed.err
+    assert printed.out.startswith("6 seeds, 0 failed")
     again = ledger.read_bytes().splitlines()
     assert [json.loads(line).get("seed") for line in again] == [None, 0, 1, 2, 3, 4, 5]
 
@@ -146,9 +146,9 @@ def test_a_terminated_run_leaves_no_process_behind(tmp_path: Path) -> None:
         assert _becomes(lambda: len(_children_of(run.pid)) >= 2 and ledger.stat().st_size > 200)
         children = _children_of(run.pid)
         run.terminate()
-        _, told = run.communicate(timeout=60)
+        _, printed = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "stopped after" in told
+    assert "stopped after" in printed
     assert _becomes(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
@@ -189,9 +189,9 @@ def test_a_failure_that_is_in_the_ledger_still_counts(
     capsys.readouterr()
 
     assert main(["--storage", f"--ledger={ledger}", "--seeds", "0"]) == 1
-    told = capsys.readouterr().out
-    assert "it was bad" in told
-    assert "replay with: kavka simulate --storage --seed 0" in told
+    printed = capsys.readouterr().out
+    assert "it was bad" in printed
+    assert "replay with: kavka simulate --storage --seed 0" in printed
 
 
 @pytest.mark.parametrize(

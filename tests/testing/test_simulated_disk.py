@@ -16,6 +16,7 @@ from kavka.simulation.disk import ProcessDisk, SimDisk
 from kavka.simulation.inode import PAGE
 from kavka.simulation.loop import SimLoop
 from kavka.simulation.process import Process, ProcessCrashed
+from support.examples import examples
 
 
 def disk_of(seed: int = 0) -> tuple[SimDisk, ProcessDisk]:
@@ -98,7 +99,7 @@ def test_a_dead_process_can_do_no_io() -> None:
         door.list("/")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
     synced=st.lists(st.binary(min_size=1, max_size=300), max_size=8),
@@ -126,7 +127,7 @@ def test_a_host_crash_never_takes_what_was_synced(
     assert len(left) <= len(written)
     pages = range(0, len(left), PAGE)
     assert all(
-        kept == meant or kept == 0
+        kept in (meant, 0)
         for page in pages
         for kept, meant in zip(left[page : page + PAGE], written[page : page + PAGE], strict=False)
     )

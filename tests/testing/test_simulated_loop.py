@@ -208,14 +208,14 @@ def test_clocks_of_a_node_have_different_origins_and_only_one_jumps() -> None:
 def test_an_exception_of_a_callback_is_reported_without_a_handle_of_asyncio() -> None:
     """From Python 3.12 on asyncio reads the handle's own parts, and a step has none of them."""
     world = World(1)
-    told: list[dict[str, object]] = []
+    contexts: list[dict[str, object]] = []
 
     async def main() -> None:
-        world.loop.set_exception_handler(lambda loop, context: told.append(context))
+        world.loop.set_exception_handler(lambda loop, context: contexts.append(context))
         world.loop.call_soon(int, "no number")
         await asyncio.sleep(1)
 
     world.run(main())
-    (context,) = told
+    (context,) = contexts
     assert isinstance(context["exception"], ValueError)
     assert "handle" not in context

@@ -17,14 +17,14 @@ class Memory(Invariant):
     says = "nothing is forgotten"
 
     def __init__(self) -> None:
-        self.told: dict[tuple[int, int, str], ReplicaSeen] = {}
+        self.reported: dict[tuple[int, int, str], ReplicaSeen] = {}
         self.looks = 0
 
     def observe(self, event: Event) -> None:
         if isinstance(event, ClusterObserved):
             self.looks += 1
             for seen in event.replicas:
-                self.told[seen.broker, seen.run, str(seen.partition)] = seen
+                self.reported[seen.broker, seen.run, str(seen.partition)] = seen
 
 
 def test_every_replica_is_reported_as_it_is_at_each_observation() -> None:
@@ -40,15 +40,15 @@ def test_every_replica_is_reported_as_it_is_at_each_observation() -> None:
         looks += 1
         look()
         for node, replica in observer._replicas():
-            told = memory.told[
+            reported = memory.reported[
                 replica.partition.broker_id, node.node.starts, str(replica.topic_partition)
             ]
-            assert told.log_end_offset == replica.log.log_end_offset
-            assert told.log_start_offset == replica.log.log_start_offset
-            assert told.high_watermark == replica.partition.high_watermark
-            assert told.leads == replica.partition.is_leader
-            assert told.leader_epoch == replica.partition.leader_epoch
-            assert told.topic_id == replica.partition.topic_id
+            assert reported.log_end_offset == replica.log.log_end_offset
+            assert reported.log_start_offset == replica.log.log_start_offset
+            assert reported.high_watermark == replica.partition.high_watermark
+            assert reported.leads == replica.partition.is_leader
+            assert reported.leader_epoch == replica.partition.leader_epoch
+            assert reported.topic_id == replica.partition.topic_id
 
     observer.observe = look_and_compare  # type: ignore[method-assign]
     assert run.run().passed

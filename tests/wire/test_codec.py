@@ -40,11 +40,12 @@ from kavka.wire.schema import (
     uuid,
 )
 from kavka.wire.source import source_of
+from support.examples import examples
 
 Values = Callable[[type, int], st.SearchStrategy[Any]]
 Sample = Callable[[type, int], Any]
 QUICK = settings(
-    max_examples=4,
+    max_examples=examples(4),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -345,7 +346,7 @@ class Everything:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_every_type_can_stand_anywhere(version: int, wire_values: Values) -> None:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(wire_values(Everything, version))
     def check(message: Any) -> None:
         assert decode(Everything, version, joined(message, version)) == message

@@ -321,7 +321,7 @@ class Broker:
         try:
             return await self._start()
         except BaseException:
-            await self._abandon()
+            await self.abandon()
             raise
 
     async def _start(self) -> list[Endpoint]:
@@ -501,18 +501,18 @@ class Broker:
         await self._stop_parts()
         await self._close_storage(is_clean=True)
 
-    async def kill(self) -> None:
-        """End as a killed process does, as far as that can be in one that lives on: for tests and the simulation.
+    async def abandon(self) -> None:
+        """Release what the broker holds, after a start that failed at any point, or instead of a clean stop.
 
-        No leadership moves, no log is flushed, and the session of a given registry stays until it expires.
+        No leadership moves and no log is flushed. A broker that ran leaves no marker of a clean stop. After a start
+        that failed, the marker stays as it was found: only a start that goes through raises the epochs.
         """
+        is_clean = self.state is BrokerState.STARTING and self.replica_manager.was_clean
         self.listeners.close()
         for connection in list(self.dispatcher.connections):
             connection.abort()
         await self._stop_parts()
-        if self._injected_registry is not None:
-            self._registry_is_open = False
-        await self._close_storage(is_clean=False)
+        await self._close_storage(is_clean=is_clean)
 
     async def _stop_parts(self) -> None:
         """Stop all that works on the storage, and does so by events and timers."""
@@ -552,18 +552,3 @@ class Broker:
         if self.lazy.alter_log_dirs.made is not None:
             await self.lazy.alter_log_dirs.made.stop()
         await self.replica_manager.close(is_clean=is_clean, broker_epoch=self.context.broker_epoch)
-
-    async def _abandon(self) -> None:
-        """Let go of what a failed start holds.
-
-        After an unclean stop the next start must know of it, too: only a start that goes through raises the epochs.
-        """
-        self.listeners.close()
-        if self.exposition is not None:
-            await self.exposition.stop()
-        await self.config_changes.stop()
-        await self.features.stop()
-        await self.controller.stop()
-        if self.registration is not None:
-            await self.registration.stop()
-        await self._close_storage(is_clean=self.replica_manager.was_clean)

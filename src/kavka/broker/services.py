@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Services:
     """A broker's parts, under the names that they have there."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one argument for each part
         self,
         *,
         broker_id: BrokerId,

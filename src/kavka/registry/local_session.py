@@ -1,11 +1,11 @@
 """A session within this process: `Registry` without a socket.
 
-Requests go up a lane to the server, answers and watch events come down another; both are clear unless the session is
-cut or slowed, which is how tests and the simulation break the network between a broker and its registry.
+A request acts on the server at once. Its answer, and watch events, are delivered in the order in which the server made
+them, in a later step of the loop.
 
-    clear --cut()--> cut --heal() in time--> clear          nothing was lost, it only waited
-                      +----timeout, heal()--> over --reconnect()--> clear, under another session id
-    clear --ZnodeServer.expire()--> over
+    open --reconnect(), close()--> closed        the client ends it
+    open --ZnodeServer.expire()--> closed        `session_lost` is called
+    closed --reconnect()--> open, under another session id
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ T = TypeVar("T")
 
 
 class LocalSession:
-    """Implements `Registry` for one session. It is silent, and may expire, only while it is `cut`."""
+    """Implements `Registry` for one session."""
 
-    def __init__(self, znode_server: ZnodeServer, timeout_ms: int | None = None) -> None:
-        """Begin a session; with None it never expires."""
+    def __init__(
+        self,
+        znode_server: ZnodeServer,
+        timeout_ms: int | None = None,
+        deliveries: Deliveries | None = None,
+    ) -> None:
+        """Begin a session; with None it never expires. `deliveries` are the way of answers and watch events."""
         self.session_lost: Callable[[], None] | None = None
         """Called once, on the loop, when the session has expired."""
         self._znode_server = znode_server
         self._timeout_ms = timeout_ms
-        self._timeout_s = None if timeout_ms is None else timeout_ms / 1000
-        self._up = _DelayLine(znode_server.context)
-        self._down = _DelayLine(contextvars.copy_context())
-        self._healed = asyncio.Event()
-        self._healed.set()
+        self._deliveries = deliveries or Deliveries(contextvars.copy_context())
         self._pending: set[asyncio.Future[Any]] = set()
         self._watches: set[_WatchNotification] = set()
         self._is_closed = False  # as this side knows
@@ -129,9 +130,8 @@ class LocalSession:
         return [result.path for result in results]
 
     async def reconnect(self) -> None:
-        """Begin a new session; the one before ends, if it has not. Raise ConnectionError while the session is cut."""
+        """Begin a new session; the one before ends, if it has not. Raise ConnectionError if the server has failed."""
         await self.close()
-        await self._connected()
         self._session_state = self._begin()
         self._is_closed = False
 
@@ -144,54 +144,22 @@ class LocalSession:
             finally:
                 self._forget()
 
-    # -- for tests and the simulation
-
-    @property
-    def delay_ms(self) -> int:
-        """Latency of a request and of an answer, each; a change does not affect those in flight."""
-        return self._up.delay_ms
-
-    @delay_ms.setter
-    def delay_ms(self, delay_ms: int) -> None:
-        self._up.delay_ms = self._down.delay_ms = delay_ms
-
-    def cut(self) -> None:
-        """Let nothing through from now on, either way; the session expires unless it is healed in time."""
-        if not self._healed.is_set():
-            return
-        self._up.hold()
-        self._down.hold()
-        self._healed.clear()
-        self._znode_server.notify(self._session_state)
-
-    def heal(self) -> None:
-        """Let everything through again, what waited first; a session that has expired meanwhile learns it now."""
-        self._session_state.deadline_ms = None
-        self._healed.set()
-        self._up.release()
-        self._down.release()
-
     # -- inside
 
     async def _ask(self, act: Callable[[], T]) -> T:
         """Call `act` on the server's side, and return its result when that is durable."""
         if self._is_closed:
             raise self._lost()
-        future: asyncio.Future[T] | None = None
-        if self._up.is_clear:
-            answer = self._arrive(act)
-            if self._znode_server.is_synced and self._down.is_clear:
-                return answer()  # the common read: no event or response precedes it
-            future = self._expect()
-            self._resolve(future, answer)
-        else:
-            future = self._expect()
-            self._up.put(partial(self._arrive_late, future, act, self._session_state))
+        answer = self._arrive(act)
+        if self._znode_server.is_synced and self._deliveries.is_empty:
+            return answer()  # the common read: no event or response precedes it
+        future: asyncio.Future[T] = self._expect()
+        self._resolve(future, answer)
+        return await self._wait(future)
+
+    async def _wait(self, future: asyncio.Future[T]) -> T:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await future
-        except TimeoutError as error:
-            raise ConnectionError(f"no answer of the registry for {self._timeout_ms} ms") from error
+            return await future
         finally:
             self._pending.discard(future)
 
@@ -206,13 +174,6 @@ class LocalSession:
             return partial(_raise, error)
         return lambda: result
 
-    def _arrive_late(
-        self, future: asyncio.Future[T], act: Callable[[], T], session_state: SessionState
-    ) -> None:
-        """Drop a request of an expired session."""
-        lost: Callable[[], T] = partial(_raise, self._lost())
-        self._resolve(future, self._arrive(act) if session_state is self._session_state else lost)
-
     def _expect(self) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._pending.add(future)
@@ -223,17 +184,9 @@ class LocalSession:
 
         def when_synced(failure: ConnectionError | None) -> None:
             shown = answer if failure is None else partial(_raise, failure)
-            self._down.put(partial(_settle, future, shown))
+            self._deliveries.put(partial(_settle, future, shown))
 
         self._znode_server.after_sync(when_synced)
-
-    async def _connected(self) -> None:
-        if not self._healed.is_set():
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    await self._healed.wait()
-            except TimeoutError as error:
-                raise ConnectionError("the registry cannot be reached") from error
 
     def _watch(self, path: str, kind: WatchKind, watch: Watch | None) -> None:
         if watch is not None:
@@ -242,7 +195,7 @@ class LocalSession:
             self._znode_server.watches.add(path, kind, notification)
 
     def _expired(self, session_state: SessionState) -> None:
-        self._down.put(partial(self._adopt_session, session_state))
+        self._deliveries.put(partial(self._adopt_session, session_state))
 
     def _adopt_session(self, session_state: SessionState) -> None:
         """Note that a session is over, unless it is not ours any more."""
@@ -275,60 +228,40 @@ class _WatchNotification:
     def notify(self, event: Event) -> None:
         """Send the event down; the watch is used up."""
         self._session._watches.discard(self)
-        self._session._down.put(partial(self._watch, event))
+        self._session._deliveries.put(partial(self._watch, event))
 
 
-class _DelayLine:
-    """A direction of messages: they arrive in order, in a later step of the loop, in the receiver's context."""
+class Deliveries:
+    """Answers and watch events for a session, which arrive in order, in a later step of the loop."""
 
     def __init__(self, context: contextvars.Context) -> None:
-        self.delay_ms = 0
+        """`context` is the receiver's: what arrives is run in a copy of it."""
         self._context = context
-        self._queue: deque[tuple[float, Callable[[], object]]] = deque()
-        self._timer: asyncio.Handle | None = None
-        self._is_held = False
+        self._queue: deque[Callable[[], object]] = deque()
+        self._handle: asyncio.Handle | None = None
 
     @property
-    def is_clear(self) -> bool:
-        """Return whether the queue is empty and not held."""
-        return not self._queue and not self._is_held and not self.delay_ms
+    def is_empty(self) -> bool:
+        """Return whether nothing is on its way."""
+        return not self._queue
 
     def put(self, action: Callable[[], object]) -> None:
-        """Run `action` at the other end."""
-        due_s = asyncio.get_running_loop().time() + self.delay_ms / 1000 if self.delay_ms else 0.0
-        self._queue.append((due_s, action))
-        self._arm()
+        """Run `action` at the receiver."""
+        self._queue.append(action)
+        self._schedule()
 
-    def hold(self) -> None:
-        """Let nothing out."""
-        self._is_held = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _schedule(self) -> None:
+        if self._queue and self._handle is None:
+            loop = asyncio.get_running_loop()
+            self._handle = loop.call_soon(self._deliver, context=self._context.copy())
 
-    def release(self) -> None:
-        """Let out what is due."""
-        self._is_held = False
-        self._arm()
-
-    def _arm(self) -> None:
-        if self._is_held or self._timer is not None or not self._queue:
-            return
-        loop, due_s = asyncio.get_running_loop(), self._queue[0][0]
-        context = self._context.copy()
-        if due_s <= loop.time():
-            self._timer = loop.call_soon(self._run, context=context)
-        else:
-            self._timer = loop.call_at(due_s, self._run, context=context)
-
-    def _run(self) -> None:
-        self._timer = None
-        now_s = asyncio.get_running_loop().time()
+    def _deliver(self) -> None:
+        self._handle = None
         try:
-            while self._queue and self._queue[0][0] <= now_s and not self._is_held:
-                self._queue.popleft()[1]()
+            while self._queue:
+                self._queue.popleft()()
         finally:
-            self._arm()
+            self._schedule()
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -55,15 +55,15 @@ async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     writer.close()
 
 
-async def told_after(network: Any, starting_s: float) -> float:
+async def notified_after(network: Any, starting_s: float) -> float:
     """Return after how many seconds the refusal was reported."""
-    told = asyncio.Event()
+    notified = asyncio.Event()
     loop = asyncio.get_running_loop()
     began = loop.time()
-    link = RemoteLink(network, NOWHERE, 1000, told.set, lambda: None, starting_s)
+    link = RemoteLink(network, NOWHERE, 1000, notified.set, lambda: None, starting_s)
     try:
         async with asyncio.timeout(30):
-            await told.wait()
+            await notified.wait()
         return loop.time() - began
     finally:
         await link.stop()
@@ -71,13 +71,13 @@ async def told_after(network: Any, starting_s: float) -> float:
 
 def test_a_broker_that_was_there_before_is_dead_when_its_port_refuses() -> None:
     network = Refusing()
-    asyncio.run(told_after(network, 0))
+    asyncio.run(notified_after(network, 0))
     assert network.attempts == 1
 
 
 def test_a_broker_that_has_just_registered_gets_time_to_listen() -> None:
     network = Refusing()
-    assert asyncio.run(told_after(network, 0.25)) >= 0.25
+    assert asyncio.run(notified_after(network, 0.25)) >= 0.25
     assert network.attempts > 1
 
 

@@ -71,12 +71,12 @@ class Hands:
 
 
 def run(story: Callable[[Hands], Awaitable[None]]) -> None:
-    async def tell() -> None:
+    async def main() -> None:
         hands = Hands()
         await story(hands)
         await hands.znode_server.close()
 
-    asyncio.run(tell())
+    asyncio.run(main())
 
 
 def test_many_records_go_in_more_than_one_multi() -> None:
@@ -182,7 +182,7 @@ def test_settings_that_were_left_behind_are_replaced() -> None:
 def test_wish_that_was_taken_away_meanwhile_is_no_obstacle() -> None:
     async def story(hands: Hands) -> None:
         writer = await hands.prepare()
-        gone: list[Record] = [PreferredElectionTaken(), DeletionDropped("nobody")]
+        gone: list[Record] = [PreferredElectionTaken(), DeletionDropped("nonexistent")]
         await writer.write([*gone, *created("t", 1)], hands.applied.append)
         assert hands.data("/brokers/topics/t") is not None
 

@@ -50,8 +50,8 @@ class Watched:
         self.znode_server = ZnodeServer(environment.clock, environment.random)
         self.session = LocalSession(self.znode_server)
         self.registry = Cut(self.session)
-        self.told: list[Changed] = []
-        self.watching = WatchedRegistry(self.registry, self.told.append)  # type: ignore[arg-type]
+        self.changes: list[Changed] = []
+        self.watching = WatchedRegistry(self.registry, self.changes.append)  # type: ignore[arg-type]
 
     async def settle(self) -> None:
         """Let events come: they come before the answer of a later call."""
@@ -76,7 +76,7 @@ def test_a_change_is_reported_once_until_it_is_read() -> None:
         await watched.session.create(znodes.topic_path("a"), NODE.encode())
         await watched.session.create(znodes.topic_path("b"), NODE.encode())
         await watched.settle()
-        assert watched.told == [Changed(Source.TOPICS)]
+        assert watched.changes == [Changed(Source.TOPICS)]
 
     run(story)
 
@@ -89,7 +89,7 @@ def test_a_topic_that_was_not_there_when_it_was_read_is_watched_once_it_is() -> 
         assert set(await watched.watching.topics(["t"])) == {"t"}
         await watched.session.set(znodes.topic_path("t"), NODE.encode())
         await watched.settle()
-        assert watched.told == [Changed(Source.TOPIC, "t")]
+        assert watched.changes == [Changed(Source.TOPIC, "t")]
 
     run(story)
 
@@ -104,12 +104,12 @@ def test_a_state_that_cannot_be_decoded_is_watched_until_it_is_repaired() -> Non
         assert await watched.watching.topics(["t"]) == {}
         assert watched.watching.unreadable == {"t"}
         for data in (b"{}", state.encode()):
-            assert watched.told == []
+            assert watched.changes == []
             await watched.session.set(path, data)
             await watched.settle()
-            (told,) = watched.told
-            watched.told.clear()
-            change = await read_change(watched.watching, ClusterState(), told)
+            (changes,) = watched.changes
+            watched.changes.clear()
+            change = await read_change(watched.watching, ClusterState(), changes)
         assert isinstance(change, TopicsChanged)
         assert change.topics["t"].states == {0: (state, 2)}
         assert watched.watching.unreadable == set()
@@ -132,6 +132,6 @@ def test_a_read_that_was_cut_off_is_watched_when_it_is_done_again() -> None:
         await watched.session.create(f"{znodes.BROKER_IDS}/1", b"{}")
         await watched.session.create(znodes.REASSIGN_PARTITIONS, b"{}")
         await watched.settle()
-        assert watched.told == [Changed(Source.BROKERS), Changed(Source.REASSIGNMENTS)]
+        assert watched.changes == [Changed(Source.BROKERS), Changed(Source.REASSIGNMENTS)]
 
     run(story)

@@ -104,7 +104,7 @@ def test_what_is_not_a_plain_question_is_refused_and_closed(
     run(story, **ON)
 
 
-def test_who_asks_for_the_end_gets_it(run: Any, scraper: Any) -> None:
+def test_a_scraper_that_asks_for_the_end_gets_it(run: Any, scraper: Any) -> None:
     async def story(served: Any) -> None:
         for end in (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"):
             one = await scraper.of(served.broker)

@@ -549,7 +549,7 @@ def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> Non
     async def story(cluster: Any) -> None:
         await with_two_directories(cluster, 1)
         await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
-        await cluster.produce(1, b"of nobody else", acks=1)
+        await cluster.produce(1, b"of no other", acks=1)
         broker, replica = cluster.brokers[1], cluster.replica(1)
         target, rate = target_of(replica, broker), "replica.alter.log.dirs.io.max.bytes.per.second"
         broker.configs.put_broker({rate: "1"}, default=False)

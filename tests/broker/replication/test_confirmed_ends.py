@@ -46,13 +46,13 @@ async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
         return cluster.brokers[1].transactions.shard_of("x")
 
     await until(lambda: not shard().machine.is_loading)
-    who = await transact(peer)
+    identity = await transact(peer)
     await until(lambda: shard().machine.describe("x").state == "CompleteCommit")
     # The in-sync set grows without a new epoch of the leader, as by AlterPartition: the shard stays loaded.
     partition = cluster.replica(1, STATE).partition
     partition.in_sync_replicas = (1, 2)
     assert partition.may_be_replaced
-    return peer, *who
+    return peer, *identity
 
 
 async def transact(peer: Peer) -> tuple[int, int]:
@@ -61,10 +61,10 @@ async def transact(peer: Peer) -> tuple[int, int]:
         InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4
     )
     assert init.error_code == ErrorCode.NONE, init
-    who = init.producer_id, init.producer_epoch
-    await open_one(peer, *who)
-    assert await end(peer, *who) is ErrorCode.NONE
-    return who
+    identity = init.producer_id, init.producer_epoch
+    await open_one(peer, *identity)
+    assert await end(peer, *identity) is ErrorCode.NONE
+    return identity
 
 
 async def open_one(peer: Peer, producer_id: int, producer_epoch: int) -> None:
@@ -92,8 +92,8 @@ def test_a_commit_is_not_acknowledged_from_the_memory_of_a_deposed_coordinator(p
     """The producer's next transaction is open at broker 2: this commit is of that one, and is stored nowhere."""
 
     async def story(cluster: Any) -> None:
-        peer, *who = await ended_once(cluster)
-        assert await end(peer, *who) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        peer, *identity = await ended_once(cluster)
+        assert await end(peer, *identity) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     play(story, **SETTINGS)
 
@@ -121,12 +121,14 @@ def test_a_wrong_request_is_refused_at_once_and_writes_nothing(play: Play) -> No
     play(story, **SETTINGS)
 
 
-def test_who_waits_for_a_confirmation_is_sent_away_when_the_coordinator_resigns(play: Play) -> None:
+def test_a_producer_that_waits_for_a_confirmation_is_sent_away_when_the_coordinator_resigns(
+    play: Play,
+) -> None:
     async def story(cluster: Any) -> None:
-        peer, *who = await ended_once(cluster)
+        peer, *identity = await ended_once(cluster)
         before = cluster.replica(1, STATE).log.log_end_offset
         shell = cluster.brokers[1].transactions.shard_of("x")
-        asked = asyncio.ensure_future(end(peer, *who))
+        asked = asyncio.ensure_future(end(peer, *identity))
         await until(lambda: cluster.replica(1, STATE).log.log_end_offset == before + 1)
         await cluster.coordinate(STATE, in_sync=[2], epoch=1, leader=2)
         assert await asked is ErrorCode.NOT_COORDINATOR
@@ -148,16 +150,18 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
             return "" if isinstance(shard, ErrorCode) else str(shard.machine.describe("x").state)
 
         old, new = await cluster.peer(1), await cluster.peer(2)
-        who = await transact(old)
+        identity = await transact(old)
         await until(lambda: state(1) == "CompleteCommit")
         ended = cluster.replica(1, STATE).log.log_end_offset
         await until(lambda: cluster.replica(2, STATE).partition.high_watermark == ended)
 
         await cluster.coordinate(STATE, in_sync=[2], epoch=1, leader=2, to=(2,))
         await until(lambda: state(2) == "CompleteCommit")
-        await open_one(new, *who)  # the second transaction
+        await open_one(new, *identity)  # the second transaction
         assert (state(1), state(2)) == ("CompleteCommit", "Ongoing")
-        code = await end(old, *who)  # the producer lost its connection, and was sent to broker 1
+        code = await end(
+            old, *identity
+        )  # the producer lost its connection, and was sent to broker 1
         assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE, f"at the coordinator it is {state(2)}"
 
     play(story, **SETTINGS | {"request__timeout__ms": "10000"})
@@ -188,13 +192,13 @@ def test_offsets_are_not_refused_from_the_memory_of_a_deposed_coordinator(
 
 def test_a_verified_partition_is_answered_without_a_record(play: Play) -> None:
     async def story(cluster: Any) -> None:
-        peer, *who = await ended_once(cluster)
+        peer, *identity = await ended_once(cluster)
         partition = cluster.replica(1, STATE).partition
         partition.in_sync_replicas = (1,)
-        await open_one(peer, *who)
+        await open_one(peer, *identity)
         partition.in_sync_replicas = (1, 2)
         before = cluster.replica(1, STATE).log.log_end_offset
-        assert await verified(peer, *who) is ErrorCode.NONE
+        assert await verified(peer, *identity) is ErrorCode.NONE
         assert cluster.replica(1, STATE).log.log_end_offset == before
 
     play(story, **SETTINGS)

@@ -61,7 +61,7 @@ def asked(*, stable: bool) -> OffsetFetchRequest:
     return OffsetFetchRequest(groups=[group], require_stable=stable)
 
 
-def told(response: Any) -> tuple[int, list[int]]:
+def outcome(response: Any) -> tuple[int, list[int]]:
     """Return the group's error and the offsets."""
     (group,) = response.groups
     offsets = [row.committed_offset for topic in group.topics for row in topic.partitions]
@@ -92,7 +92,7 @@ def test_a_coordinator_that_is_alone_in_sync_answers_at_once_and_writes_nothing(
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1])
         before = end_offset(cluster)
-        assert told(await peer.send(asked(stable=True))) == (ErrorCode.NONE, [7])
+        assert outcome(await peer.send(asked(stable=True))) == (ErrorCode.NONE, [7])
         assert end_offset(cluster) == before
 
     play(story, **SETTINGS)
@@ -108,7 +108,7 @@ def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_fol
         await until(lambda: end_offset(cluster) == before + 1)
         assert not answer.done()
         await (await cluster.peer(1)).send(follow(before + 1))
-        assert told(await answer) == (ErrorCode.NONE, [7])
+        assert outcome(await answer) == (ErrorCode.NONE, [7])
 
     play(story, **SETTINGS | {"offsets__commit__timeout__ms": "60000"})
 
@@ -120,17 +120,17 @@ def test_a_coordinator_without_followers_returns_no_offsets(play: Play, others: 
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
         answers = await asyncio.gather(*(peer.send(asked(stable=True)) for _ in range(others)))
-        assert [told(answer) for answer in answers] == [
+        assert [outcome(answer) for answer in answers] == [
             (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
         ] * others
 
     play(story, **SETTINGS)
 
 
-def test_who_does_not_ask_for_stable_offsets_gets_what_is_known(play: Play) -> None:
+def test_a_client_that_does_not_ask_for_stable_offsets_gets_what_is_known(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
-        assert told(await peer.send(asked(stable=False))) == (ErrorCode.NONE, [7])
+        assert outcome(await peer.send(asked(stable=False))) == (ErrorCode.NONE, [7])
 
     play(story, **SETTINGS)
 

@@ -445,8 +445,8 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
         asked.clear()
         await until(lambda: bool(asked))
         ((partition,),) = [topic.partitions for topic in asked[0].topics]
-        told = {member.broker_id: member.broker_epoch for member in partition.new_isr_with_epochs}
-        assert told[2] == 7
+        epochs = {member.broker_id: member.broker_epoch for member in partition.new_isr_with_epochs}
+        assert epochs[2] == 7
 
     play(story)
 

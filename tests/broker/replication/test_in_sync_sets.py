@@ -43,8 +43,10 @@ def test_set_of_a_topic_that_the_controller_does_not_know_yet_is_proposed_again(
 
 
 def test_what_too_few_replicas_have_is_neither_acknowledged_nor_shown(play: Play) -> None:
-    """As Kafka since 3.7: the high watermark stands still below `min.insync.replicas`, so nothing is told as written
-    that one more death would take."""
+    """As Kafka since 3.7: the high watermark stands still below `min.insync.replicas`.
+
+    So nothing is acknowledged that one more death would take.
+    """
 
     async def story(cluster: Any) -> None:
         await cluster.start(1)  # the other is in sync, and has never fetched
@@ -59,7 +61,7 @@ def test_what_too_few_replicas_have_is_neither_acknowledged_nor_shown(play: Play
         assert (replica.log.log_end_offset, replica.partition.high_watermark) == (1, 0)
         await cluster.start(2)
         for number in (1, 2):
-            await cluster.tell(number)
+            await cluster.send_state(number)
         await until(lambda: replica.partition.high_watermark == 1)
         assert cluster.isr == [1, 2]
 

@@ -25,7 +25,7 @@ def test_a_follower_that_is_notified_before_its_leader_logs_no_warning(
         with caplog.at_level(logging.DEBUG, "kavka"):
             await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[2])
             await until(lambda: "fetch refused" in caplog.text)
-            await cluster.tell(1)
+            await cluster.send_state(1)
             await cluster.produce(1, b"a")
             await cluster.until_equal(1, 2)
         refused = [one for one in caplog.records if "fetch refused" in one.getMessage()]

@@ -47,7 +47,7 @@ def test_acknowledgement_by_all_waits_for_every_in_sync_replica(play: Play) -> N
         assert refused.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert (await cluster.fetch(1, 0)).records == b""
         assert (await cluster.produce(1, b"b", acks=1)).error_code == ErrorCode.NONE
-        await cluster.tell(2)
+        await cluster.send_state(2)
         assert (await cluster.produce(1, b"c")).error_code == ErrorCode.NONE
         assert (await cluster.fetch(1, 0)).high_watermark == 3
 
@@ -67,7 +67,7 @@ def test_a_produce_that_was_appended_in_slices_keeps_nothing_while_it_waits_for_
         await until(lambda: len(broker.produce_purgatory))
         await until(lambda: not broker.dispatcher.in_second_stage())
         assert (broker.request_budget.held_bytes, broker.dispatcher._memory.in_use) == (0, 0)
-        await cluster.tell(2)
+        await cluster.send_state(2)
         answer = await sent
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
@@ -100,7 +100,7 @@ def test_stopped_follower_continues_with_leader_and_isr_of_the_same_epoch(play: 
         stop = StopReplicaRequest(controller_id=1, controller_epoch=1000, topic_states=[topic])
         await cluster.brokers[2].control_requests.stop_replica(stop)
         await cluster.produce(1, b"b", acks=1)
-        await cluster.tell(2)
+        await cluster.send_state(2)
         await cluster.until_equal(1, 2)
         assert cluster.replica(2).log.log_end_offset == 2
 
@@ -117,7 +117,7 @@ def test_records_of_the_old_leader_alone_are_truncated_when_it_returns(play: Pla
         await cluster.produce(1, b"lost", b"lost too", acks=1)
         assert cluster.replica(1).log.log_end_offset == 3
         await cluster.produce(2, b"b", acks=1)
-        await cluster.tell(1)
+        await cluster.send_state(1)
         await cluster.until_equal(1, 2)
         assert cluster.replica(1).log.log_end_offset == 2
         assert cluster.bytes_of(1) == cluster.bytes_of(2)
@@ -136,8 +136,8 @@ def test_replica_that_stops_leaves_the_set_and_comes_back(play: Play) -> None:
         assert answer.error_code == ErrorCode.NONE
         assert cluster.isr == [1]
         await cluster.start(2)
-        await cluster.tell(1)
-        await cluster.tell(2)
+        await cluster.send_state(1)
+        await cluster.send_state(2)
         await until(lambda: cluster.isr == [1, 2])
         await cluster.until_equal(1, 2)
 
@@ -178,7 +178,7 @@ def test_replica_that_was_away_begins_at_the_leaders_start(play: Play) -> None:
         for number in range(5):
             await cluster.produce(1, b"a%d" % number)
         cluster.replica(1).delete_before(3)
-        await cluster.tell(2)
+        await cluster.send_state(2)
         await cluster.until_equal(1, 2)
         assert cluster.replica(2).log.log_start_offset == 3
 

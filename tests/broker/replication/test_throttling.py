@@ -65,7 +65,7 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
         await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
         for _ in range(20):
             await cluster.produce(1, b"x" * 2000, acks=1)
-        await cluster.tell(2)
+        await cluster.send_state(2)
         throttle = getattr(cluster.brokers[slow].replication_manager, f"{side}_throttle")
         await until(lambda: throttle.is_exceeded)
         held = cluster.replica(2).log.log_end_offset

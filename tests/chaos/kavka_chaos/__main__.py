@@ -56,7 +56,7 @@ class Run:
             if self._cluster(number, kind, directory):
                 shutil.rmtree(directory)
             else:
-                self._tell(f"the evidence is in {directory}")
+                self._log(f"the evidence is in {directory}")
                 failed += 1
             if self._is_over() or failed == _MOST_FAILED:
                 return
@@ -73,9 +73,7 @@ class Run:
         disks = DISKS if self._network.has_disks else ()
         schedule = Schedule(options.seed + number, _MEMBERS[kind], disks=disks)
         directory.mkdir(parents=True)
-        self._tell(
-            f"cluster {number}: three brokers, registry {kind}, seed {options.seed + number}"
-        )
+        self._log(f"cluster {number}: three brokers, registry {kind}, seed {options.seed + number}")
         try:
             with run_cluster(directory, kind, self._network) as cluster:
                 for _ in range(options.rounds_of_a_cluster):
@@ -84,7 +82,7 @@ class Run:
                     if self._is_over():
                         break
         except _NOT_WELL as error:
-            self._tell("".join(traceback.format_exception(error)))
+            self._log("".join(traceback.format_exception(error)))
             self.outcomes[kind].others.append(f"{type(error).__name__}: {error}")
             return False
         return True
@@ -92,17 +90,17 @@ class Run:
     def _play(self, cluster: ChaosCluster, kind: str, schedule: Schedule, directory: Path) -> bool:
         self._round += 1
         faults = schedule.round(self._options.seconds)
-        self._tell(f"round {self._round}, {len(faults)} faults:")
+        self._log(f"round {self._round}, {len(faults)} faults:")
         for fault in faults:
             print(f"    {fault}", flush=True)
         topic = f"round-{self._round}"
         evidence = directory / f"{topic}.jsonl"
         found = play(
-            cluster, _MEMBERS[kind], topic, faults, self._options.rate, evidence, self._tell
+            cluster, _MEMBERS[kind], topic, faults, self._options.rate, evidence, self._log
         )
         self.outcomes[kind].add(found)
         verdict = "well" if found.passed else f"BROKEN: {dict(found.anomalies)} {found.others}"
-        self._tell(
+        self._log(
             f"round {self._round}: {found.sends['ok']} acknowledged, {found.reads} read,"
             f" worst silence {found.worst_silence:.1f} s, {verdict}"
         )
@@ -111,7 +109,7 @@ class Run:
             admin.delete_topics([topic])[topic].result(60)
         return found.passed
 
-    def _tell(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         print(f"[{time.monotonic() - self._began:6.1f} s] {text}", flush=True)
 
 

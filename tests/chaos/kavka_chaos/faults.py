@@ -10,17 +10,17 @@ from kavka_chaos.cluster import ChaosCluster, broker_machine, machines
 from kavka_chaos.network import CLIENTS
 from kavka_chaos.schedule import BROKERS, Fault
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class Faults:
     """The faults of one round."""
 
-    def __init__(self, cluster: ChaosCluster, members: int, tell: Tell) -> None:
-        """`tell` is called at each beginning and end."""
+    def __init__(self, cluster: ChaosCluster, members: int, log: Log) -> None:
+        """`log` is called at each beginning and end."""
         self._cluster = cluster
         self._machines = machines(members)
-        self._tell = tell
+        self._log = log
 
     def run(self, faults: Sequence[Fault]) -> None:
         """Begin and end all of them in their time. Raise NotWell when a broker ends by itself."""
@@ -31,7 +31,7 @@ class Faults:
             while (left := began + at - time.monotonic()) > 0:
                 self._cluster.check_alive()
                 time.sleep(min(left, 0.1))
-            self._tell(f"{'end of' if is_end else 'begin'} {fault}")
+            self._log(f"{'end of' if is_end else 'begin'} {fault}")
             (self._end if is_end else self._begin)(fault)
 
     def _begin(self, fault: Fault) -> None:

@@ -1,6 +1,6 @@
 """The network where namespaces are not allowed: a proxy in front of each port holds back what a cut link carries.
 
-A proxy knows who connects by the owner of the other end's port. What it cannot do: refuse connections for a dead
+A proxy identifies a client by the owner of the other end's port. What it cannot do: refuse connections for a dead
 broker. It accepts and closes, so early evidence of a death is missing here, and sessions decide.
 """
 

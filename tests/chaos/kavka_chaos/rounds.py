@@ -12,7 +12,7 @@ from kavka.testing.history import Verdict
 from kavka.testing.history.operations import Event, Send, Type
 from kavka.testing.history.workload import Load, Settings
 from kavka_chaos.cluster import ChaosCluster
-from kavka_chaos.faults import Faults, Tell
+from kavka_chaos.faults import Faults, Log
 from kavka_chaos.schedule import Fault
 
 _PARTITIONS = 4
@@ -63,7 +63,7 @@ def play(
     faults: Sequence[Fault],
     rate: float,
     evidence: Path,
-    tell: Tell,
+    log: Log,
 ) -> Outcome:
     """Play one round; the history of one that fails stays in `evidence`. Raise NotWell, ClientFailed, TimeoutError."""
     settings = Settings(
@@ -80,7 +80,7 @@ def play(
     with evidence.open("w", encoding="utf-8") as sink, Load(settings, sink) as load:
         load.wait_for(100)
         began_ns = load.recorder.now_ns()
-        Faults(cluster, members, tell).run(faults)
+        Faults(cluster, members, log).run(faults)
         cluster.heal([topic, "__consumer_offsets"])
         load.wait_for(100, 120)
         verdict = load.finish()
@@ -90,7 +90,7 @@ def play(
     if outcome.passed:
         evidence.unlink()
     else:
-        tell(verdict.report())
+        log(verdict.report())
     return outcome
 
 

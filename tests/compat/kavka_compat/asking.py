@@ -39,7 +39,7 @@ def ask(address: str, request: object, version: int | None = None) -> Any:
 def wait_until_all_know_all(addresses: Collection[str]) -> None:
     """Wait until each broker knows that all of them are there, and a controller.
 
-    Apache Kafka's broker says that it has started before the controller told it anything. librdkafka, given such an
+    Apache Kafka's broker says that it has started before the controller sent it anything. librdkafka, given such an
     empty answer, does not ask again.
     """
 
@@ -57,10 +57,10 @@ def wait_until_known(addresses: Collection[str], topic: str, partition: int) -> 
     The answer to a creation comes from the controller: the others learn of it a moment later.
     """
 
-    def tells_leader(address: str) -> bool:
+    def returns_leader(address: str) -> bool:
         asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
         (known,) = ask(address, asked).topics
         return any(p.partition_index == partition and p.leader_id >= 0 for p in known.partitions)
 
     for address in addresses:
-        until(partial(tells_leader, address), what=f"{address} knows {topic}-{partition}")
+        until(partial(returns_leader, address), what=f"{address} knows {topic}-{partition}")

@@ -206,7 +206,7 @@ class MixedCluster(BrokerProcesses):
             until(lambda topic=topic: self._is_in_sync(topic), seconds, f"{topic} is in sync")  # type: ignore[misc]
 
     def wait_until_known(self, topic: str, partition: int) -> None:
-        """Wait until every broker that runs tells clients who leads a partition."""
+        """Wait until every broker that runs returns the leader of a partition."""
         wait_until_known(self.running_addresses, topic, partition)
 
     def _is_in_sync(self, topic: str) -> bool:

@@ -32,7 +32,7 @@ var (
 	topic     = fmt.Sprintf("sarama-%d", time.Now().UnixNano()%1000000)
 	decisions = topic + "-transactions"
 	group     = topic + "-group"
-	written   = map[place]*sarama.ProducerMessage{} // what `topic` holds, by what the producer was told
+	written   = map[place]*sarama.ProducerMessage{} // what `topic` holds, by what the producer was answered
 )
 
 func main() {

@@ -1,4 +1,4 @@
 """A fuzzer that maximises what one request costs the broker: time of the loop in one go, and memory.
 
-`python -m kavka_fuzz --help`; docs/how-to/fuzz.md tells how to read what it prints.
+`python -m kavka_fuzz --help`; docs/how-to/fuzz.md says how to read what it prints.
 """

@@ -1,7 +1,7 @@
 """A short notation for histories. Everything is in topic `t`, in partition 0 unless `1/` stands before.
 
 p send a ok 7           producer p sent `a`, acknowledged at offset 7 (`ok` alone: offset unknown)
-p send 1/a fail         to partition 1, and it surely failed; `info`: nobody knows
+p send 1/a fail         to partition 1, and it surely failed; `info`: it is unknown
 p send? a   p send! a ok 7      the invocation and the completion, with other things between
 c poll 0:a 1:b 1/0:x    consumer c read; `poll? ` and `poll! 0:a` as above; `poll info`
 s scan 0-2 0:a 1:b      all of partition 0, which holds offsets 0 to 1, was read; `scan 1/0-0`

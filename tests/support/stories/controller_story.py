@@ -8,9 +8,9 @@ move t-0=3,4 ...         cancel t-0 ...     moves       move-node t-0=3,4 ...
 prefer [t-0 ...]         prefer-node t-0    unclean t-0 ...     allow-unclean t     rebalance on|wait MS
 isr t-0 1,2 [leader-epoch=n] [partition-epoch=n] [by=n] [epochs=a,b] [recovering=1]     catch-up
 shutdown N [epoch=n]     break N t-0    mend N t-0    refuse-deletion N    disk N
-conflict t-0 (somebody writes the state)    state    tree
-spoil t (nobody can read a state of it)    restore t
-vanish t [unmarked] (somebody takes its znodes away, and its mark)
+conflict t-0 (another process writes the state)    state    tree
+spoil t (its state cannot be decoded)    restore t
+vanish t [unmarked] (another process deletes its znodes, and its mark)
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ class Story(controller_world.World):
     def command(self, line: str) -> str:
         name, *words = line.split()
         self.out = []
-        self.told = []
+        self.registry_refusals = []
         getattr(self, "do_" + name.replace("-", "_"))(*words)
-        refused = list(dict.fromkeys(self.told))
+        refused = list(dict.fromkeys(self.registry_refusals))
         return "\n".join([*refused, *self.out]) or "nothing"
 
     def do_brokers(self, *ids: str) -> None:
@@ -113,13 +113,13 @@ class Story(controller_world.World):
             self.brokers[int(broker)] = controller_world.ModelBroker(int(broker), epoch)
         self.elect()
 
-    def do_elect(self, who: str = "", *words: str) -> None:
-        if who.startswith("returned="):
+    def do_elect(self, option: str = "", *words: str) -> None:
+        if option.startswith("returned="):
             partitions = frozenset(partition_of(word) for word in words)
-            brokers = numbers(who.removeprefix("returned="))
+            brokers = numbers(option.removeprefix("returned="))
             self.elect(returned=dict.fromkeys(brokers, partitions))
         else:
-            self.elect(numbers(who.removeprefix("bounced=")))
+            self.elect(numbers(option.removeprefix("bounced=")))
 
     def do_start(self, broker: str) -> None:
         self.start(int(broker))

@@ -1,7 +1,7 @@
 """A registry, brokers that obey, and the controller between them, all in one hand.
 
 The world is the shell: it writes records as multis into a tree of znodes, loads another controller from that tree, and
-hands orders to brokers, which believe what they were told and nothing else. A controller can die after any write.
+hands orders to brokers, which know what they were sent and nothing else. A controller can die after any write.
 """
 
 from __future__ import annotations
@@ -139,10 +139,10 @@ class World:
         self.token = 0
         self.lives: int | None = None
         """Number of writes after which the controller dies; None is no limit."""
-        self.told: list[str] = []
-        self.never_told: set[tuple[int, str]] = set()
+        self.registry_refusals: list[str] = []
+        self.never_updated: set[tuple[int, str]] = set()
         """Brokers, and topics that were deleted while they were suspect, by a controller that is dead."""
-        self._not_told_yet: set[tuple[int, str]] = set()
+        self._not_updated_yet: set[tuple[int, str]] = set()
         self.rewrites = 0
         for path in ("/cluster", *znodes.PERSISTENT_ROOTS, "/admin"):
             parts = path.split("/")[1:]
@@ -236,7 +236,7 @@ class World:
         returned: Mapping[int, frozenset[TopicPartition]] | None = None,
     ) -> None:
         """Let another controller take over."""
-        self.never_told |= self._not_told_yet
+        self.never_updated |= self._not_updated_yet
         epoch = int(self.tree.data(znodes.CONTROLLER_EPOCH) or b"0") + 1
         self.must_write(SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode()))
         self.machine = ControllerMachine(epoch, self.snapshot(), self.settings)
@@ -281,13 +281,13 @@ class World:
             below = self.remains_of(record.topic) if isinstance(record, TopicRemoved) else ()
             refusal = self.write(self._wanted(operations_of(record, below)))
             if refusal is not None:
-                self.told.append(f"refused {refusal.error.name} {refusal.path}")
+                self.registry_refusals.append(f"refused {refusal.error.name} {refusal.path}")
                 self.machine.version_conflict(decision, number)
                 self._reread()
                 return False
             if isinstance(record, TopicRemoved):
                 suspects = self.machine.state.suspects
-                self._not_told_yet |= {(broker, record.topic) for broker in suspects}
+                self._not_updated_yet |= {(broker, record.topic) for broker in suspects}
             self.machine.apply(record)
             self.note(record)
         for effect in decision.effects:

@@ -97,14 +97,14 @@ class Story:
 
     def do_error(self, words: list[str], _: dict[str, str]) -> None:
         error = ErrorCode[words[0]]
-        self.tell(error, 0)
+        self.respond(error, 0)
 
     def do_round(self, _: list[str], options: dict[str, str]) -> None:
-        self.tell(ErrorCode.NONE, int(options.get("most", 1000)))
+        self.respond(ErrorCode.NONE, int(options.get("most", 1000)))
 
     # One question and its answer
 
-    def tell(self, error: ErrorCode, most: int) -> None:
+    def respond(self, error: ErrorCode, most: int) -> None:
         assert self.followed is not None
         question = self.followed.next_request(self.now_ms)
         self.out.append(f"asks {show(question)}")

@@ -1,6 +1,8 @@
-"""Runs a scenario of the group shard (`shard_story` says how). Commands of its own:
+"""Runs a scenario of the group shard (`shard_story` says how).
 
-    settings name=value...                      begin anew with these settings
+Commands of its own:
+
+    settings name=value...                      begin again with these settings
     join NAME [group=g] [member=ID] [instance=I] [protocols=p1,p2] [topics=a,b] [session=ms] [rebalance=ms] [version=n]
     sync NAME [generation=n] [assign=NAME:text,...]     leave NAME...    leave-instance I...    heartbeat NAME
     commit-offset NAME|- topic-partition=offset... [metadata=text] [retention=ms]
@@ -120,7 +122,7 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
             self.instances.get(name),
             "consumer",
             options.get("protocol"),
-            tuple((self.member_ids[who], text.encode()) for who, text in assigned),
+            tuple((self.member_ids[client], text.encode()) for client, text in assigned),
         )
         self.run(self.shard.handle(event, self.now_ms))
 
@@ -198,10 +200,10 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
     def show_record(self, record: Record) -> str:
         return show_record(record)
 
-    def show(self, who: str, reply: Reply) -> str:
+    def show(self, client: str, reply: Reply) -> str:
         match reply:
             case JoinReply():
-                return self.show_join(who, reply)
+                return self.show_join(client, reply)
             case SyncReply():
                 part = reply.assignment.decode() or "nothing"
                 return (
@@ -231,13 +233,13 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
                 rows = [f"{t}-{p} {error.name}" for t, p, error in reply.partitions]
                 return ", ".join([reply.error_code.name, *rows])
 
-    def show_join(self, who: str, reply: JoinReply) -> str:
+    def show_join(self, client: str, reply: JoinReply) -> str:
         if reply.error_code is ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_ids[who] = reply.member_id
+            self.member_ids[client] = reply.member_id
         if reply.error_code:
             return f"{reply.error_code.name} {reply.member_id}".rstrip()
-        self.member_ids[who] = reply.member_id
-        self.generations[who] = reply.generation_id
+        self.member_ids[client] = reply.member_id
+        self.generations[client] = reply.generation_id
         text = f"{reply.member_id} in generation {reply.generation_id} by {reply.protocol_name}, led by {reply.leader}"
         if reply.skip_assignment:
             text += ", skips assignment"

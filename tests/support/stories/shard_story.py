@@ -56,7 +56,7 @@ class ShardStory(Generic[Record]):
     def show_record(self, record: Record) -> str:
         raise NotImplementedError
 
-    def show(self, who: str, reply: Any) -> str:
+    def show(self, client: str, reply: Any) -> str:
         raise NotImplementedError
 
     def left(self, effect: Any) -> None:
@@ -65,12 +65,12 @@ class ShardStory(Generic[Record]):
 
     # The shell
 
-    def token(self, who: str) -> int:
+    def token(self, client: str) -> int:
         self.next_token += 1
-        self.waiting[self.next_token] = who
+        self.waiting[self.next_token] = client
         return self.next_token
 
-    def tell(self, event: Any) -> None:
+    def submit(self, event: Any) -> None:
         self.run(self.shard.handle(event, self.now_ms))
 
     def run(self, decision: Decision[Record, Any]) -> None:
@@ -94,9 +94,9 @@ class ShardStory(Generic[Record]):
             if not isinstance(effect, Answer):
                 self.left(effect)
                 continue
-            who = self.waiting.pop(effect.token, None)
-            if who is not None:
-                self.out.append(f"{who}: {self.show(who, effect.reply)}")
+            client = self.waiting.pop(effect.token, None)
+            if client is not None:
+                self.out.append(f"{client}: {self.show(client, effect.reply)}")
 
     def tick_due(self) -> None:
         deadline = self.shard.deadline_ms()

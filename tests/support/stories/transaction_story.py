@@ -1,6 +1,8 @@
-"""Runs a scenario of the transaction shard (`shard_story` says how). Commands of its own:
+"""Runs a scenario of the transaction shard (`shard_story` says how).
 
-    settings name=value...                      begin anew with these settings
+Commands of its own:
+
+    settings name=value...                      begin again with these settings
     init NAME [id=tx] [timeout=ms] [mine] [producer=N epoch=N] [no-id] [2pc] [keep]
     add NAME topic-partition... [v2]            verify NAME topic-partition...
     commit-txn NAME [v2]     abort-txn NAME [v2]
@@ -94,23 +96,23 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
         self.gives_ids = "no-id" not in words
         timeout_ms = int(options.get("timeout", "60000"))
         event = InitProducer(self.token(name), transactional_id, timeout_ms, producer_id, epoch)
-        self.tell(replace(event, enable_2pc="2pc" in words, keep_prepared="keep" in words))
+        self.submit(replace(event, enable_2pc="2pc" in words, keep_prepared="keep" in words))
 
     def do_give_id(self, _: list[str], options: dict[str, str]) -> None:
         self.gives_ids = True
         self.next_producer_id += 1
-        self.tell(ProducerIdGiven(options.get("id", "tx"), self.next_producer_id - 1))
+        self.submit(ProducerIdGiven(options.get("id", "tx"), self.next_producer_id - 1))
 
     def do_refuse_id(self, words: list[str], options: dict[str, str]) -> None:
         self.gives_ids = True
-        self.tell(ProducerIdRefused(options.get("id", "tx"), ErrorCode[words[0]]))
+        self.submit(ProducerIdRefused(options.get("id", "tx"), ErrorCode[words[0]]))
 
     def do_add(self, words: list[str], _: dict[str, str]) -> None:
         asked = (self.token(words[0]), *self.producers[words[0]], _partitions(words))
-        self.tell(AddPartitions(*asked, 2 if "v2" in words else 0))
+        self.submit(AddPartitions(*asked, 2 if "v2" in words else 0))
 
     def do_verify(self, words: list[str], _: dict[str, str]) -> None:
-        self.tell(Verify(self.token(words[0]), *self.producers[words[0]], _partitions(words)))
+        self.submit(Verify(self.token(words[0]), *self.producers[words[0]], _partitions(words)))
 
     def do_commit_txn(self, words: list[str], _: dict[str, str]) -> None:
         self.end(words, True)
@@ -120,15 +122,15 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
 
     def end(self, words: list[str], committed: bool) -> None:
         name, version = words[0], 2 if "v2" in words else 0
-        self.tell(End(self.token(name), *self.producers[name], committed, version))
+        self.submit(End(self.token(name), *self.producers[name], committed, version))
 
     def do_written(self, words: list[str], options: dict[str, str]) -> None:
         sent = self.sent[options.get("id", "tx")]
         partitions = _partitions(["", *words]) or sent.partitions
-        told = MarkersWritten(
+        written = MarkersWritten(
             sent.transactional_id, sent.producer_id, sent.producer_epoch, partitions
         )
-        self.tell(told)
+        self.submit(written)
 
     def do_wear_out(self, words: list[str], _: dict[str, str]) -> None:
         """Write the record that so many calls of InitProducerId would have led to, and load it."""
@@ -162,14 +164,14 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
 
     # Printing
 
-    def show(self, who: str, reply: Reply) -> str:
+    def show(self, client: str, reply: Reply) -> str:
         match reply:
             case InitProducerReply() | EndReply():
                 text: str = reply.error_code.name
                 if reply.producer_id == -1:
                     return text
-                transactional_id = self.producers[who][0]
-                self.producers[who] = (transactional_id, reply.producer_id, reply.producer_epoch)
+                transactional_id = self.producers[client][0]
+                self.producers[client] = (transactional_id, reply.producer_id, reply.producer_epoch)
                 text += f" {reply.producer_id}/{reply.producer_epoch}"
                 if isinstance(reply, InitProducerReply) and reply.ongoing_txn_producer_id != -1:
                     ongoing = f"{reply.ongoing_txn_producer_id}/{reply.ongoing_txn_producer_epoch}"

@@ -58,8 +58,8 @@ class Run:
                 send = Send(AT, f"record {number}")
                 operation = self.recorder.invoke("writer", send)
                 sent = await producer.send(AT.topic, send.value.encode(), partition=0)
-                told = Send(AT, send.value, sent.offset)
-                self.recorder.complete(operation, "writer", Type.OK, told)
+                sent_action = Send(AT, send.value, sent.offset)
+                self.recorder.complete(operation, "writer", Type.OK, sent_action)
                 await asyncio.sleep(0.05)
 
     async def read(self, environment: SimEnvironment) -> None:

@@ -26,6 +26,7 @@ from kavka.testing.history import (
 )
 from kavka.testing.history.facts import Facts, Outcome
 from kavka.testing.history.operations import pair
+from support.examples import examples
 from support.history.log_of_a_broker import Model
 
 Change = Callable[[tuple[Record, ...]], tuple[Record, ...]]
@@ -34,7 +35,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_correct_broker_shows_nothing_that_is_forbidden(seed: int) -> None:
     verdict = check(Model(random.Random(seed)).events)
     assert verdict.passed, verdict.report()
@@ -70,8 +71,8 @@ def pick(source: random.Random, records: set[Record]) -> Record:
 def lose(events: list[Event], source: random.Random) -> list[Event]:
     """No consumer reads an acknowledged record; not one of a transaction that only its reads show to be committed."""
     seen = {record for event in events for record in read(event)}
-    told = [event for event in events if not isinstance(event.action, Poll | Scan)]
-    writes = Facts(pair(told), read_committed=True).writes.values()
+    client_events = [event for event in events if not isinstance(event.action, Poll | Scan)]
+    writes = Facts(pair(client_events), read_committed=True).writes.values()
     known = {write.send.value for write in writes if write.outcome is Outcome.COMMITTED}
     victim = pick(source, {record for record in seen if record.value in known})
     return with_records(events, without(victim), (Poll, Scan))
@@ -229,7 +230,7 @@ SPOILED = {
 @pytest.mark.parametrize("spoil", SPOILED)
 @given(seed=seeds)
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )

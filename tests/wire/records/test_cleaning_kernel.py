@@ -15,6 +15,7 @@ from kavka.wire.records.batch import BatchBuilder, decode_batch
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import read_header, stamp_log_append_time, walk
+from support.examples import examples
 
 SEED = bytes(range(16))
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure_cleaner, id="python")]
@@ -78,7 +79,7 @@ def use(monkeypatch, module) -> None:
     monkeypatch.setattr(kernel, "keep", (_kernel if module is _kernel else pure).keep)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     blocks,
     st.integers(0, 30),
@@ -192,7 +193,7 @@ def test_damage_is_found_by_the_checksum_before_it_does_harm(made, data):
         assert len(offsets) == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=120), st.integers(0, 9), rows, st.booleans())
 def test_records_that_break_the_format_break_nothing_else(garbage, count, made, is_plain):
     """The checksum of what is broken is right: a producer that no broker checked."""

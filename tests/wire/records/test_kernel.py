@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kavka.wire.records import _kernel, corrupt, pure
 from kavka.wire.records.corrupt import CorruptBatch
+from support.examples import examples
 
 FAR = 2**63 - 1
 
@@ -339,7 +340,7 @@ def test_a_count_that_lies_is_corrupt(count: int) -> None:
         assert found[0] == "corrupt"
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(rows.filter(bool), st.data())
 def test_damage_is_seen_alike(records, data):
     body = a_body(records)
@@ -351,7 +352,7 @@ def test_damage_is_seen_alike(records, data):
     everything(body[:cut], len(records))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.binary(max_size=120), st.integers(-2, 20))
 @example(b"\xff" * 30, 1)
 @example(b"\x80" * 30, 3)
@@ -377,7 +378,7 @@ def everything(body, count):
 offsets32 = st.lists(st.integers(-3, 12), min_size=1, max_size=8)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     offsets32,
     offsets32,

@@ -32,6 +32,7 @@ from kavka.wire.records.validate import (
     number_produced,
     recompress,
 )
+from support.examples import examples
 
 NOW = 1_700_000_000_000
 CODECS = list(Compression)
@@ -365,7 +366,7 @@ def with_body(body: bytes, count: int, codec: Compression) -> bytearray:
     return seal(bytearray(HEADER_SIZE) + body, count, NOW, NOW, compression=codec)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(
         st.tuples(st.none() | st.binary(max_size=8), st.binary(max_size=8)), min_size=1, max_size=5
@@ -394,7 +395,7 @@ def test_arbitrary_bytes_are_refused(data, produce_version):
     assert isinstance(check_produced(bytearray(data), PLAIN, NOW, produce_version), Refusal)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(CODECS), st.data())
 def test_arbitrary_headers_with_a_true_checksum_do_no_harm(codec, data):
     batch = produced(codec=codec)

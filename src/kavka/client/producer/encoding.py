@@ -20,7 +20,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 """Headers of a record, in order; names may repeat."""
 
 
-def encode_records(
+def encode_records(  # noqa: PLR0913  # the fields of a batch
     values: Sequence[bytes | None],
     timestamps: Sequence[int],
     keys: Sequence[bytes | None] | None,

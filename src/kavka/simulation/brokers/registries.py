@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from kavka.core.znodes import Create, Operation, SetData, ZnodeTree
 from kavka.registry.interface import Registry
-from kavka.registry.local_session import LocalSession
 from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import Result, ZnodeServer
 from kavka.simulation.brokers.scenario import REGISTRY, REGISTRY_PORT
 from kavka.simulation.environment import SimEnvironment
 from kavka.simulation.events import ControllerElected, StateWritten
+from kavka.simulation.faulty_session import FaultySession
 from kavka.simulation.random_streams import SimRandom, stream
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode
@@ -152,7 +152,7 @@ class InProcessRegistry(SimulatedRegistry):
         self._znode_server.observe = observe
         self._timeout_ms = timeout_ms
         self._delay_ms = delay_ms
-        self._sessions: dict[str, LocalSession] = {}
+        self._sessions: dict[str, FaultySession] = {}
 
     @property
     def tree(self) -> ZnodeTree:
@@ -161,7 +161,7 @@ class InProcessRegistry(SimulatedRegistry):
 
     def session(self, name: str, environment: SimEnvironment) -> Registry | None:
         """Begin a session, which is cut when the process ends, as its connection would be."""
-        session = self._sessions[name] = LocalSession(self._znode_server, self._timeout_ms)
+        session = self._sessions[name] = FaultySession(self._znode_server, self._timeout_ms)
         session.delay_ms = self._delay_ms
 
         def end() -> None:

@@ -101,7 +101,7 @@ class Log:
             directory.write_indexes_soon(segments.active)
 
     @classmethod
-    async def open(
+    async def open(  # noqa: PLR0913  # what the directory's checkpoints say of the log
         cls,
         directory: LogDirectory,
         topic_partition: TopicPartition,

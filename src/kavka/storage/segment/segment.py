@@ -167,7 +167,7 @@ class Segment:
             self._forget_oldest_half()
         last = headers[-1]
         self.size = end = position + last.position + last.size
-        if self.reserved_size < end:
+        if self.reserved_size < end:  # noqa: PLR1730  # a call costs more, for each append
             self.reserved_size = end
         self.next_offset = last.base_offset + last.last_offset_delta + 1
         return is_indexed

@@ -103,18 +103,12 @@ def check(
     while index < count and position < len(data):
         if not last and not is_whole(data, position, start):
             break
-        misleads = False
-        if bounded:
-            record = parse_at(data, position, start)
-            if record[8]:
-                skip_headers(data, record, position, start)
-        else:
-            try:
-                record, misleads = parse_unbounded(data, position)
-            except Fault as fault:
-                if isinstance(fault, Cut) and not last:
-                    break
-                raise corrupt_batch(fault.args[0], start + position) from None
+        try:
+            record, misleads = _parse_checked(data, position, start, bounded)
+        except Fault as fault:
+            if isinstance(fault, Cut) and not last:
+                break
+            raise corrupt_batch(fault.args[0], start + position) from None
         timestamp = wrap(base_timestamp + record[1])
         if timestamp > largest:
             largest, largest_index = timestamp, index
@@ -136,6 +130,16 @@ def check(
     if last and index < count:
         raise corrupt_batch(corrupt.MISSING, start + position)
     return index, start + position, largest, largest_index, violations
+
+
+def _parse_checked(data: bytes, position: int, start: int, bounded: bool) -> tuple[RawRecord, bool]:
+    """Return a record whose headers are well-formed, and whether its length misleads. Raise CorruptBatch or Fault."""
+    if not bounded:
+        return parse_unbounded(data, position)
+    record = parse_at(data, position, start)
+    if record[8]:
+        skip_headers(data, record, position, start)
+    return record, False
 
 
 def records(
