@@ -122,7 +122,7 @@ class Connection:
         self._writing_paused = False
         self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
-    # -- doors.Wire
+    # -- io.BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Introduce the connection to its handler, or close it when that refuses."""
@@ -158,7 +158,7 @@ class Connection:
             self._handle_frames()
 
     def eof_received(self) -> bool:
-        """Close: the client does not wait for the answers any more."""
+        """Close without sending the waiting answers: the client has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -288,7 +288,7 @@ class Connection:
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Let answers wait for `let_go`, to leave together: both are called in one turn of the loop."""
+        """Let answers wait for `uncork`, to be sent together: both are called in one turn of the loop."""
         self._corked = True
 
     def uncork(self) -> None:

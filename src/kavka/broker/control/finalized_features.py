@@ -38,7 +38,7 @@ class Features:
         self._watch_loop.start()
 
     async def stop(self) -> None:
-        """Follow no longer."""
+        """Stop watching the registry."""
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:

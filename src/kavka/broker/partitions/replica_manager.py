@@ -314,7 +314,7 @@ class ReplicaManager:
         )
 
     async def _remove(self, topic_partition: TopicPartition) -> bool:
-        """Host a partition no longer and delete its log; False when the disk fails."""
+        """Stop hosting a partition and delete its log; return False when the disk fails."""
         replica = self._hosted.pop(topic_partition, None)
         if replica is not None:
             replica.partition.resign()

@@ -110,7 +110,7 @@ def with_codes(
 def respond(
     services: Services, context: RequestContext, topics: list[TopicOutcomes]
 ) -> ProduceResponse | EncodedResponse:
-    """Return the response of a request of which nothing waits any more: encoded, unless there is an error to say."""
+    """Return the response of a request of which no append waits: encoded, unless it has an error."""
     rows: list[tuple[str, list[Written]]] = []
     for topic in topics:
         written: list[Written] = []

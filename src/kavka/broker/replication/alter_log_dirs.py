@@ -106,7 +106,7 @@ class AlterLogDirsManager:
             self._moves[topic_partition] = _Move(partial(self._run, replica))
 
     async def forget(self, topic_partition: TopicPartition) -> None:
-        """Stop a move because the replica goes, which is hosted no longer."""
+        """Stop a move, because the replica is removed from this broker."""
         await self._cancel(topic_partition)
 
     async def stop(self) -> None:

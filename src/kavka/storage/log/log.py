@@ -117,7 +117,7 @@ class Log:
     ) -> Log:
         """Open or create the log, after recovering it when it was not closed cleanly (see `log.recovery`).
 
-        The offsets are those of the directory's checkpoints; `is_there` spares looking whether the log is new.
+        The offsets are those of the directory's checkpoints; with `is_there` the log is not new, which is not checked.
         Raise OSError when the disk fails, CorruptFile when the directory holds what may not be cut (messages of the
         legacy formats).
         """
@@ -216,7 +216,7 @@ class Log:
 
     @property
     def last_flush_ms(self) -> int:
-        """When the last flush began, by the monotonic clock."""
+        """The monotonic time at which the last flush began."""
         return self._flusher.last_flush_ms
 
     @property
@@ -382,7 +382,7 @@ class Log:
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether a stop has nothing to write, because a clean start would find this log as it is."""
+        """True if a stop has nothing to write, because a clean start would find this log as it is."""
         segments = self._segments
         return (
             self._is_settled
