@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.control.topics import Topics
     from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.marker_appends import MarkerAppender
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.lazy_parts import LazyParts
     from kavka.broker.metadata.cache import MetadataCache
     from kavka.broker.metadata.encoded_topics import EncodedTopics
+    from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
@@ -104,6 +106,11 @@ class Services:
         return self._lazy.control_request_check.get()
 
     @cached_property
+    def current_leaders(self) -> CurrentLeaders:
+        """The leaders to name in responses (KIP-951)."""
+        return self._lazy.current_leaders.get()
+
+    @cached_property
     def encoded_topics(self) -> EncodedTopics:
         """Topics in the encoding of Metadata."""
         return self._lazy.encoded_topics.get()
@@ -112,6 +119,11 @@ class Services:
     def groups(self) -> GroupCoordinators:
         """The group coordinators."""
         return self._lazy.groups.get()
+
+    @cached_property
+    def marker_appender(self) -> MarkerAppender:
+        """The appends of transactions' markers."""
+        return self._lazy.marker_appender.get()
 
     @cached_property
     def producer_ids(self) -> ProducerIdManager:
