@@ -470,7 +470,6 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
-            create_topic_automatically=self.topics.create_automatically,
             lazy=self.lazy,
         )
 

@@ -6,7 +6,6 @@ handled. A part that not every broker needs is imported and made when a handler 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.core.fetch_session import FetchSessionCache
-    from kavka.errors import ErrorCode
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
     from kavka.net.request_budget import RequestBudget
@@ -68,7 +66,6 @@ class Services:
         fetch_sessions: FetchSessionCache,
         fetch_purgatory: Purgatory,
         produce_purgatory: Purgatory,
-        create_topic_automatically: Callable[[str], Awaitable[ErrorCode]],
         lazy: LazyParts,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
@@ -92,7 +89,6 @@ class Services:
         self.fetch_sessions = fetch_sessions
         self.fetch_purgatory = fetch_purgatory
         self.produce_purgatory = produce_purgatory
-        self.create_topic_automatically = create_topic_automatically
         self._lazy = lazy
 
     @cached_property
