@@ -375,16 +375,16 @@ class Connection:
 
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
-        inflow = self._flow_control
+        flow_control = self._flow_control
         # Nearly always nothing waits, and the connection is read and continues to be.
-        if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
-            inflow.update(
+        if flow_control.frames or flow_control.is_paused or self._is_held_back or self._is_full:
+            flow_control.update(
                 self._transport,
                 self._handle_frames,
                 is_full=self._is_full,
                 is_held_back=self._is_held_back,
             )
-        if inflow.frames or self._has_turn:
+        if flow_control.frames or self._has_turn:
             self._note_waiting()
         if (
             self._bytes_in_flight

@@ -175,7 +175,7 @@ class ReplicaManager:
         async with replica.lock:
             if (
                 self.find(topic_partition) is ErrorCode.KAFKA_STORAGE_ERROR
-            ):  # since a swap that held the turn
+            ):  # since a swap that held the lock
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if replica.log.written_offset < replica.log.log_end_offset:
                 # Nothing more is appended, else a slow disk and busy producers would delay the change without limit.

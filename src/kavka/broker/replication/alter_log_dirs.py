@@ -146,7 +146,7 @@ class AlterLogDirsManager:
             del self._moves[topic_partition]
 
     async def _align_future(self, replica: Replica, move: _Move) -> None:
-        """Cut the copy to what it has in common with the log. `replica.turn` is held."""
+        """Cut the copy to what it has in common with the log. `replica.lock` is held."""
         await self._replica_manager.store.align_future(replica.topic_partition)
         move.truncation_count = replica.truncation_count
 

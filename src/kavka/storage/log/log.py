@@ -275,15 +275,6 @@ class Log:
         """Begin a new active segment at the end of the log, unless the active one is empty."""
         self._writer.roll()
 
-    def schedule_flush(self) -> asyncio.Future[None]:
-        """Flush soon, once for all calls before it begins; the future ends with it."""
-        return self._flusher.schedule()
-
-    @property
-    def is_flush_waiting(self) -> bool:
-        """Return whether a flush was asked for that has not begun."""
-        return self._flusher.is_waiting
-
     def pending(self, end_offset: int) -> asyncio.Future[None] | None:
         """Return a future of all below `end_offset` being written, and flushed if settings ask; None if it is."""
         return self._flusher.pending(end_offset)
