@@ -289,7 +289,7 @@ class ZnodeServer:
         await done
 
     async def close(self) -> None:
-        """Fold the journal and close it; sessions stay as they are."""
+        """Write a snapshot and close the journal; sessions stay as they are."""
         if self._timer is not None:
             self._timer.cancel()
         if self._journal is None:

@@ -33,7 +33,7 @@ class Features:
         return self.levels.get(TRANSACTION_VERSION, 0)
 
     async def start(self) -> None:
-        """Read, and follow from now on. Raise ConnectionError."""
+        """Read the levels and watch them from now on. Raise ConnectionError."""
         await self.read()
         self._watch_loop.start()
 

@@ -1,4 +1,4 @@
-"""All partitions that this broker hosts: their logs on disk and their places in the replication.
+"""The replica manager: all partitions that this broker hosts, with their logs and their replication state.
 
 What happens to one is published as a `PartitionEvent`; nothing here knows the parts that act on it.
 """
@@ -126,7 +126,7 @@ class ReplicaManager:
         return await self.store.describe()
 
     def _directory_failed(self, directory: LogDirectory) -> None:
-        """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
+        """Publish the failure of each partition in the directory; stop the broker when no directory is left."""
         for topic_partition, replica in list(self._hosted.items()):
             # Not `replica.log`, which is the old one until the end of a swap.
             hosted = self.store.get(topic_partition) or replica.log

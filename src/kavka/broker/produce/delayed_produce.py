@@ -111,7 +111,7 @@ class DelayedProduce(DeferredResponse):
         return is_complete
 
     def build(self) -> Any:
-        """Respond; REQUEST_TIMED_OUT for batches that wait still."""
+        """Return the response, with REQUEST_TIMED_OUT for batches that still wait."""
         self.is_complete()
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return self._respond([timed_out if code is None else code for code in self._codes])

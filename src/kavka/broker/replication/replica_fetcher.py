@@ -531,9 +531,9 @@ class ReplicaFetcher:
             self._failed(followed, error)
 
     def _failed(self, followed: PartitionFetchState, error: Exception) -> None:
-        """Damaged records are fetched again; with a failed disk there is nothing to do but wait for the controller.
+        """Fetch damaged records again; after an error of the disk, stop until the controller sends another state.
 
-        So it is after a bug, which must not keep the leader's other partitions from being fetched.
+        The same after a bug, which must not keep the leader's other partitions from being fetched.
         """
         topic_partition = followed.replica.topic_partition
         if isinstance(error, CorruptBatch):

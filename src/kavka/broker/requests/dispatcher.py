@@ -230,7 +230,7 @@ class Dispatcher:
 
     @property
     def connections(self) -> dict[Connection, OpenConnection]:
-        """All that are open."""
+        """The open connections."""
         return self._connections.open
 
     @property
