@@ -296,7 +296,7 @@ class Environment(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """How much memory the machine has, or this process may use of it."""
+        """Return the bytes of memory that the machine has, or that this process may use of it."""
         ...
 
     @property

@@ -122,7 +122,7 @@ class Connection:
         self._writing_paused = False
         self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
-    # -- doors.Wire
+    # -- io.BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Introduce the connection to its handler, or close it when that refuses."""
@@ -158,7 +158,7 @@ class Connection:
             self._handle_frames()
 
     def eof_received(self) -> bool:
-        """Close: the client does not wait for the answers any more."""
+        """Close without sending the waiting answers: the client has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -288,7 +288,7 @@ class Connection:
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Let answers wait for `let_go`, to leave together: both are called in one turn of the loop."""
+        """Let answers wait for `uncork`, to be sent together: both are called in one turn of the loop."""
         self._corked = True
 
     def uncork(self) -> None:
@@ -375,16 +375,16 @@ class Connection:
 
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
-        inflow = self._flow_control
+        flow_control = self._flow_control
         # Nearly always nothing waits, and the connection is read and continues to be.
-        if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
-            inflow.update(
+        if flow_control.frames or flow_control.is_paused or self._is_held_back or self._is_full:
+            flow_control.update(
                 self._transport,
                 self._handle_frames,
                 is_full=self._is_full,
                 is_held_back=self._is_held_back,
             )
-        if inflow.frames or self._has_turn:
+        if flow_control.frames or self._has_turn:
             self._note_waiting()
         if (
             self._bytes_in_flight

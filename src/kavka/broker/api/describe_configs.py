@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from kavka.broker.configs.effective_configs import ConfigEntry, Source
 from kavka.broker.configs.loggers import describe_loggers
 from kavka.broker.configs.overrides import ConfigRefused
-from kavka.broker.requests.config_resources import (
+from kavka.broker.control.config_resources import (
     ResourceType,
     check_broker_resource,
     check_logger_resource,

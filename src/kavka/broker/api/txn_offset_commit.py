@@ -88,7 +88,7 @@ async def _commit(
 ) -> Codes:
     code = await _verify(services, version, request)
     if code is ErrorCode.NONE:
-        # In the turn in which it was verified: no marker can come in between.
+        # In the iteration of the loop in which it was verified: no marker can come in between.
         reply = await services.groups.submit(
             request.group_id,
             lambda token: CommitOffsetsInTransaction(

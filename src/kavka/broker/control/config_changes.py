@@ -40,7 +40,7 @@ class ConfigChanges:
         self._watch_loop.start()
 
     async def stop(self) -> None:
-        """Follow no longer."""
+        """Stop watching the registry."""
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:

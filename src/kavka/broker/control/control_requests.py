@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.configs.effective_configs import stored_overrides
@@ -60,9 +60,6 @@ from kavka.wire.messages.update_metadata import (
 )
 from kavka.wire.stored import znodes
 
-if TYPE_CHECKING:
-    from kavka.broker.coordination.coordinators import Coordinators
-
 log = logging.getLogger(__name__)
 
 LEADER_DURING_DELETE: Final = BrokerId(-2)
@@ -85,6 +82,18 @@ class _PartitionState(NamedTuple):
     is_new: bool
 
 
+class MetadataSubscriber(Protocol):
+    """A part that is notified when the metadata cache has changed: the coordinators of each kind."""
+
+    def topics_deleted(self, topics: tuple[str, ...]) -> None:
+        """Note that topics are gone."""
+        ...
+
+    def metadata_changed(self) -> None:
+        """Note that leaders, or brokers, are others than before."""
+        ...
+
+
 class ControlRequests:
     """Applies control requests."""
 
@@ -95,7 +104,7 @@ class ControlRequests:
         replica_manager: ReplicaManager,
         dynamic_configs: DynamicConfigs,
         *,
-        coordinators: Mapping[str, Coordinators[Any]],
+        coordinators: Mapping[str, MetadataSubscriber],
         on_brokers_known: Callable[[], None],
     ) -> None:
         """Know no controller yet.

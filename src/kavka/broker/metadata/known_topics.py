@@ -29,12 +29,12 @@ class KnownTopics:
     """The topics of a registry by name, with their ids."""
 
     def __init__(self, ids: Mapping[str, TopicId] | None) -> None:
-        """None stands for a new registry."""
+        """`ids` are None for a new registry."""
         self._ids = ids
 
     @property
     def ids(self) -> Mapping[str, TopicId]:
-        """Their ids by name, NO_TOPIC_ID for one that has none; empty for a new registry."""
+        """The topic ids by name, NO_TOPIC_ID for a topic without one; empty for a new registry."""
         return self._ids or {}
 
     @classmethod

@@ -117,7 +117,7 @@ class Log:
     ) -> Log:
         """Open or create the log, after recovering it when it was not closed cleanly (see `log.recovery`).
 
-        The offsets are those of the directory's checkpoints; `is_there` spares looking whether the log is new.
+        The offsets are those of the directory's checkpoints; with `is_there` the log is not new, which is not checked.
         Raise OSError when the disk fails, CorruptFile when the directory holds what may not be cut (messages of the
         legacy formats).
         """
@@ -216,7 +216,7 @@ class Log:
 
     @property
     def last_flush_ms(self) -> int:
-        """When the last flush began, by the monotonic clock."""
+        """The monotonic time at which the last flush began."""
         return self._flusher.last_flush_ms
 
     @property
@@ -274,15 +274,6 @@ class Log:
     def roll(self) -> None:
         """Begin a new active segment at the end of the log, unless the active one is empty."""
         self._writer.roll()
-
-    def schedule_flush(self) -> asyncio.Future[None]:
-        """Flush soon, once for all calls before it begins; the future ends with it."""
-        return self._flusher.schedule()
-
-    @property
-    def is_flush_waiting(self) -> bool:
-        """Return whether a flush was asked for that has not begun."""
-        return self._flusher.is_waiting
 
     def pending(self, end_offset: int) -> asyncio.Future[None] | None:
         """Return a future of all below `end_offset` being written, and flushed if settings ask; None if it is."""
@@ -382,7 +373,7 @@ class Log:
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether a stop has nothing to write, because a clean start would find this log as it is."""
+        """True if a stop has nothing to write, because a clean start would find this log as it is."""
         segments = self._segments
         return (
             self._is_settled
