@@ -85,7 +85,7 @@ class Setting:
         "type",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # a declaration: each argument has a name
         self,
         name: str,
         type: ValueType,
