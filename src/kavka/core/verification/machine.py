@@ -137,7 +137,7 @@ class VerificationMachine:
             dict.fromkeys(verification.request.topic_partition for verification in verifications)
         )
 
-    # PendingVerifications
+    # Verifications
 
     def _add(self, event: VerificationNeeded) -> None:
         if self._is_stopped:
