@@ -64,7 +64,7 @@ class Story:
         self.machine = TransactionMarkerMachine(self.metadata)
         self.coordinators: dict[str, Coordinator] = {}
         self.requests: list[int] = []  # their numbers in the machine
-        self.checks: dict[TopicPartition, int] = {}
+        self.checks: dict[TopicPartition, list[int]] = {}
         self.now_ms = 0
         self.out: list[str] = []
 
@@ -129,10 +129,10 @@ class Story:
         self.handle(events.RequestFailed(self.number(words), has_timed_out=True))
 
     def do_deleted(self, words: list[str], _: dict[str, str]) -> None:
-        self.handle(events.DeletionChecked(self.checks.pop(partition(words[0])), is_deleted=True))
+        self.handle(events.DeletionChecked(self.check(words), is_deleted=True))
 
     def do_not_deleted(self, words: list[str], _: dict[str, str]) -> None:
-        self.handle(events.DeletionChecked(self.checks.pop(partition(words[0])), is_deleted=False))
+        self.handle(events.DeletionChecked(self.check(words), is_deleted=False))
 
     def do_wait(self, words: list[str], _: dict[str, str]) -> None:
         until_ms = self.now_ms + int(words[0])
@@ -151,6 +151,9 @@ class Story:
 
     def number(self, words: list[str]) -> int:
         return self.requests[int(words[0]) - 1]
+
+    def check(self, words: list[str]) -> int:
+        return self.checks[partition(words[0])].pop(0)
 
     def handle(self, event: events.Event) -> None:
         self.perform(self.machine.handle(event, self.now_ms))
@@ -175,7 +178,7 @@ class Story:
                 names = " ".join(map(str, written.partitions))
                 return f"{sender.name}: {written.producer_id} has its markers in {names}"
             case events.CheckDeletion(number, topic_partition):
-                self.checks[topic_partition] = number
+                self.checks.setdefault(topic_partition, []).append(number)
                 return f"asks whether {topic_partition} is deleted"
             case events.Disconnect(broker_id):
                 return f"disconnects broker {broker_id}"

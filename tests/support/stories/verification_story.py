@@ -174,6 +174,8 @@ class Story:
     def add(self, producer: events.TransactionalProducer) -> None:
         self.adding[producer.transactional_id] = producer
         names = " ".join(map(str, self.machine.take_partitions(producer)))
+        if not names:
+            return
         name, producer_id, epoch = producer
         self.out.append(f"here: add {name} {producer_id}/{epoch} {names}")
 

@@ -109,9 +109,7 @@ class Verifier:
                 offsets.set_result(code)
             return
         waiting = [self._batches.pop(token) for token in tokens]
-        replica, begun, _batch, _future = waiting[0]
-        leader_epoch = replica.partition.leader_epoch
-        code = code_for_batches(begun, code, replica.log.producers, leader_epoch)
+        code = _judge(waiting[0], code)
         for one in waiting:
             outcome = self._decide(one, code)
             if not one.future.done():
@@ -179,6 +177,17 @@ class Verifier:
     def _is_enabled(self) -> bool:
         values = self._context.configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
+
+
+def _judge(first: _Waiting, code: ErrorCode) -> ErrorCode:
+    """Return whether batches may be appended now. It does not raise, as `_decide`."""
+    replica = first.replica
+    try:
+        leader_epoch = replica.partition.leader_epoch
+        return code_for_batches(first.begun, code, replica.log.producers, leader_epoch)
+    except Exception:
+        log.exception("verified batch not appended partition=%s", replica.topic_partition)
+        return ErrorCode.NETWORK_EXCEPTION
 
 
 def _append(

@@ -182,6 +182,8 @@ class VerificationChannel:
     async def _add_here(self, effect: events.AddHere) -> None:
         producer = effect.producer
         partitions = self._machine.take_partitions(producer)
+        if not partitions:
+            return
         code = ErrorCode.NETWORK_EXCEPTION
         try:
             reply: AddPartitionsReply | ErrorCode = await self._transactions.submit(

@@ -127,7 +127,7 @@ class VerificationMachine:
         return () if queue is None else queue.take()
 
     def take_partitions(self, producer: TransactionalProducer) -> tuple[TopicPartition, ...]:
-        """Return what is to be added to a transaction here; it is submitted from now on."""
+        """Return what is to be added to a transaction here; it is submitted from now on. Empty after a stop."""
         adding = self._adding.get(producer)
         if adding is None:
             return ()
@@ -137,7 +137,7 @@ class VerificationMachine:
             dict.fromkeys(verification.request.topic_partition for verification in verifications)
         )
 
-    # PendingVerifications
+    # Verifications
 
     def _add(self, event: VerificationNeeded) -> None:
         if self._is_stopped:
