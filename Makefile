@@ -30,10 +30,10 @@ lint: ## format, style, types and layers; needs no Java
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-# Three processes fill two cores, because tests wait for sockets. Without bytecode each would compile all tests again.
+# Two processes a core, because tests wait for sockets and timers. Without bytecode each would compile all tests again.
 unit: ## unit tests; needs no Java, Spark or other people's clients
 	@scripts/setup.sh unit
-	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --unit -n $(or $(JOBS),3) --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --unit -n $(or $(JOBS),4) --dist loadfile
 
 check: ## format, lint, types, layers and unit tests: under two minutes on two cores
 	@scripts/setup.sh lint

@@ -22,7 +22,8 @@ class _Http(socketserver.BaseRequestHandler):
 def not_a_broker() -> Iterator[str]:
     """Yield host:port of a server that is no Kafka broker: no client tries it a second time."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Http) as server:
-        serving = threading.Thread(target=server.serve_forever)
+        # It looks for the end of the test after each interval.
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
         try:
             yield f"127.0.0.1:{server.server_address[1]}"

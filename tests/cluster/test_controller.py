@@ -400,7 +400,9 @@ def test_unclean_election_follows_when_it_is_allowed(run: Run) -> None:
         await cluster.create("t", [2, 3])
         await cluster.kill(3)
         await cluster.until(lambda: cluster.in_sync(WHERE) == {2}, "3 is out")
+        session = cluster.sessions[2]
         await cluster.kill(2)
+        cluster.znode_server.expire(session)
         await cluster.start(3)
         await cluster.until(lambda: cluster.partition_metadata(3, WHERE) is not None, "3 knows")
         assert cluster.leader(WHERE) == -1

@@ -134,7 +134,7 @@ def test_a_producer_that_waits_for_a_confirmation_is_sent_away_when_the_coordina
         assert await asked is ErrorCode.NOT_COORDINATOR
         assert not shell._confirming
 
-    play(story, **SETTINGS | {"request__timeout__ms": "10000"})
+    play(story, **SETTINGS | {"request__timeout__ms": "2000"})
 
 
 def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(play: Play) -> None:
@@ -164,7 +164,7 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
         )  # the producer lost its connection, and was sent to broker 1
         assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE, f"at the coordinator it is {state(2)}"
 
-    play(story, **SETTINGS | {"request__timeout__ms": "10000"})
+    play(story, **SETTINGS | {"request__timeout__ms": "2000"})
 
 
 @pytest.mark.parametrize(("later_epochs", "version"), [(0, 3), (0, 4), (1, 3)])
