@@ -1,3 +1,3 @@
 """kavka: Kafka in Python."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

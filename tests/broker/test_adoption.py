@@ -13,7 +13,7 @@ from kavka.broker.control.adoption import (
     adoption,
     first_producer_id,
 )
-from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.ids import BrokerId
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest

@@ -1,6 +1,6 @@
 import pytest
 
-from kavka.broker.config import BrokerConfig
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.settings.declaration import InvalidSetting
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.config import BrokerConfig
-from kavka.broker.configs import Configs
+from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.requests.connection_limits import ConnectionLimits, budget_limits
 from kavka.net.memory import memory_bytes
 from kavka.settings.declaration import InvalidSetting

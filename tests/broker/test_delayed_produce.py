@@ -12,12 +12,12 @@ from typing import Any, cast
 import pytest
 
 from kavka.broker.api import produce
-from kavka.broker.delayed_produce import DelayedProduce
-from kavka.broker.purgatory import Purgatory
-from kavka.broker.replica import AppendOutcome
+from kavka.broker.partitions.replica import AppendOutcome
+from kavka.broker.partitions.traffic import TopicTraffic
+from kavka.broker.produce.delayed_produce import DelayedProduce
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.services import Services
-from kavka.broker.traffic import TopicTraffic
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata import OFFSETS_TOPIC
+from kavka.broker.metadata.cache import OFFSETS_TOPIC
 
 Run = Callable[..., None]
 REGISTRY = {"kavka-registry.journal", "kavka-registry.snapshot"}

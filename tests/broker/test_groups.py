@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata import LiveBroker
+from kavka.broker.metadata.cache import LiveBroker
 from kavka.core.partition import PartitionState
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.core.group.records import GroupRecord, StoredGroup, StoredMember
 from kavka.core.group.stored import to_bytes
 from kavka.errors import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.broker.known_topics import KnownTopics
+from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
 
 ONE, OTHER = TopicId(b"1" * 16), TopicId(b"2" * 16)

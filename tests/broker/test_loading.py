@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.control import adoption
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.core.group.events import DeleteGroup
 from kavka.core.group.group import MembersMemory
 from kavka.core.group.records import CommittedOffset, OffsetRecord

@@ -73,7 +73,7 @@ def test_a_level_is_set_and_taken_away_again(run: Run) -> None:
 def test_a_bad_change_is_refused_with_all_that_come_with_it(
     run: Run, name: str, what: int, value: str | None, code: ErrorCode
 ) -> None:
-    other = "kavka.broker.topics"
+    other = "kavka.broker.control.topics"
 
     async def story(served: Any) -> None:
         before = await level(served, other)

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from kavka.broker import encoded_topics
-from kavka.broker.encoded_topics import PIECE, EncodedTopics, Form, pieces
-from kavka.broker.metadata import LiveBroker, MetadataCache, PartitionMetadata, TopicMetadata
+from kavka.broker.metadata import encoded_topics
+from kavka.broker.metadata.cache import (
+    LiveBroker,
+    MetadataCache,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from kavka.broker.metadata.encoded_topics import PIECE, EncodedTopics, Form, pieces
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.storage.store.log_store import LogStore

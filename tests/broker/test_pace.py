@@ -6,8 +6,6 @@ import asyncio
 
 import pytest
 
-from kavka.broker.pace import UNPACED, Slices
-from kavka.broker.repetitions import Repetitions, size_of
 from kavka.broker.requests.memory import (
     RequestMemory,
     RequestTooLarge,
@@ -15,6 +13,8 @@ from kavka.broker.requests.memory import (
     check_count,
     request_bound,
 )
+from kavka.broker.requests.pace import UNPACED, Slices
+from kavka.broker.requests.repetitions import Repetitions, size_of
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsResponseGroup,

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.partition_events import PartitionChange, PartitionEvent, PartitionEvents
+from kavka.broker.partitions.partition_events import (
+    PartitionChange,
+    PartitionEvent,
+    PartitionEvents,
+)
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.identity import IdentityError
-from kavka.broker.previous_sessions import FILE, PreviousSessions
-from kavka.broker.registration import Registration
+from kavka.broker.lifecycle.identity import IdentityError
+from kavka.broker.lifecycle.previous_sessions import FILE, PreviousSessions
+from kavka.broker.lifecycle.registration import Registration
 from kavka.ids import BrokerId
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork

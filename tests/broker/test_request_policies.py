@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.authorized_operations import AclOperation
+from kavka.broker.requests.authorized_operations import AclOperation
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.policies import Policies, plaintext_session, refuse_whole
 from kavka.broker.requests.refusals import RefusalReason

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.periodic_tasks import TaskRun
+from kavka.broker.lifecycle.periodic_tasks import TaskRun
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits

@@ -13,7 +13,7 @@ import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
-from kavka.broker.identity import IdentityError
+from kavka.broker.lifecycle.identity import IdentityError
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.connection import Connection, Limits

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kavka.broker.background_imports import deferred_modules, import_in_background
+from kavka.broker.requests.background_imports import deferred_modules, import_in_background
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, handler_module
 from kavka.simulation.loop import SimLoop
 from kavka.wire.messages.metadata import MetadataRequest
@@ -35,7 +35,7 @@ FORBIDDEN = {
     "kavka.broker.coordination.groups",
     "kavka.broker.coordination.markers",
     "kavka.broker.metrics",
-    "kavka.broker.producer_ids",
+    "kavka.broker.control.producer_ids",
     "kavka.broker.replication",
     "kavka.broker.coordination.transactions",
     "kavka.broker.coordination.verification",

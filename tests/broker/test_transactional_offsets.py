@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.core.group.group import MembersMemory
 from kavka.core.group.settings import GroupSettings
 from kavka.core.shards import partition_for

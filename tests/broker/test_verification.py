@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.config import Endpoint
-from kavka.broker.metadata import LiveBroker, PartitionMetadata, TopicMetadata
-from kavka.broker.replica import AppendOutcome
+from kavka.broker.configs.broker_config import Endpoint
+from kavka.broker.metadata.cache import LiveBroker, PartitionMetadata, TopicMetadata
+from kavka.broker.partitions.replica import AppendOutcome
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicPartition

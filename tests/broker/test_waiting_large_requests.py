@@ -11,8 +11,8 @@ import pytest
 
 from kavka.broker.api.delete_records import _LowWatermarkWait
 from kavka.broker.control.controller import Controller
-from kavka.broker.pace import Pace
 from kavka.broker.requests import responses
+from kavka.broker.requests.pace import Pace
 from kavka.ids import TopicPartition
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.create_partitions import (

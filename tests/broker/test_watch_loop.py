@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from kavka.broker.watch_loop import WatchLoop
+from kavka.broker.control.watch_loop import WatchLoop
 
 log = logging.getLogger("kavka.test_looking")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.config import BrokerConfig
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.zookeeper import parse_connect
 from kavka.settings.broker import BROKER_SETTINGS

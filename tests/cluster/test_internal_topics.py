@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest

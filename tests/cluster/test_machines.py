@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata import OFFSETS_TOPIC
+from kavka.broker.metadata.cache import OFFSETS_TOPIC
 from kavka.errors import ErrorCode
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -115,7 +115,9 @@ def prepare(asked: Ask) -> None:
         CreateTopicsRequestTopic(name=name, num_partitions=2, replication_factor=1)
         for name in ("t", "u")
     ]
-    asked(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    creation = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+    made = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}  # a new broker may not yet know itself
+    until(lambda: {t.error_code for t in asked(creation).topics} <= made, what="topics are made")
     known = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in ("t", "u")],
         allow_auto_topic_creation=False,

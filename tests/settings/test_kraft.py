@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from kavka.broker.config import BrokerConfig
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.settings.declaration import InvalidSetting
 
 SHIPPED = {

@@ -49,7 +49,7 @@ def hunt_in_storage(seeds: Iterable[int] = range(150)) -> str:
 
 
 def test_an_acknowledgement_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce, "_waiting", lambda acks, outcomes: [])
+    monkeypatch.setattr(produce, "waiting", lambda acks, outcomes: [])
     found = hunt(POWER_WITH_FLUSH, fault_interval_s=0.5, pace_s=0.02)
     # A reader may get a lower high watermark before the audit misses the records.
     assert found.startswith(("AcknowledgedRecordsSurvive", "HighWatermarkOnlyGrows"))

@@ -15,9 +15,9 @@ import pytest
 from kavka import values
 from kavka.broker.api import offset_fetch
 from kavka.broker.control import controller
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.controller_term import ControllerTerm
 from kavka.broker.control.registry_writer import RegistryWriter, multi_merging_configs
-from kavka.broker.control_requests import ControlRequests
 from kavka.broker.coordination import group_shard_runtime, marker_appends, transaction_shard_runtime
 from kavka.broker.replication import follower_fetch
 from kavka.broker.replication.throttle import LeaderThrottle, Throttle

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.replica import Replica
-from kavka.broker.traffic import TopicTraffic
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.traffic import TopicTraffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.core.recent_refusals import REMEMBERED_MS
 from kavka.errors import ErrorCode

@@ -18,8 +18,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kavka.broker.replica import UNVERIFIED, Replica
-from kavka.broker.traffic import TopicTraffic
+from kavka.broker.partitions.replica import UNVERIFIED, Replica
+from kavka.broker.partitions.traffic import TopicTraffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch

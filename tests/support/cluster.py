@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kavka.broker.environment import OsEnvironment
-from kavka.broker.metadata import PartitionMetadata
+from kavka.broker.metadata.cache import PartitionMetadata
 from kavka.client import Consumer
 from kavka.core.partition import Partition
 from kavka.core.znodes import ZnodeTree

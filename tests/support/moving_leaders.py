@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey

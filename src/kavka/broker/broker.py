@@ -20,32 +20,32 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.config import BrokerConfig, Endpoint
+from kavka.broker.configs.broker_config import BrokerConfig, Endpoint
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.config_changes import ConfigChanges
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.controller import Controller
-from kavka.broker.control_requests import ControlRequests
-from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.features import Features
-from kavka.broker.identity import establish_identity, refuse_other_cluster
-from kavka.broker.known_topics import KnownTopics
+from kavka.broker.control.dynamic_configs import DynamicConfigs
+from kavka.broker.control.finalized_features import Features
+from kavka.broker.control.topics import Topics
 from kavka.broker.lazy_parts import LazyParts
-from kavka.broker.listeners import Listeners
-from kavka.broker.metadata import LiveBroker
-from kavka.broker.pace import Slices
-from kavka.broker.partition_events import PartitionEvents
+from kavka.broker.lifecycle.identity import establish_identity, refuse_other_cluster
+from kavka.broker.lifecycle.listeners import Listeners
+from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
+from kavka.broker.lifecycle.previous_sessions import PreviousSessions
+from kavka.broker.lifecycle.registration import Registration, broker_node
+from kavka.broker.lifecycle.registries import connection_timeout_ms, open_registry
+from kavka.broker.metadata.cache import LiveBroker
+from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
-from kavka.broker.periodic_tasks import PeriodicTasks
-from kavka.broker.previous_sessions import PreviousSessions
-from kavka.broker.purgatory import Purgatory
-from kavka.broker.registration import Registration, broker_node
-from kavka.broker.registries import connection_timeout_ms, open_registry
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.partitions.partition_events import PartitionEvents
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
+from kavka.broker.requests.pace import Slices
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.broker.services import Services
-from kavka.broker.topics import Topics
 from kavka.core.controller.events import UncleanEnabled
 from kavka.core.controller.topics import NewTopic
 from kavka.core.fetch_session import FetchSessionCache
@@ -59,17 +59,17 @@ from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
-    from kavka.broker.batch_checks import BatchChecks
-    from kavka.broker.cleaner import Cleaner
-    from kavka.broker.control_request_check import ControlRequestCheck
+    from kavka.broker.control.control_request_check import ControlRequestCheck
+    from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
-    from kavka.broker.encoded_topics import EncodedTopics
+    from kavka.broker.metadata.encoded_topics import EncodedTopics
     from kavka.broker.metrics.exposition import Exposition
     from kavka.broker.metrics.sources import MetricsSources
-    from kavka.broker.producer_ids import ProducerIdManager
+    from kavka.broker.partitions.cleaner import Cleaner
+    from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.wire.messages.write_txn_markers import (

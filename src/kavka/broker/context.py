@@ -6,9 +6,9 @@ one works with.
 
 from __future__ import annotations
 
-from kavka.broker.config import BrokerConfig
-from kavka.broker.configs import Configs
-from kavka.broker.metadata import MetadataCache
+from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.metadata.cache import MetadataCache
 from kavka.ids import BrokerId
 from kavka.io import Environment
 from kavka.registry.interface import Registry

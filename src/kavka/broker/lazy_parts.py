@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.controller import Controller
-from kavka.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kavka.broker.partition_events import PartitionEvents
-from kavka.broker.replica_manager import ReplicaManager
-from kavka.broker.topics import Topics
+from kavka.broker.control.topics import Topics
+from kavka.broker.lazy import Lazy
+from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kavka.broker.partitions.partition_events import PartitionEvents
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.ids import ProducerId
 from kavka.net.request_budget import RequestBudget
 
 if TYPE_CHECKING:
-    from kavka.broker.batch_checks import BatchChecks
-    from kavka.broker.cleaner import Cleaner
-    from kavka.broker.control_request_check import ControlRequestCheck
+    from kavka.broker.control.control_request_check import ControlRequestCheck
+    from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
-    from kavka.broker.encoded_topics import EncodedTopics
-    from kavka.broker.producer_ids import ProducerIdManager
+    from kavka.broker.metadata.encoded_topics import EncodedTopics
+    from kavka.broker.partitions.cleaner import Cleaner
+    from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.wire.messages.write_txn_markers import (
         WriteTxnMarkersRequest,
         WriteTxnMarkersResponse,
     )
-
-T = TypeVar("T")
-
-
-class Lazy(Generic[T]):
-    """A part that is imported and made when it is first needed."""
-
-    __slots__ = ("_make", "made")
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        """`make` imports and makes the part; it is called at most once."""
-        self._make = make
-        self.made: T | None = None
-        """The part, or None while nothing has needed it."""
-
-    def get(self) -> T:
-        """Return the part."""
-        if self.made is None:
-            self.made = self._make()
-        return self.made
 
 
 class LazyParts:
@@ -96,22 +77,22 @@ class LazyParts:
         return self.transactions.get() if topic == TRANSACTIONS_TOPIC else None
 
     def _make_encoded_topics(self) -> EncodedTopics:
-        from kavka.broker.encoded_topics import EncodedTopics
+        from kavka.broker.metadata.encoded_topics import EncodedTopics
 
         return EncodedTopics(self._context.metadata)
 
     def _make_batch_checks(self) -> BatchChecks:
-        from kavka.broker.batch_checks import BatchChecks
+        from kavka.broker.produce.batch_checks import BatchChecks
 
         return BatchChecks(self._context.environment.disk)
 
     def _make_control_request_check(self) -> ControlRequestCheck:
-        from kavka.broker.control_request_check import ControlRequestCheck
+        from kavka.broker.control.control_request_check import ControlRequestCheck
 
         return ControlRequestCheck(self._context)
 
     def _make_producer_ids(self) -> ProducerIdManager:
-        from kavka.broker.producer_ids import ProducerIdManager
+        from kavka.broker.control.producer_ids import ProducerIdManager
 
         return ProducerIdManager(self._context, self._controller)
 
@@ -160,7 +141,7 @@ class LazyParts:
         return AlterLogDirsManager(self._context, self._replica_manager, self._partition_events)
 
     def _make_cleaner(self) -> Cleaner:
-        from kavka.broker.cleaner import Cleaner
+        from kavka.broker.partitions.cleaner import Cleaner
 
         return Cleaner(self._context.configs, self._replica_manager, self._context.clock)
 

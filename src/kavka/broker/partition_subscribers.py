@@ -17,15 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.metadata import INTERNAL_TOPICS, MetadataCache
-from kavka.broker.partition_events import PartitionChange, PartitionEvent, PartitionEvents
-from kavka.broker.purgatory import Purgatory
+from kavka.broker.metadata.cache import INTERNAL_TOPICS, MetadataCache
+from kavka.broker.partitions.partition_events import (
+    PartitionChange,
+    PartitionEvent,
+    PartitionEvents,
+)
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.ids import TopicPartition
 from kavka.storage.store.log_store import LogStore
 
 if TYPE_CHECKING:
     from kavka.broker.coordination.coordinators import Coordinators
-    from kavka.broker.lazy_parts import Lazy
+    from kavka.broker.lazy import Lazy
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
 

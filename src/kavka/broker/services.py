@@ -11,27 +11,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kavka.broker.batch_checks import BatchChecks
-    from kavka.broker.config import BrokerConfig
-    from kavka.broker.configs import Configs
+    from kavka.broker.configs.broker_config import BrokerConfig
+    from kavka.broker.configs.effective_configs import Configs
+    from kavka.broker.control.control_request_check import ControlRequestCheck
+    from kavka.broker.control.control_requests import ControlRequests
     from kavka.broker.control.controller import Controller
-    from kavka.broker.control_request_check import ControlRequestCheck
-    from kavka.broker.control_requests import ControlRequests
+    from kavka.broker.control.dynamic_configs import DynamicConfigs
+    from kavka.broker.control.finalized_features import Features
+    from kavka.broker.control.producer_ids import ProducerIdManager
+    from kavka.broker.control.topics import Topics
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
-    from kavka.broker.dynamic_configs import DynamicConfigs
-    from kavka.broker.encoded_topics import EncodedTopics
-    from kavka.broker.features import Features
     from kavka.broker.lazy_parts import LazyParts
-    from kavka.broker.metadata import MetadataCache
-    from kavka.broker.pace import Slices
-    from kavka.broker.producer_ids import ProducerIdManager
-    from kavka.broker.purgatory import Purgatory
-    from kavka.broker.replica_manager import ReplicaManager
+    from kavka.broker.metadata.cache import MetadataCache
+    from kavka.broker.metadata.encoded_topics import EncodedTopics
+    from kavka.broker.partitions.replica_manager import ReplicaManager
+    from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
-    from kavka.broker.topics import Topics
+    from kavka.broker.requests.pace import Slices
+    from kavka.broker.requests.purgatory import Purgatory
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.errors import ErrorCode
     from kavka.ids import BrokerId

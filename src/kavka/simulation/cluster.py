@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from kavka.broker.broker import Broker
-from kavka.broker.identity import IdentityError
+from kavka.broker.lifecycle.identity import IdentityError
 from kavka.registry.interface import Registry
 from kavka.simulation.environment import SimEnvironment
 from kavka.simulation.random_streams import stream

@@ -20,7 +20,7 @@ from weakref import WeakSet
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock, SystemRandom

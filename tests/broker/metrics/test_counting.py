@@ -9,8 +9,8 @@ import pytest
 
 from kavka.broker.metrics.page import families
 from kavka.broker.metrics.requests import request_name
+from kavka.broker.partitions.traffic import TopicTraffic, Traffic
 from kavka.broker.requests.counters import error_finder, error_steps
-from kavka.broker.traffic import TopicTraffic, Traffic
 from kavka.errors import ErrorCode
 from kavka.metrics.families import lines
 from kavka.wire.apis import ApiKey

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.storage.disk.os_disk import OsFile
 from support.follower import fetch, led, only

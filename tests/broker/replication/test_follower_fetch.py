@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.pace import Pace
+from kavka.broker.requests.pace import Pace
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.storage.disk.os_disk import OsFile

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata import NO_LEADER
+from kavka.broker.metadata.cache import NO_LEADER
 from kavka.errors import ErrorCode
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.stop_replica import (

@@ -40,7 +40,7 @@ def measure(path: Path) -> None:
 
 if __name__ == "__main__":
     measure(Path(sys.argv[1]))
-    from kavka.broker.background_imports import deferred_modules
+    from kavka.broker.requests.background_imports import deferred_modules
     from kavka.cli.main import main
 
     for name in (

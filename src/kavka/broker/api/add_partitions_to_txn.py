@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.broker.metadata import INTERNAL_TOPICS
-from kavka.broker.pace import Pace
+from kavka.broker.metadata.cache import INTERNAL_TOPICS
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.errors import ErrorCode

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kavka.broker.overrides import ConfigRefused
+from kavka.broker.configs.overrides import ConfigRefused
+from kavka.broker.requests.config_resources import (
+    DUPLICATE_RESOURCE,
+    alter,
+    check_changes,
+    duplicates,
+)
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.resources import DUPLICATE_RESOURCE, alter, check_changes, duplicates
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name

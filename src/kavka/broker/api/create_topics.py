@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from kavka.broker.configs import ConfigEntry
-from kavka.broker.known_topics import NOT_TOPICS
-from kavka.broker.overrides import check_new_topic_overrides
+from kavka.broker.configs.effective_configs import ConfigEntry
+from kavka.broker.configs.overrides import check_new_topic_overrides
+from kavka.broker.control.topics import CreatedTopic
+from kavka.broker.metadata.known_topics import NOT_TOPICS
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
-from kavka.broker.topics import CreatedTopic
 from kavka.core.controller.topics import MAX_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_topics import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.broker.metadata import INTERNAL_TOPICS
-from kavka.broker.replica import Replica
+from kavka.broker.metadata.cache import INTERNAL_TOPICS
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.authorized_operations import cluster_operations
+from kavka.broker.requests.authorized_operations import cluster_operations
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode

@@ -8,17 +8,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from kavka.broker.configs import ConfigEntry, Source
-from kavka.broker.loggers import describe_loggers
-from kavka.broker.overrides import ConfigRefused
-from kavka.broker.pace import Pace
-from kavka.broker.repetitions import Repetitions
-from kavka.broker.requests.context import RequestContext
-from kavka.broker.resources import (
+from kavka.broker.configs.effective_configs import ConfigEntry, Source
+from kavka.broker.configs.loggers import describe_loggers
+from kavka.broker.configs.overrides import ConfigRefused
+from kavka.broker.requests.config_resources import (
     ResourceType,
     check_broker_resource,
     check_logger_resource,
 )
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
+from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode

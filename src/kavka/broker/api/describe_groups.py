@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kavka.broker.authorized_operations import group_operations
-from kavka.broker.repetitions import Repetitions
+from kavka.broker.requests.authorized_operations import group_operations
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.core.group.events import DescribedGroup
 from kavka.wire.messages.describe_groups import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.repetitions import Repetitions
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.core.producer_state import ProducerEntry
 from kavka.errors import ErrorCode

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.repetitions import Repetitions
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.core.transaction.events import DescribedTransaction
 from kavka.wire.messages.describe_transactions import (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from kavka.broker.control.controller_term import NotControllerError
-from kavka.broker.pace import Pace
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.core.controller.events import (
     ElectionKind,

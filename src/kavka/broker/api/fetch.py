@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.current_leaders import add_current_leaders_to_fetch
-from kavka.broker.fetch_reader import ConsumerRead, FetchReader
-from kavka.broker.pace import Pace
+from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader
+from kavka.broker.partitions.current_leaders import add_current_leaders_to_fetch
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -12,6 +11,7 @@ from kavka.broker.replication.fetch_messages import (
 )
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
+from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.core.fetch_session import (
     FetchAnswer,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kavka.broker.loggers import alter_loggers
-from kavka.broker.overrides import ConfigRefused, Operation, changed
-from kavka.broker.requests.context import RequestContext
-from kavka.broker.resources import (
+from kavka.broker.configs.loggers import alter_loggers
+from kavka.broker.configs.overrides import ConfigRefused, Operation, changed
+from kavka.broker.requests.config_resources import (
     DUPLICATE_RESOURCE,
     ResourceType,
     alter,
@@ -18,6 +17,7 @@ from kavka.broker.resources import (
     check_logger_resource,
     duplicates,
 )
+from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from kavka.broker.producer_ids import NoProducerId
+from kavka.broker.control.producer_ids import NoProducerId
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.core.transaction.events import InitProducer, InitProducerReply

@@ -10,11 +10,11 @@ import logging
 from collections import Counter
 from collections.abc import Set
 
-from kavka.broker.pace import UNPACED, Pace
-from kavka.broker.repetitions import Repetitions
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
+from kavka.broker.requests.pace import UNPACED, Pace
+from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kavka.broker.control.controller_term import NotControllerError
-from kavka.broker.pace import Pace
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.core.controller.events import (
     ListReassignmentsRequested,

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from kavka.broker.authorized_operations import (
+from kavka.broker.metadata.cache import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
+from kavka.broker.metadata.encoded_topics import EncodedTopic, Form, pieces
+from kavka.broker.requests.authorized_operations import (
     AclOperation,
     cluster_operations,
     topic_operations,
 )
-from kavka.broker.encoded_topics import EncodedTopic, Form, pieces
-from kavka.broker.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
 from kavka.broker.requests.session import CLUSTER_NAME, AclResourceType

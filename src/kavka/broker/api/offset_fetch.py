@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from kavka.broker.pace import Pace
-from kavka.broker.repetitions import Repetitions
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
+from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.core.group.events import FetchOffsets, FetchOffsetsReply
 from kavka.core.group.records import CommittedOffset

@@ -17,10 +17,11 @@ import asyncio
 from collections.abc import Generator
 from typing import Final, NamedTuple, TypeVar
 
-from kavka.broker.authorized_operations import AclOperation
-from kavka.broker.delayed_produce import Append, DelayedProduce, wait_until_written
-from kavka.broker.metadata import INTERNAL_TOPICS
-from kavka.broker.produce_outcomes import (
+from kavka.broker.metadata.cache import INTERNAL_TOPICS
+from kavka.broker.partitions.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.broker.partitions.traffic import count_refused_produce
+from kavka.broker.produce.delayed_produce import Append, DelayedProduce, wait_until_written
+from kavka.broker.produce.produce_outcomes import (
     PartitionOutcome,
     TopicOutcomes,
     appended,
@@ -30,12 +31,11 @@ from kavka.broker.produce_outcomes import (
     waiting,
     with_codes,
 )
-from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.broker.requests.authorized_operations import AclOperation
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import NO_RESPONSE, SecondStage
 from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
 from kavka.broker.services import Services
-from kavka.broker.traffic import count_refused_produce
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.frame import EncodedResponse

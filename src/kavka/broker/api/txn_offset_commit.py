@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.api.offset_commit import Codes, batches, take_code
-from kavka.broker.metadata import OFFSETS_TOPIC
+from kavka.broker.metadata.cache import OFFSETS_TOPIC
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit

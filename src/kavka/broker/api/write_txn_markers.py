@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from kavka.broker.control.watched_registry import WatchedRegistry
 from kavka.broker.coordination.marker_appends import write_markers
-from kavka.broker.metadata import TRANSACTIONS_TOPIC
-from kavka.broker.pace import Pace
+from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.ids import TopicPartition
 from kavka.registry.interface import RegistryRefused, sync

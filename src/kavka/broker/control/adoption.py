@@ -20,10 +20,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.context import BrokerContext
-from kavka.broker.known_topics import NOT_TOPICS
-from kavka.broker.metadata import TRANSACTIONS_TOPIC
+from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
+from kavka.broker.metadata.known_topics import NOT_TOPICS
+from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.core.controller.records import StateCreated, TopicCreated, operations_of
 from kavka.core.controller.state import Assignment
 from kavka.core.controller.topics import NewTopic

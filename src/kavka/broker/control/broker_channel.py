@@ -15,7 +15,7 @@ from kavka.broker.control.control_request_builder import (
     leader_and_isr_errors,
     topic_names_in,
 )
-from kavka.broker.control_requests import ControlRequests
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.core.controller.broker_updates import Outbox, PendingUpdates
 from kavka.core.controller.events import (
     ControlResponseReceived,

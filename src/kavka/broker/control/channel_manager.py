@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.broker_channel import BrokerChannel, Link, LocalLink
 from kavka.broker.control.control_request_builder import ControlRequestBuilder
-from kavka.broker.control_requests import ControlRequests
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.core.controller.events import (
     BrokerCleared,
     BrokerSuspected,

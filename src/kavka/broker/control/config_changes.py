@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.watch_loop import WatchLoop
+from kavka.broker.control.dynamic_configs import DynamicConfigs
+from kavka.broker.control.watch_loop import WatchLoop
 from kavka.registry.interface import RegistryRefused, require_no_node
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes

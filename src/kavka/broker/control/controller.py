@@ -15,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.context import BrokerContext
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.controller_term import ControllerTerm, NotControllerError
 from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.election import ElectedController, Election
 from kavka.broker.control.registry_writer import ControllerMovedError
+from kavka.broker.control.watch_loop import WatchLoop
 from kavka.broker.control.watched_registry import decode_broker
-from kavka.broker.control_requests import ControlRequests
-from kavka.broker.watch_loop import WatchLoop
 from kavka.core.controller.events import (
     Event,
     UncleanEnabled,

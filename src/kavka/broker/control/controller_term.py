@@ -15,6 +15,7 @@ from typing import Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.channel_manager import ControllerChannelManager
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.counts import ControllerCounts
 from kavka.broker.control.features import initialize_features, update_features
 from kavka.broker.control.registry_writer import (
@@ -25,7 +26,6 @@ from kavka.broker.control.registry_writer import (
 )
 from kavka.broker.control.watched_registry import Changed, Source, WatchedRegistry
 from kavka.broker.control.znode_changes import read_change
-from kavka.broker.control_requests import ControlRequests
 from kavka.core.controller.broker_updates import BrokerUpdate
 from kavka.core.controller.events import (
     DeletionsMarked,

@@ -7,7 +7,7 @@ from typing import Any
 
 from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
-from kavka.broker.producer_ids import NoProducerId, ProducerIdManager
+from kavka.broker.control.producer_ids import NoProducerId, ProducerIdManager
 from kavka.core.controller.events import (
     AlterPartitionRequested,
     ControlledShutdownRequested,

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from kavka.broker.coordination.shard_runtime import ShardRuntime
-from kavka.broker.metadata import MetadataCache
-from kavka.broker.replica import Replica
+from kavka.broker.metadata.cache import MetadataCache
+from kavka.broker.partitions.replica import Replica
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode

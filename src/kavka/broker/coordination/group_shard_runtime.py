@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.coordination.shard_runtime import ShardRuntime
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.batch_decoder import BatchDecoder
+from kavka.broker.partitions.replica import Replica
 from kavka.core.group.events import Event, Reply
 from kavka.core.group.group import MembersMemory
 from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from kavka.broker.batch_decoder import BatchDecoder
-from kavka.broker.config import BrokerConfig
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.coordination.coordinators import Coordinators
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
-from kavka.broker.metadata import OFFSETS_TOPIC, MetadataCache
-from kavka.broker.replica import Replica
+from kavka.broker.metadata.cache import OFFSETS_TOPIC, MetadataCache
+from kavka.broker.partitions.batch_decoder import BatchDecoder
+from kavka.broker.partitions.replica import Replica
 from kavka.core.controller.topics import NewTopic
 from kavka.core.group.describe import CLASSIC
 from kavka.core.group.events import DeleteTopicsOffsets, DescribedGroup, Event, ListedGroup

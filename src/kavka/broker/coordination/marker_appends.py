@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kavka.broker.delayed_produce import Append, wait_until_replicated, wait_until_written
-from kavka.broker.pace import UNPACED, Pace
-from kavka.broker.replica import AppendOutcome
+from kavka.broker.partitions.replica import AppendOutcome
+from kavka.broker.produce.delayed_produce import Append, wait_until_replicated, wait_until_written
+from kavka.broker.requests.pace import UNPACED, Pace
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.write_txn_markers import (

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.metadata import NO_LEADER
+from kavka.broker.metadata.cache import NO_LEADER
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.core.znodes import ZnodeError
 from kavka.errors import ErrorCode, KafkaError

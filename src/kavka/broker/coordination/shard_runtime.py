@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from kavka.broker.batch_decoder import BatchDecoder
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.batch_decoder import BatchDecoder
+from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Answer, Decision, Machine, Token
 from kavka.errors import ErrorCode
 from kavka.io import Clock, Disk

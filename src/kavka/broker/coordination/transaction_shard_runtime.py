@@ -7,12 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
-from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.context import BrokerContext
+from kavka.broker.control.producer_ids import NoProducerId
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
-from kavka.broker.producer_ids import NoProducerId
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.batch_decoder import BatchDecoder
+from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Answer
 from kavka.core.transaction.events import (
     Effect,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
-from kavka.broker.batch_decoder import BatchDecoder
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.coordinators import Coordinators
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
-from kavka.broker.metadata import TRANSACTIONS_TOPIC
-from kavka.broker.replica import Replica
+from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
+from kavka.broker.partitions.batch_decoder import BatchDecoder
+from kavka.broker.partitions.replica import Replica
 from kavka.core.controller.topics import NewTopic
 from kavka.core.machine import Token
 from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction

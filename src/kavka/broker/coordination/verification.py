@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 from kavka.broker.add_partitions_queue import AddPartitionsQueue, TransactionalProducer
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.transactions import TransactionCoordinators
-from kavka.broker.replica import UNVERIFIED, AppendOutcome, Replica
-from kavka.broker.replica_manager import ReplicaManager
-from kavka.broker.traffic import count_refused_produce
+from kavka.broker.partitions.replica import UNVERIFIED, AppendOutcome, Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.partitions.traffic import count_refused_produce
 from kavka.core.producer_state import Verification
 from kavka.core.transaction.events import Verify, VerifyReply
 from kavka.errors import ErrorCode, KafkaError

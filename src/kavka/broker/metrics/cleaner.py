@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kavka.broker.cleaner import CleanerCounts
 from kavka.broker.metrics.sources import MetricsSources
+from kavka.broker.partitions.cleaner import CleanerCounts
 from kavka.ids import TopicPartition
 from kavka.metrics.families import Family, counter, gauge, labelled
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kavka.broker.metrics.sources import MetricsSources
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.core.partition import Partition
 from kavka.metrics.families import (
     Family,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from kavka.values import frozen
 
 if TYPE_CHECKING:
-    from kavka.broker.cleaner import Cleaner
     from kavka.broker.context import BrokerContext
     from kavka.broker.control.controller import Controller
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
-    from kavka.broker.lazy_parts import Lazy
-    from kavka.broker.purgatory import Purgatory
-    from kavka.broker.replica_manager import ReplicaManager
+    from kavka.broker.lazy import Lazy
+    from kavka.broker.partitions.cleaner import Cleaner
+    from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.dispatcher import Dispatcher
+    from kavka.broker.requests.purgatory import Purgatory
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.net.event_loop import LoopTurns
     from kavka.net.request_budget import RequestBudget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kavka.broker.metrics.sources import MetricsSources
-from kavka.broker.traffic import Traffic
+from kavka.broker.partitions.traffic import Traffic
 from kavka.metrics.families import Family, Sample, counter, labelled
 
 _PREFIX = "kafka_server_brokertopicmetrics_"

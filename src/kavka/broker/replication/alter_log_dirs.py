@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, Final
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.partition_events import PartitionChange, PartitionEvents
-from kavka.broker.replica import Replica
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.partitions.partition_events import PartitionChange, PartitionEvents
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.replication.throttle import Throttle
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition

@@ -7,8 +7,8 @@ import logging
 from typing import Final
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.replica import Replica
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.replication.node_to_controller_channel import NodeToControllerChannel
 from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode, KafkaError

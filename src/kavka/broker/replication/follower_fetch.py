@@ -11,10 +11,9 @@ from functools import partial
 from typing import Final
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.pace import Pace
-from kavka.broker.partition_read import PartitionRead, find_divergence, load_uncached
-from kavka.broker.replica import Replica
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.partitions.partition_read import PartitionRead, find_divergence, load_uncached
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -28,6 +27,7 @@ from kavka.broker.replication.follower_sessions import (
 from kavka.broker.replication.throttle import LeaderThrottle
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
+from kavka.broker.requests.pace import Pace
 from kavka.core.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,

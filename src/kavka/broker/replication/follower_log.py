@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.core.follower import Append, RestartAt, Step, Truncate
 from kavka.core.partition import Role
 from kavka.storage.failures import OffsetBelowEnd

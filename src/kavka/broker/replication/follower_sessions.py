@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
 from kavka.core.partition import FollowerActivity

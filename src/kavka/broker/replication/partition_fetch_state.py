@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.follower_log import FollowerLog
 from kavka.core.follower import FollowedPartition
 from kavka.errors import ErrorCode

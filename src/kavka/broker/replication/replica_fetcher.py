@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     FIRST_WITH_LAST_EPOCH,

@@ -6,7 +6,7 @@ import asyncio
 from zlib import crc32
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.replica_fetcher import ReplicaFetcher
 from kavka.broker.replication.throttle import FollowerThrottle

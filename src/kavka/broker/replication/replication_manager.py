@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.controller import Controller
-from kavka.broker.replica import Replica
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.replication.alter_partition_manager import AlterPartitionManager
 from kavka.broker.replication.follower_fetch import FollowerFetchHandler
 from kavka.broker.replication.node_to_controller_channel import NodeToControllerChannel

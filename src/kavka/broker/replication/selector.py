@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kavka.broker.config import REPLICA_SELECTORS
-from kavka.broker.metadata import LiveBroker
-from kavka.broker.replica import Replica
+from kavka.broker.configs.broker_config import REPLICA_SELECTORS
+from kavka.broker.metadata.cache import LiveBroker
+from kavka.broker.partitions.replica import Replica
 from kavka.ids import BrokerId
 
 RACK_AWARE: Final = REPLICA_SELECTORS[0]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from kavka.broker.configs import Configs
+from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.context import BrokerContext
-from kavka.broker.replica import Replica, Watcher
+from kavka.broker.partitions.replica import Replica, Watcher
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock
 from kavka.settings.declaration import LONG_MAX, Value

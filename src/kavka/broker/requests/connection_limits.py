@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kavka.broker.config import BrokerConfig
-from kavka.broker.configs import Configs
+from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.configs.effective_configs import Configs
 from kavka.net.frames import READ_BYTES
 from kavka.net.request_budget import BudgetLimits
 from kavka.settings.connections import parse_overrides_per_ip

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
-from kavka.broker.configs import Configs
+from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.requests.connection_limits import ConnectionLimits
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.policies import Policies

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.pace import UNPACED, Pace
+from kavka.broker.requests.pace import UNPACED, Pace
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
-    from kavka.broker.authorized_operations import AclOperation
+    from kavka.broker.requests.authorized_operations import AclOperation
     from kavka.broker.requests.large import LargeRequest
     from kavka.broker.requests.served_apis import ServedApi
     from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer, Session

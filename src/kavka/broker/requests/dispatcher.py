@@ -19,7 +19,6 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.pace import Slices
 from kavka.broker.requests.connections import ConnectionCounts, OpenConnection, OpenConnections
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.counters import RequestTraffic
@@ -34,6 +33,7 @@ from kavka.broker.requests.memory import (
     RequestTooLarge,
     request_bound,
 )
+from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.policies import Policies
 from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
 from kavka.broker.requests.responses import Responses
@@ -46,8 +46,8 @@ from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import decode_request_header
 
 if TYPE_CHECKING:
-    from kavka.broker.config import BrokerConfig
-    from kavka.broker.configs import Configs
+    from kavka.broker.configs.broker_config import BrokerConfig
+    from kavka.broker.configs.effective_configs import Configs
     from kavka.broker.services import Services
     from kavka.io import Clock
 

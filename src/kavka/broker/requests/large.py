@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.broker.pace import Pace
 from kavka.broker.requests.memory import (
     ANSWER_SETTING,
     DecodedBound,
     RequestMemory,
     RequestTooLarge,
 )
+from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.refusals import RefusalReason
 from kavka.io import Sendable
 from kavka.wire.apis import ApiKey

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kavka.broker.pace import Pace, Slices
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.broker.requests.counters import error_finder, error_steps
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.broker.requests.failures import RequestFailures
 from kavka.broker.requests.large import Encoding, encode_slice, release_records
+from kavka.broker.requests.pace import Pace, Slices
 from kavka.broker.requests.policies import Quota
 from kavka.broker.requests.waiting import Waiting
 from kavka.wire.apis import ApiKey

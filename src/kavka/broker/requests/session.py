@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from kavka.broker.authorized_operations import AclOperation
+from kavka.broker.requests.authorized_operations import AclOperation
 
 
 class Principal(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from kavka.broker.periodic_tasks import TaskRun
+from kavka.broker.lifecycle.periodic_tasks import TaskRun
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work

@@ -96,10 +96,10 @@ def _supervise(settings: dict[str, str], workers: int, arguments: list[str], sta
 
 
 async def _serve(settings: dict[str, str], started: float) -> int:
-    from kavka.broker.background_imports import import_in_background
     from kavka.broker.broker import Broker
     from kavka.broker.environment import OsEnvironment
-    from kavka.broker.identity import IdentityError
+    from kavka.broker.lifecycle.identity import IdentityError
+    from kavka.broker.requests.background_imports import import_in_background
     from kavka.registry.journal import CorruptRegistry
 
     gc.disable()  # what a start makes lives on: there is nothing to be found in it

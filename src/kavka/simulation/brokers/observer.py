@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.core.partition import Role
 from kavka.ids import TopicId, TopicPartition
 from kavka.simulation.brokers.registries import SimulatedRegistry

@@ -12,9 +12,9 @@ import asyncio
 import contextlib
 import logging
 
-from kavka.broker.configs import Configs
-from kavka.broker.replica import Replica
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.ids import TopicPartition
 from kavka.io import Clock
 from kavka.storage.compaction.cleanable_log import Dirtiness, dirtiest_log, log_dirtiness

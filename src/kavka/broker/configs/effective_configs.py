@@ -14,7 +14,7 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import NamedTuple
 
-from kavka.broker.config import BrokerConfig
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.current_leaders import add_current_leaders_to_produce
-from kavka.broker.delayed_produce import Append
-from kavka.broker.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.broker.partitions.current_leaders import add_current_leaders_to_produce
+from kavka.broker.partitions.replica import ACKS_ALL, AppendOutcome, Replica
+from kavka.broker.produce.delayed_produce import Append
 from kavka.errors import ErrorCode
 from kavka.values import mutable
 from kavka.wire.messages.produce import (

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.broker.configs.overrides import ConfigRefused, check_new_topic_overrides
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.control.registry_writer import multi_merging_configs
-from kavka.broker.metadata import INTERNAL_TOPICS
-from kavka.broker.overrides import ConfigRefused, check_new_topic_overrides
+from kavka.broker.metadata.cache import INTERNAL_TOPICS
 from kavka.core.controller.events import (
     CreatePartitionsRequested,
     CreateTopicRequested,

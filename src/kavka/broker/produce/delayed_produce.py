@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kavka.broker.purgatory import Purgatory
-from kavka.broker.replica import AppendOutcome, Replica
+from kavka.broker.partitions.replica import AppendOutcome, Replica
 from kavka.broker.requests.deferred import DeferredResponse
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.errors import ErrorCode
 from kavka.ids import LeaderEpoch, TopicPartition
 

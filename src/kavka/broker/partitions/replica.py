@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from kavka.broker.traffic import TopicTraffic
+from kavka.broker.partitions.traffic import TopicTraffic
 from kavka.core.partition import Partition, Role
 from kavka.core.producer_state import Duplicate, Verification
 from kavka.core.recent_refusals import RecentRefusals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.messages.fetch import (

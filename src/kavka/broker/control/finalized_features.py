@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.watch_loop import WatchLoop
+from kavka.broker.control.watch_loop import WatchLoop
 from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.znode_decoding import decode_or_none

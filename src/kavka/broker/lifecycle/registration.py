@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from kavka.broker.config import BrokerConfig, Endpoint
-from kavka.broker.identity import IdentityError
-from kavka.broker.previous_sessions import PreviousSessions
+from kavka.broker.configs.broker_config import BrokerConfig, Endpoint
+from kavka.broker.lifecycle.identity import IdentityError
+from kavka.broker.lifecycle.previous_sessions import PreviousSessions
 from kavka.core import features
 from kavka.core.znodes import Check, Delete, Event, EventType, Operation, Stat, ZnodeError
 from kavka.ids import BrokerId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kavka.broker.config import BrokerConfig
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.io import Environment
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry

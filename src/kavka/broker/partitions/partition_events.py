@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.ids import TopicPartition
 
 

@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kavka.broker.overrides import ConfigRefused, check_broker_overrides, check_topic_overrides
-from kavka.broker.pace import Pace
+from kavka.broker.configs.overrides import (
+    ConfigRefused,
+    check_broker_overrides,
+    check_topic_overrides,
+)
 from kavka.broker.requests.memory import check_count
+from kavka.broker.requests.pace import Pace
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:

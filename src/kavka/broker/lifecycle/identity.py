@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kavka.broker.config import BrokerConfig
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.core.znodes import ZnodeError
 from kavka.ids import BrokerId, uuid_text
 from kavka.io import Random

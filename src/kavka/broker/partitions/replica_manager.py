@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.partition_events import PartitionChange, PartitionEvents
-from kavka.broker.replica import Replica
-from kavka.broker.traffic import Traffic
+from kavka.broker.partitions.partition_events import PartitionChange, PartitionEvents
+from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.traffic import Traffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kavka.broker.metadata import NO_LEADER, MetadataCache, TopicMetadata
+from kavka.broker.metadata.cache import NO_LEADER, MetadataCache, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
 from kavka.wire.metadata_answer import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.config import Endpoint
+from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.context import BrokerContext
 from kavka.io import Listener
 from kavka.net.connection import Connection, FrameHandler, Limits

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
-from kavka.broker.config import BrokerConfig
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.io import Clock
 from kavka.net.connection import Connection
 from kavka.net.event_loop import turns_of

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.core.fetch_session import FetchPartition
 from kavka.errors import ErrorCode
 from kavka.io import Disk

@@ -21,12 +21,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kavka.broker.config import Endpoint
+from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.context import BrokerContext
-from kavka.broker.dynamic_configs import DynamicConfigs
-from kavka.broker.metadata import LiveBroker, PartitionMetadata, TopicMetadata
-from kavka.broker.pace import Pace, Slices
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.control.dynamic_configs import DynamicConfigs
+from kavka.broker.metadata.cache import LiveBroker, PartitionMetadata, TopicMetadata
+from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.requests.pace import Pace, Slices
 from kavka.core.controller.topics import bad_name
 from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
-from kavka.broker.config import Endpoint
+from kavka.broker.configs.broker_config import Endpoint
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

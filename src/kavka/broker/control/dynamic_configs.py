@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from kavka.broker.configs import stored_overrides
+from kavka.broker.configs.effective_configs import stored_overrides
 from kavka.broker.context import BrokerContext
-from kavka.broker.replica_manager import ReplicaManager
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.core.znodes import Create, Operation, SetData, ZnodeError
 from kavka.ids import TopicId
 from kavka.registry.interface import RegistryRefused, require_no_node

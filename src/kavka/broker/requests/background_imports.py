@@ -30,7 +30,7 @@ def deferred_modules() -> list[str]:
         "kavka.core.transaction.shard",
         "kavka.broker.coordination.transactions",
         "kavka.broker.coordination.marker_appends",
-        "kavka.broker.producer_ids",
+        "kavka.broker.control.producer_ids",
         "kavka.broker.coordination.verification",
     )
     return [*built_on, *map(handler_module, SUPPORTED_APIS)]

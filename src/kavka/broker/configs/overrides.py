@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
-from kavka.broker.configs import Configs
+from kavka.broker.configs.effective_configs import Configs
 from kavka.errors import ErrorCode, error_message
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.declaration import InvalidSetting, Value, ValueType

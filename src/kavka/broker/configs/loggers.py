@@ -9,8 +9,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from kavka.broker.configs import ConfigEntry, Source
-from kavka.broker.overrides import ConfigRefused, Operation
+from kavka.broker.configs.effective_configs import ConfigEntry, Source
+from kavka.broker.configs.overrides import ConfigRefused, Operation
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import Setting, ValueType
 

@@ -10,20 +10,20 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kavka.broker.authorized_operations import AclOperation
-from kavka.broker.pace import Pace
-from kavka.broker.partition_read import (
+from kavka.broker.partitions.partition_read import (
     Divergence,
     PartitionRead,
     find_divergence,
     load_uncached,
 )
-from kavka.broker.replica import Replica
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.selector import (
     NO_PREFERENCE,
     RACK_AWARE,
     preferred_read_replica,
 )
+from kavka.broker.requests.authorized_operations import AclOperation
+from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.core.partition import Role

@@ -1,0 +1,1 @@
+"""From start to stop: identity, registration with the cluster, listeners, periodic tasks."""

@@ -1,0 +1,1 @@
+"""The partitions that this broker has a replica of: roles, reads, high watermarks, traffic, cleaning."""

@@ -1,0 +1,1 @@
+"""The parts of Produce: checks of batches, outcomes, and waiting for the disk and the replicas."""
