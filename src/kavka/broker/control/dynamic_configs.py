@@ -13,7 +13,7 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.core.znodes import Create, Operation, SetData, ZnodeError
 from kavka.ids import TopicId
-from kavka.registry.interface import RegistryRefused
+from kavka.registry.interface import RegistryRefused, require_no_node
 from kavka.wire.stored import znodes
 
 
@@ -40,21 +40,23 @@ class DynamicConfigs:
         """
         for default in (True, False):
             entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
-            stored = await self._stored(znodes.config_path("brokers", entity))
+            stored = await self.stored(znodes.config_path("brokers", entity))
             if stored is not None:
                 self._configs.put_broker(stored, default=default)
         for topic, topic_id in topics.items():
-            stored = await self._stored(znodes.config_path("topics", topic))
+            stored = await self.stored(znodes.config_path("topics", topic))
             if stored is not None:
                 self._configs.put_topic(topic, stored, topic_id)
 
-    async def _stored(self, path: str) -> dict[str, str] | None:
-        """Return what a znode of settings overrides, None where there is none: topics are deleted meanwhile, too."""
+    async def stored(self, path: str) -> dict[str, str] | None:
+        """Return what a znode of settings overrides, None where there is none. Raise ConnectionError if it is unknown.
+
+        A topic whose settings are unknown must not be served, or cleaned, with the defaults.
+        """
         try:
             data, _stat = await self.context.registry.get(path)
         except RegistryRefused as refused:
-            if refused.error is not ZnodeError.NO_NODE:
-                raise
+            require_no_node(refused)
             return None
         return stored_overrides(data, path)
 

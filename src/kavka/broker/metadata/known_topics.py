@@ -15,9 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from kavka.core.znodes import ZnodeError
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
-from kavka.registry.interface import Registry, RegistryRefused
+from kavka.registry.interface import Registry, RegistryRefused, require_no_node
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
@@ -62,8 +61,7 @@ async def _topic_id(registry: Registry, name: str) -> TopicId | None:
     try:
         data, _stat = await registry.get(znodes.topic_path(name))
     except RegistryRefused as refused:
-        if refused.error is not ZnodeError.NO_NODE:
-            raise
+        require_no_node(refused)
         return None
     node = decode_or_none(data, znodes.TopicNode.decode, znodes.topic_path(name))
     # Of a topic that cannot be read no log is renamed.
