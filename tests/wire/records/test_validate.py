@@ -24,7 +24,7 @@ from kavka.wire.records.header import (
     encode_header,
     read_header,
 )
-from kavka.wire.records.pure import read_varint
+from kavka.wire.records.pure_fields import read_varint
 from kavka.wire.records.validate import (
     BatchRules,
     begin_check,

@@ -1,7 +1,7 @@
 """The choice between the compiled kernel and its twin in Python.
 
 `NAME` is `compiled` or `python`. The twin serves where the extension was not built, or when KAVKA_PURE is 1 in
-the environment as the process starts. `pure` documents the calls, `pure_cleaning` those of the cleaner.
+the environment as the process starts. `pure` documents the calls, `pure_cleaner` those of the cleaner.
 """
 
 from __future__ import annotations

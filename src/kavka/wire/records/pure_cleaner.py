@@ -11,7 +11,7 @@ from typing import Final
 
 from kavka.io import Buffer
 from kavka.wire.records.corrupt import CorruptBatch
-from kavka.wire.records.pure import (
+from kavka.wire.records.pure_fields import (
     RawRecord,
     each_header,
     each_record,
