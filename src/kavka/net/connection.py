@@ -3,9 +3,9 @@
 Every frame gets a `ResponseSlot` when it is read. Responses may become ready in any order; a slot is sent when all
 before it are sent. Reading stops while too many requests are in work or too many response bytes wait for a slow
 reader, so a connection costs bounded memory with any client; the bound of all connections is in `request_budget`.
-Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
-not delay the others. While a connection is blocked, its frames wait and it is not read: requests are handled in
-order, though one may take many iterations of the loop.
+Frames that came in one packet are handled a few at a time, or fewer when they take long, so that a client which sends
+thousands at once does not delay the others. While a connection is blocked, its frames wait and it is not read: requests
+are handled in order, though one may take many iterations of the loop.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _TURN_FRAMES = 16  # what one connection may have handled before the loop serves the others
 _TURN_BYTES = 1 << 20  # of answers, after which a turn ends
+_TURN_MS = 2  # a frame that begins later than so much after the first one is the last of its turn
 _FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
 _NO_LIMIT = 1 << 62
 _NOTHING = memoryview(b"")
@@ -99,6 +100,7 @@ class Connection:
         """State of the handler for the connection."""
         self.peer_host = ""
         self.last_active_ms = 0
+        """When the last frame came: the handler sets it at the beginning of `received`."""
         self._handler = handler
         self._max_in_flight = limits.max_in_flight
         self._max_in_flight_bytes = limits.max_in_flight_bytes
@@ -331,7 +333,7 @@ class Connection:
         self._corked = True
         self._turn_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
-        left, transport = _TURN_FRAMES, self._transport
+        left, transport, end_ms = _TURN_FRAMES, self._transport, 0
         try:
             while frames and left and not self._is_full and self._turn_bytes <= _TURN_BYTES:
                 if transport is None or transport.is_closing():
@@ -345,6 +347,10 @@ class Connection:
                 slots.append(slot)
                 self._bytes_in_flight += size
                 received(self, slot, frame)
+                if not end_ms:
+                    end_ms = self.last_active_ms + _TURN_MS
+                elif self.last_active_ms >= end_ms:
+                    break
         finally:
             self._corked = False
             self._flush()
