@@ -1,4 +1,4 @@
-"""Imports form no circle, TYPE_CHECKING imports included, and no part of a broker imports the broker."""
+"""Imports form no circle, TYPE_CHECKING imports included, nor do packages; no part of a broker imports the broker."""
 
 import ast
 from pathlib import Path
@@ -77,6 +77,20 @@ def visit(name: str, graph: Graph, visited: set[str], finished: list[str]) -> No
     finished.append(name)
 
 
+def children_graph(graph: Graph, package: str) -> Graph:
+    """Return the imports between the modules and packages that lie directly in a package."""
+    prefix = f"{package}."
+
+    def child(name: str) -> str:
+        return prefix + name.removeprefix(prefix).partition(".")[0]
+
+    children: Graph = {child(name): set() for name in graph if name.startswith(prefix)}
+    for name, targets in graph.items():
+        if name.startswith(prefix):
+            children[child(name)] |= {child(to) for to in targets if to.startswith(prefix)}
+    return children
+
+
 @pytest.fixture(scope="module")
 def graph() -> Graph:
     return module_graph()
@@ -90,6 +104,19 @@ def test_a_circle_is_found_with_its_modules_alone() -> None:
 
 def test_imports_form_no_circle(graph: Graph) -> None:
     assert circles(graph) == []
+
+
+def test_a_circle_of_packages_is_found_where_no_module_is_in_one() -> None:
+    graph = {"p.a.x": {"p.b.y"}, "p.b.y": set(), "p.b.z": {"p.a.w"}, "p.a.w": set()}
+    assert circles(graph) == []
+    assert circles(children_graph(graph, "p")) == [("p.a", "p.b")]
+
+
+def test_packages_form_no_circle(graph: Graph) -> None:
+    packages = {name.rpartition(".")[0] for name in graph if "." in name}
+    assert {
+        p: found for p in sorted(packages) if (found := circles(children_graph(graph, p)))
+    } == {}
 
 
 def test_only_composers_import_the_broker(graph: Graph) -> None:

@@ -62,6 +62,10 @@ class File(Protocol):
         """Return when all that was written is on the medium (fdatasync)."""
         ...
 
+    def start_writeback(self) -> None:
+        """Have the kernel begin to write what is dirty, for a `sync` that follows; a hint, which never fails."""
+        ...
+
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes."""
         ...
@@ -296,7 +300,7 @@ class Environment(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """How much memory the machine has, or this process may use of it."""
+        """Return the bytes of memory that the machine has, or that this process may use of it."""
         ...
 
     @property

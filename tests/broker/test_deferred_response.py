@@ -45,12 +45,13 @@ class Connections:
 
     def __init__(self) -> None:
         self.story: list[str] = []
+        self.now_ms = 0
         self._named: dict[str, Any] = {}
         self.waiting = Waiting(
             lambda _context, result: self.story.append(result),
             RequestFailures(),
             cast(Any, id),
-            int,
+            lambda: self.now_ms,
         )
 
     def _connection(self, name: str) -> Any:
@@ -107,6 +108,25 @@ def test_responses_of_a_connection_leave_together() -> None:
             connections.defer(name, result).wake()
 
     assert play(story) == ["cork a", "1", "3", "uncork a", "cork b", "2", "uncork b"]
+
+
+def test_responses_that_take_long_leave_in_several_iterations() -> None:
+    connections = Connections()
+
+    def build() -> None:
+        connections.now_ms += 2
+
+    async def run() -> None:
+        for name, result in (("a", "1"), ("a", "2"), ("b", "3")):
+            connections.defer(name, result, build).wake()
+        for last in ("1", "3", "2"):  # a connection with more goes behind the others
+            await asyncio.sleep(0)
+            assert connections.story[1] == last
+            connections.story.clear()
+        await asyncio.sleep(0)
+        assert connections.story == []
+
+    asyncio.run(run())
 
 
 def test_one_that_is_woken_before_it_waits_is_answered() -> None:

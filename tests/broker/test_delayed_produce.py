@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from kavka.broker.api import produce
+from kavka.broker.partitions.current_leaders import CurrentLeaders
 from kavka.broker.partitions.replica import AppendOutcome
 from kavka.broker.partitions.traffic import TopicTraffic
 from kavka.broker.produce.delayed_produce import DelayedProduce
@@ -56,10 +57,13 @@ def handle(
     replicas: Sequence[Replica], purgatory: Purgatory, verifier: Any = None, **changes: Any
 ) -> Any:
     """Give one request with a batch for each of two partitions to the handler."""
+    replica_manager: Any = SimpleNamespace(find=lambda where: replicas[where.partition])
+    metadata: Any = SimpleNamespace()
     services = SimpleNamespace(
-        replica_manager=SimpleNamespace(find=lambda where: replicas[where.partition]),
+        replica_manager=replica_manager,
         produce_purgatory=purgatory,
-        metadata=SimpleNamespace(),
+        current_leaders=CurrentLeaders(metadata, replica_manager),
+        metadata=metadata,
         verifier=verifier,
     )
     batches = [(index, memoryview(b"batch")) for index in (0, 1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kavka.broker.coordination.marker_appends import write_markers
 from kavka.errors import ErrorCode
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -28,7 +27,8 @@ async def mark(served: Any, epoch: int, coordinator_epoch: int, **topics: list[i
         coordinator_epoch=coordinator_epoch,
     )
     # As the coordinators in this process do: from the network, no epoch is taken that no coordinator has.
-    response = await write_markers(served.broker, WriteTxnMarkersRequest(markers=[marker]))
+    appender = served.broker.services.marker_appender
+    response = await appender.write(WriteTxnMarkersRequest(markers=[marker]))
     (answer,) = response.markers
     assert answer.producer_id == 7
     return [row.error_code for topic in answer.topics for row in topic.partitions]

@@ -16,8 +16,10 @@ from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, BrokerId, TopicPartition
 from kavka.wire.apis import ApiKey
-from kavka.wire.frame import decode_request_header, encode_response
+from kavka.wire.codec import decode
+from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
 from kavka.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResponsePartition,
     AddPartitionsToTxnResponseTopic,
@@ -40,7 +42,7 @@ from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import read_header
 from support.one_broker import Served
 from support.produce import batch as make_batch
-from support.produce import produce
+from support.produce import produce, produce_request
 
 Run = Callable[..., None]
 NONE = ErrorCode.NONE
@@ -62,6 +64,7 @@ class Coordinator:
         self.answers: asyncio.Queue[ErrorCode] = asyncio.Queue()
         self.topic_partition = T
         self.refuses_all = False
+        self.requests: list[list[TopicPartition]] = []
         self._server: asyncio.Server | None = None
         self._served: list[asyncio.Task[Any]] = []
 
@@ -102,6 +105,7 @@ class Coordinator:
                     continue
                 response: Any = _versions()
                 if header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+                    self._note(frame, header)
                     self.is_asked.set()
                     response = self._answer(await self.answers.get())
                 parts = encode_response(response, header.api_version, header.correlation_id)
@@ -110,6 +114,19 @@ class Coordinator:
             return
         finally:
             writer.transport.abort()
+
+    def _note(self, frame: bytes, header: RequestHeader) -> None:
+        """Remember which partitions a request is about."""
+        body = memoryview(frame)[header.body_position :]
+        request = decode(AddPartitionsToTxnRequest, header.api_version, body)
+        self.requests.append(
+            [
+                TopicPartition(topic.name, partition)
+                for transaction in request.transactions
+                for topic in transaction.topics
+                for partition in topic.partitions
+            ]
+        )
 
     def _answer(self, code: ErrorCode) -> AddPartitionsToTxnResponse:
         if self.refuses_all:
@@ -156,11 +173,13 @@ async def produce_in_transaction(served: Served, version: int = 9) -> ProduceRes
     )
 
 
-def with_coordinator(run: Run, story: Any, *, is_mute: bool = False, **settings: str) -> None:
+def with_coordinator(
+    run: Run, story: Any, *, is_mute: bool = False, partitions: int = 1, **settings: str
+) -> None:
     """Run a story with the topic `t` and a coordinator elsewhere."""
 
     async def whole(served: Any) -> None:
-        await served.topic("t")
+        await served.create("t", partitions)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         coordinator = Coordinator(served.broker, is_mute=is_mute)
         await coordinator.start()
@@ -199,6 +218,30 @@ def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Ru
         first, second = await asyncio.gather(*appends)
         assert first.error is ErrorCode.UNKNOWN_SERVER_ERROR
         assert second.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    with_coordinator(run, story)
+
+
+def test_first_batches_of_one_produce_request_are_verified_by_one_request(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        batches = [(index, batch()) for index in range(3)]
+        request = produce_request("t", batches, transactional_id="x")
+        coordinator.answers.put_nowait(NONE)
+        response = await served.send(request, 9)
+        codes = [row.error_code for row in response.responses[0].partition_responses]
+        assert codes == [NONE, NONE, NONE]
+        assert coordinator.requests == [[TopicPartition("t", index) for index in range(3)]]
+
+    with_coordinator(run, story, partitions=3)
+
+
+def test_a_batch_that_waits_is_refused_when_the_broker_stops(run: Run) -> None:
+    async def story(served: Any, coordinator: Coordinator) -> None:
+        answer = asyncio.ensure_future(produce_in_transaction(served))
+        await coordinator.is_asked.wait()
+        await served.broker.verifier.stop()
+        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await produce_in_transaction(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
     with_coordinator(run, story)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.admin.elections import print_outcomes, read_partitions
-from kavka.cli.admin.failures import CommandFailed
 from kavka.cli.commands.preferred_replica_election import (
     ELECTION_PATH,
     ask_for_elections,
     known_partitions,
 )
+from kavka.cli.text.failures import CommandFailed
 from kavka.client.admin.elections import ElectionType
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition

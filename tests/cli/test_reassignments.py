@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.cli.admin.failures import CommandFailed
 from kavka.cli.commands.reassign_partitions import move_line
 from kavka.cli.reassignment.plans import (
     Plan,
@@ -22,6 +21,7 @@ from kavka.cli.reassignment.plans import (
 )
 from kavka.cli.reassignment.progress import LogDirState, MoveState, partition_lines
 from kavka.cli.reassignment.throttles import Move, moves_of, throttled_replicas
+from kavka.cli.text.failures import CommandFailed
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.client.metadata import BrokerAddress

@@ -4,32 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.client.consumer.assignors import ASSIGNORS, Member, by_topic, flatten
+from kavka.client.consumer.assignors import ASSIGNORS, by_topic, flatten
 from kavka.ids import TopicPartition
 from kavka.wire.consumer_protocol import (
     Subscription,
     decode_subscription,
     encode_subscription,
 )
-
-TOPICS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 7), min_size=1)
-MEMBERS = st.lists(
-    st.tuples(
-        st.sampled_from(["m1", "m2", "m3", "m4"]),
-        st.sets(st.sampled_from(["a", "b", "c"]), min_size=1),
-    ),
-    min_size=1,
-    max_size=4,
-    unique_by=lambda member: member[0],
-)
-
-
-def member(member_id, topics, instance_id=None, **more):
-    return Member(member_id, instance_id, Subscription(topics=sorted(topics), **more))
-
-
-def members_of(pairs):
-    return [member(member_id, topics) for member_id, topics in pairs]
+from support.group_members import MEMBERS, TOPICS, member, members_of
 
 
 def ours(name, counts, members):

@@ -163,6 +163,33 @@ def test_a_topic_that_never_appears_fails_its_records(broker, settings):
     run(broker, settings, work, **{"max.block.ms": 30})
 
 
+def test_records_wait_for_a_topic_that_too_few_brokers_could_create(broker, settings, caplog):
+    """As Java's producer: the brokers that are missing may come back in `max.block.ms`."""
+    broker.refuse_topics({"late": ErrorCode.INVALID_REPLICATION_FACTOR})
+
+    async def work(producer):
+        refused = producer.append("late", b"a", want_future=True)
+        expected = "topic not usable yet topic=late reason=INVALID_REPLICATION_FACTOR"
+        await asyncio.to_thread(broker.until, lambda: expected in caplog.text)
+        broker.replacements.clear()
+        broker.create("late")
+        await refused
+
+    run(broker, settings, work)
+    assert values(broker, "late") == [b"a"]
+
+
+def test_the_reason_of_a_topic_that_is_never_usable_is_named(broker, settings):
+    broker.refuse_topics({"nowhere": ErrorCode.INVALID_REPLICATION_FACTOR})
+
+    async def work(producer):
+        expected = "Topic nowhere not present in metadata after 30 ms. INVALID_REPLICATION_FACTOR"
+        with pytest.raises(TimeoutError, match=expected):
+            await producer.send("nowhere", b"a")
+
+    run(broker, settings, work, **{"max.block.ms": 30})
+
+
 def test_append_says_when_the_buffer_is_full_and_room_comes_back(broker, settings):
     async def work(producer):
         await producer.send("t", b"")

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
-from kavka.core.znodes import Operation, ZnodeError
+from kavka.core.znodes import Operation, Stat, ZnodeError
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
 from kavka.io import Listener
@@ -274,3 +274,99 @@ def test_topic_that_is_too_large_for_the_registry_is_refused_at_once(run: Run) -
         assert cluster.znode_server.tree.children(znodes.TOPICS) == ["small"]
 
     run(story, brokers=0)
+
+
+class Refusing(LocalSession):
+    """A session with a registry that refuses the next reads of a node, as one with an inconsistency does."""
+
+    path: str | None = None
+    reads: int = 0
+    """Number of reads that are answered before."""
+    refusals: int = 0
+    """Number of reads that are still refused."""
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        if path == self.path and self.reads:
+            self.reads -= 1
+        elif path == self.path and self.refusals:
+            self.refusals -= 1
+            raise RegistryRefused(ZnodeError.RUNTIME_INCONSISTENCY, path)
+        return await super().get(path, watch)
+
+
+async def store_settings(session: LocalSession, retention_ms: int) -> None:
+    """Store what `t` overrides, and notify the brokers."""
+    path = znodes.config_path("topics", "t")
+    await session.set(path, znodes.encode_config({"retention.ms": str(retention_ms)}))
+    change = znodes.encode_config_change("topics/t")
+    await session.create(znodes.CONFIG_CHANGE, change, sequence=True)
+
+
+def test_topic_whose_settings_are_refused_is_served_when_they_are_known(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        session = Refusing(cluster.znode_server, 60_000)
+        session.path, session.refusals = znodes.config_path("topics", "t"), 3
+        await start(cluster, session)
+        await cluster.until(lambda: cluster.brokers[1].controller.is_active, "1 rules")
+        settings = znodes.encode_config({"retention.ms": "-1"})
+        node = TopicNode(TopicId(b"0123456789abcdef"), {0: [1]})
+        other = LocalSession(cluster.znode_server, 60_000)
+        await other.create(session.path, settings)
+        await other.create(znodes.topic_path("t"), node.encode())
+        await cluster.until(lambda: cluster.leader(TopicPartition("t", 0)) == 1, "it is led")
+        replica = cluster.brokers[1].replica_manager.find(TopicPartition("t", 0))
+        assert replica.log.config.retention_ms == -1
+        assert session.refusals == 0
+
+    run(story, brokers=0)
+
+
+def test_start_fails_when_the_settings_of_a_topic_are_refused(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", [1])
+        await cluster.stop(1)
+        session = Refusing(cluster.znode_server, 60_000)
+        session.path, session.refusals = znodes.config_path("topics", "t"), 1
+        with pytest.raises(ConnectionError, match="RUNTIME_INCONSISTENCY for /config/topics/t"):
+            await start(cluster, session)
+
+    run(story, brokers=1)
+
+
+@pytest.mark.parametrize(
+    "path", [f"{znodes.CONFIG_CHANGE}0000000000", znodes.config_path("topics", "t")]
+)
+def test_change_of_settings_that_is_refused_is_read_again(run: Run, path: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        session = Refusing(cluster.znode_server, 60_000)
+        await start(cluster, session)
+        await cluster.create("t", [1])
+        session.path, session.refusals = path, 1
+        await store_settings(LocalSession(cluster.znode_server, 60_000), 7000)
+        configs = cluster.brokers[1].configs
+        await cluster.until(lambda: session.refusals == 0, "it is refused")
+        await cluster.until(lambda: configs.topic("t")["retention.ms"] == 7000, "it is obeyed")
+
+    run(story, brokers=0)
+
+
+@pytest.mark.parametrize(
+    ("path", "reads"), [(znodes.topic_path("t"), 1), (znodes.state_path("t", 0), 0)]
+)
+def test_controller_does_not_take_a_refused_topic_for_a_deleted_one(
+    run: Run, path: str, reads: int
+) -> None:
+    """The start itself reads the topic's id once."""
+
+    async def story(cluster: Cluster) -> None:
+        topic_partition = TopicPartition("t", 0)
+        await cluster.create("t", [1])
+        await cluster.must_produce(topic_partition, b"a")
+        await cluster.stop(1)
+        session = Refusing(cluster.znode_server, 60_000)
+        session.path, session.reads, session.refusals = path, reads, 2
+        await start(cluster, session)
+        await cluster.until(lambda: cluster.leader(topic_partition) == 1, "it is led")
+        assert await cluster.read(topic_partition) == [b"a"]
+
+    run(story, brokers=1)

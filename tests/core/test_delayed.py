@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.core.delayed import DelayedOperations
+from kavka.core.delayed import CHECKED_KEYS, DelayedOperations
 
 
 class Wait:
@@ -59,6 +59,31 @@ def test_all_waiting_for_a_lost_partition_are_taken() -> None:
     assert delayed.remove_all("b") == [one]
     assert len(delayed) == 0
     assert delayed.deadline_ms() is None
+
+
+def test_operations_beyond_the_bound_are_checked_later_and_once() -> None:
+    delayed, operations = waits(2 * CHECKED_KEYS), [Wait() for _ in range(CHECKED_KEYS + 3)]
+    waiting = [delayed.register(["a"], 10, operation) for operation in operations]
+    for operation in operations:
+        operation.ready = True
+    operations[-2].ready = False
+    assert delayed.check_and_complete("a") == operations[:CHECKED_KEYS]
+    last = waiting[-1]
+    assert last is not None
+    assert delayed.cancel(last)
+    assert delayed.has_postponed
+    assert list(delayed.check_postponed()) == [operations[CHECKED_KEYS], None]
+    assert not delayed.has_postponed
+    assert len(delayed) == 1
+
+
+def test_an_operation_of_many_keys_is_postponed_and_those_of_few_are_not() -> None:
+    delayed, large, small = waits(), Wait(), Wait()
+    large.ready = small.ready = True
+    delayed.register(map(str, range(CHECKED_KEYS + 1)), 10, large)
+    delayed.register(["0"], 10, small)
+    assert delayed.check_and_complete("0") == [small]
+    assert list(delayed.check_postponed()) == [large]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50), st.booleans()), max_size=300))

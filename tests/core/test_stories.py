@@ -15,7 +15,10 @@ MACHINES = {
     "group": 10,
     "group_member": 15,
     "transaction": 15,
+    "transaction_markers": 24,
     "transactional_producer": 15,
+    "update_delivery": 8,
+    "verification": 20,
 }
 """How many scenarios there are of each, at least."""
 SCRIPTS = [

@@ -7,8 +7,6 @@ from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from kavka.wire.records.batch import (
-    BatchBuilder,
-    Record,
     decode_records,
 )
 from kavka.wire.records.compression import Compression
@@ -16,27 +14,7 @@ from kavka.wire.records.header import (
     batch_crc,
     read_header,
 )
-
-ROWS = [
-    (None, b"value", 1_700_000_000_000, []),
-    (b"key", None, 1_700_000_000_005, [("h", b"1"), ("h", None)]),
-    (b"", b"", 1_699_999_999_000, [("\N{GREEK SMALL LETTER ALPHA}", b"")]),
-    (b"k" * 200, b"v" * 70_000, 1_700_000_000_010, []),
-    *((b"%d" % i, b"%d" % (i * i), 1_700_000_001_000 + i, []) for i in range(300)),
-]
-
-
-EXPECTED = [
-    Record(i, stamp, 0, key, value, tuple(headers))  # type: ignore[arg-type]
-    for i, (key, value, stamp, headers) in enumerate(ROWS)
-]
-
-
-def built(rows=ROWS, **options) -> bytearray:
-    builder = BatchBuilder()
-    for key, value, timestamp, headers in rows:
-        builder.append(key, value, timestamp, headers)
-    return builder.build(**options)
+from support.record_samples import EXPECTED, ROWS, built
 
 
 @pytest.mark.parametrize("codec", list(Compression))

@@ -16,21 +16,7 @@ from kavka.wire.records.compression import (
     decompress_pieces,
 )
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBody
-
-CODECS = list(Compression)
-
-
-REAL = CODECS[1:]
-
-
-PAYLOADS = {
-    "one byte": b"a",
-    "text": b"".join(b"record %d of the stream;" % i for i in range(20_000)),
-    "zeros": bytes(300_000),
-    "noise": os.urandom(150_000),
-    "one block": b"x" * 65536,
-}
-
+from support.record_samples import PAYLOADS, REAL
 
 READERS = {
     Compression.GZIP: gzip.decompress,

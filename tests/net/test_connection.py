@@ -147,6 +147,26 @@ def test_a_packet_of_many_frames_lets_others_have_their_turns() -> None:
     asyncio.run(story())
 
 
+def test_a_packet_of_slow_frames_lets_others_have_their_turns_sooner() -> None:
+    async def story() -> None:
+        class Slow(Handler):
+            def received(
+                self, connection: Connection, slot: ResponseSlot, frame: memoryview
+            ) -> None:
+                connection.last_active_ms = 10 * len(self.frames)
+                super().received(connection, slot, frame)
+
+        connection, handler, _transport = opened(handler=Slow())
+        feed(connection, frame(b"") * 5)
+        assert len(handler.frames) == 2
+        await asyncio.sleep(0)
+        assert len(handler.frames) == 4
+        await asyncio.sleep(0)
+        assert len(handler.frames) == 5
+
+    asyncio.run(story())
+
+
 def test_a_blocked_connection_is_not_read_and_its_frames_wait() -> None:
     async def story() -> None:
         class Blocking(Handler):

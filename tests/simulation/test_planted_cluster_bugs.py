@@ -18,7 +18,8 @@ from kavka.broker.control import controller
 from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.controller_term import ControllerTerm
 from kavka.broker.control.registry_writer import RegistryWriter, multi_merging_configs
-from kavka.broker.coordination import group_shard_runtime, marker_appends, transaction_shard_runtime
+from kavka.broker.coordination import group_shard_runtime, transaction_shard_runtime
+from kavka.broker.coordination.marker_appends import MarkerAppender
 from kavka.broker.replication import follower_fetch
 from kavka.broker.replication.throttle import LeaderThrottle, Throttle
 from kavka.core.controller import election
@@ -178,13 +179,13 @@ class Plant:
 
     def tears_transactions(self) -> None:
         """One partition's leader takes every marker for an abort."""
-        append = marker_appends._append
+        append = MarkerAppender._append
 
-        def torn(broker: Any, topic_partition: TopicPartition, marker: Any, *more: Any) -> Any:
+        def torn(appender: Any, topic_partition: TopicPartition, marker: Any, *more: Any) -> Any:
             marker.transaction_result &= topic_partition != TopicPartition(PAYMENTS, 0)
-            return append(broker, topic_partition, marker, *more)
+            return append(appender, topic_partition, marker, *more)
 
-        self._patch.setattr(marker_appends, "_append", torn)
+        self._patch.setattr(MarkerAppender, "_append", torn)
 
     def obeys_fenced_producers(self) -> None:
         """The coordinator ends transactions for any producer, with any epoch."""

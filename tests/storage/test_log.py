@@ -176,12 +176,12 @@ def test_flush_waits_for_what_is_queued_and_not_for_what_is_appended_meanwhile(
             writes = bench.directory.writes
             writes.submit(first.wait)  # type: ignore[arg-type]
             add(log)
-            flushed = log.schedule_flush()
-            while log.is_flush_waiting:  # noqa: ASYNC110 - there is no event for one that begins
+            flushed = log._flusher.schedule()
+            while log._flusher.is_waiting:  # noqa: ASYNC110 - there is no event for one that begins
                 await asyncio.sleep(0)
             writes.submit(second.wait)  # type: ignore[arg-type]
             add(log)
-            also_flushed = log.schedule_flush()
+            also_flushed = log._flusher.schedule()
             first.set()
             await flushed
             assert (log.recovery_point, log.written_offset) == (1, 1)

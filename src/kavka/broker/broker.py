@@ -72,10 +72,6 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
-    from kavka.wire.messages.write_txn_markers import (
-        WriteTxnMarkersRequest,
-        WriteTxnMarkersResponse,
-    )
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +190,7 @@ class Broker:
             self.topics,
             self.request_budget,
             self.coordinators,
-            self._write_markers,
+            self.produce_purgatory,
         )
 
     def _make_request_path(self) -> None:
@@ -289,11 +285,6 @@ class Broker:
 
     def _is_registered(self) -> bool:
         return self.registration is not None and self.registration.epoch >= 0
-
-    async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        from kavka.broker.coordination.marker_appends import write_markers
-
-        return await write_markers(self.services, request)
 
     async def _answer_as_controller(self, request: Any) -> Any:
         from kavka.broker.control.requests import answer
@@ -479,7 +470,6 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
-            create_topic_automatically=self.topics.create_automatically,
             lazy=self.lazy,
         )
 

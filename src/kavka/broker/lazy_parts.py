@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.context import BrokerContext
@@ -12,6 +11,7 @@ from kavka.broker.lazy import Lazy
 from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.ids import ProducerId
 from kavka.net.request_budget import RequestBudget
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.marker_appends import MarkerAppender
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.metadata.encoded_topics import EncodedTopics
     from kavka.broker.partitions.cleaner import Cleaner
+    from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
@@ -45,12 +47,9 @@ class LazyParts:
         topics: Topics,
         request_budget: RequestBudget,
         coordinators: dict[str, Coordinators[Any]],
-        write_markers: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+        produce_purgatory: Purgatory,
     ) -> None:
-        """Make nothing yet; `coordinators` of an internal topic are entered, by the topic, when they are made.
-
-        `write_markers` writes markers of transactions to the partitions that this broker leads.
-        """
+        """Make nothing yet; `coordinators` of an internal topic are entered, by the topic, when they are made."""
         self._context = context
         self._partition_events = partition_events
         self._replica_manager = replica_manager
@@ -58,13 +57,15 @@ class LazyParts:
         self._topics = topics
         self._request_budget = request_budget
         self._coordinators = coordinators
-        self._write_markers = write_markers
+        self._produce_purgatory = produce_purgatory
         self.encoded_topics = Lazy(self._make_encoded_topics)
+        self.current_leaders = Lazy(self._make_current_leaders)
         self.batch_checks = Lazy(self._make_batch_checks)
         self.control_request_check = Lazy(self._make_control_request_check)
         self.producer_ids = Lazy(self._make_producer_ids)
         self.groups = Lazy(self._make_groups)
         self.transactions = Lazy(self._make_transactions)
+        self.marker_appender = Lazy(self._make_marker_appender)
         self.verifier = Lazy(self._make_verifier)
         self.replication_manager = Lazy(self._make_replication_manager)
         self.alter_log_dirs = Lazy(self._make_alter_log_dirs)
@@ -80,6 +81,11 @@ class LazyParts:
         from kavka.broker.metadata.encoded_topics import EncodedTopics
 
         return EncodedTopics(self._context.metadata)
+
+    def _make_current_leaders(self) -> CurrentLeaders:
+        from kavka.broker.partitions.current_leaders import CurrentLeaders
+
+        return CurrentLeaders(self._context.metadata, self._replica_manager)
 
     def _make_batch_checks(self) -> BatchChecks:
         from kavka.broker.produce.batch_checks import BatchChecks
@@ -120,6 +126,16 @@ class LazyParts:
         )
         return transactions
 
+    def _make_marker_appender(self) -> MarkerAppender:
+        from kavka.broker.coordination.marker_appends import MarkerAppender
+
+        return MarkerAppender(
+            self._replica_manager,
+            self.groups,
+            self._produce_purgatory,
+            self._context.config.integer("request.timeout.ms"),
+        )
+
     def _make_verifier(self) -> Verifier:
         from kavka.broker.coordination.verification import Verifier
 
@@ -147,3 +163,6 @@ class LazyParts:
 
     async def _next_producer_id(self) -> ProducerId:
         return await self.producer_ids.get().next()
+
+    async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        return await self.marker_appender.get().write(request)

@@ -1,8 +1,8 @@
 """The parts that are notified when a partition changes, and their order.
 
     1  metadata cache      a leader with a failed log is not shown: clients, answered below, ask for the leader
-    2  replica fetchers    nothing is fetched in the old role any more
-    3  the replica         epoch and last stable offset are the new role's; what watches it (followers' sessions) looks
+    2  replica fetchers    fetching in the old role stops
+    3  the replica         takes epoch and last stable offset of the new role, and notifies followers' sessions
     4  moves               a move to another directory that was interrupted continues
     5  coordinators        resign, or begin, before any request that waits below is answered and comes again
     6  produce purgatory   what waits for other replicas is judged by the new role, and by the disk it has now

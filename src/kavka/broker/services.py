@@ -6,7 +6,6 @@ handled. A part that not every broker needs is imported and made when a handler 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,11 +20,13 @@ if TYPE_CHECKING:
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.control.topics import Topics
     from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.marker_appends import MarkerAppender
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.lazy_parts import LazyParts
     from kavka.broker.metadata.cache import MetadataCache
     from kavka.broker.metadata.encoded_topics import EncodedTopics
+    from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.core.fetch_session import FetchSessionCache
-    from kavka.errors import ErrorCode
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
     from kavka.net.request_budget import RequestBudget
@@ -66,7 +66,6 @@ class Services:
         fetch_sessions: FetchSessionCache,
         fetch_purgatory: Purgatory,
         produce_purgatory: Purgatory,
-        create_topic_automatically: Callable[[str], Awaitable[ErrorCode]],
         lazy: LazyParts,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
@@ -90,7 +89,6 @@ class Services:
         self.fetch_sessions = fetch_sessions
         self.fetch_purgatory = fetch_purgatory
         self.produce_purgatory = produce_purgatory
-        self.create_topic_automatically = create_topic_automatically
         self._lazy = lazy
 
     @cached_property
@@ -104,6 +102,11 @@ class Services:
         return self._lazy.control_request_check.get()
 
     @cached_property
+    def current_leaders(self) -> CurrentLeaders:
+        """The leaders to name in responses (KIP-951)."""
+        return self._lazy.current_leaders.get()
+
+    @cached_property
     def encoded_topics(self) -> EncodedTopics:
         """Topics in the encoding of Metadata."""
         return self._lazy.encoded_topics.get()
@@ -112,6 +115,11 @@ class Services:
     def groups(self) -> GroupCoordinators:
         """The group coordinators."""
         return self._lazy.groups.get()
+
+    @cached_property
+    def marker_appender(self) -> MarkerAppender:
+        """The appends of transactions' markers."""
+        return self._lazy.marker_appender.get()
 
     @cached_property
     def producer_ids(self) -> ProducerIdManager:

@@ -88,7 +88,7 @@ class Client(ABC):
         await self.close()
 
     async def start(self) -> None:
-        """Connect. While none of `bootstrap.servers` answers, try again, with one warning, and back-off.
+        """Connect to the cluster. While none of `bootstrap.servers` answers, try again, with one warning, and back-off.
 
         Raise ConnectionError after `max.block.ms` (a producer) or `default.api.timeout.ms`; at once where the name of
         a server does not exist, or where it is no Kafka broker.

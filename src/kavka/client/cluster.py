@@ -33,6 +33,10 @@ log = logging.getLogger(__name__)
 _IDLE_CHECK_S = 30.0
 
 
+def _described(error: ErrorCode) -> str:
+    return f"{error.name}: {error.message}"
+
+
 class CoordinatorKind(IntEnum):
     """The key type of a coordinator (FindCoordinator)."""
 
@@ -148,7 +152,8 @@ class Cluster:
     async def topic(self, name: str, timeout_ms: int) -> TopicMetadata:
         """Return a topic that has partitions; wait while it is being created.
 
-        Raise KafkaError when it is invalid or forbidden, TimeoutError when it does not exist within `timeout_ms`.
+        Raise KafkaError when it is invalid or forbidden, TimeoutError when it does not exist within `timeout_ms`. Any
+        other error may end in that time: INVALID_REPLICATION_FACTOR when the brokers that are missing are back.
         """
         known = self.metadata.topics.get(name)
         if known is not None and known.error is ErrorCode.NONE and known.partitions:
@@ -158,11 +163,13 @@ class Cluster:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._wait_for_topic(name)
         except TimeoutError:
-            raise TimeoutError(
-                f"Topic {name} not present in metadata after {timeout_ms} ms."
-            ) from None
+            late = f"Topic {name} not present in metadata after {timeout_ms} ms."
+            known = self.metadata.topics.get(name)
+            reason = "" if known is None or not known.error else f" {_described(known.error)}"
+            raise TimeoutError(f"{late}{reason}") from None
 
     async def _wait_for_topic(self, name: str) -> TopicMetadata:
+        warned: ErrorCode | None = None
         attempt = 0
         while True:
             with suppress(OSError):
@@ -171,8 +178,11 @@ class Cluster:
             if known is not None:
                 if known.error is ErrorCode.NONE and known.partitions:
                     return known
-                if not known.error.retriable and known.error is not ErrorCode.NONE:
+                if known.is_refused:
                     raise KafkaError(known.error, f"topic {name}: {known.error.message}")
+                if known.error is not warned and not known.error.retriable and known.error:
+                    warned = known.error
+                    log.warning("topic not usable yet topic=%s reason=%s", name, _described(warned))
             await self.back_off(attempt)
             attempt += 1
 

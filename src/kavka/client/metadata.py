@@ -59,6 +59,11 @@ class TopicMetadata:
     error: ErrorCode = ErrorCode.NONE
 
     @property
+    def is_refused(self) -> bool:
+        """Whether waiting cannot help: the name is invalid, or the client may not use the topic."""
+        return self.error in _REFUSALS
+
+    @property
     def available(self) -> list[int]:
         """The partitions that have a leader."""
         return [p.partition for p in self.partitions if p.leader >= 0]

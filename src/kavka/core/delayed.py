@@ -1,15 +1,20 @@
 """Operations that wait: a produce for its replicas, a fetch for bytes, each with keys that wake it and a deadline.
 
 Nothing is polled. After a change of a condition `check_and_complete(key)` is called, which checks the operations of
-that key only. The runtime sets one timer for `deadline_ms()` and calls `expire`. An operation leaves once: returned by
-`check_and_complete`, `expire` or `remove_all`, or cancelled.
+that key only. A change may concern thousands, and a check takes time in proportion to the operation's keys: what is
+beyond a bound is postponed, and the runtime calls `check_postponed` between its other work. However many changes come
+meanwhile, a postponed operation is checked once. The runtime sets one timer for `deadline_ms()` and calls `expire`. An
+operation leaves once: returned by `check_and_complete`, `check_postponed`, `expire` or `remove_all`, or cancelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, KeysView
+from collections.abc import Hashable, Iterable, Iterator, KeysView
 from heapq import heapify, heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
+
+CHECKED_KEYS: Final = 256
+"""The most keys that the operations checked by one `check_and_complete` have together; others are postponed."""
 
 
 class Operation(Protocol):
@@ -50,6 +55,8 @@ class DelayedOperations(Generic[K, O]):
         # Invariant: a waiting is under each of its keys as long as its operation is not None. Dicts keep the order.
         self._by_key: dict[K, dict[WatchedOperation[K, O], None]] = {}
         self._by_deadline: list[WatchedOperation[K, O]] = []
+        # Those to check again, in this order. Some may have left meanwhile.
+        self._postponed: dict[WatchedOperation[K, O], None] = {}
         self._count = 0
         self._next_order = 0
 
@@ -77,12 +84,34 @@ class DelayedOperations(Generic[K, O]):
         return waiting
 
     def check_and_complete(self, key: K) -> list[O]:
-        """Take out and return the operations of `key` that are complete now, oldest first."""
+        """Take out and return the operations of `key` that are complete now, oldest first, but for those postponed."""
         waitings = self._by_key.get(key)
         if waitings is None:
             return []
-        done = [w for w in waitings if w.operation is not None and w.operation.is_complete()]
+        done, left = [], CHECKED_KEYS
+        for waiting in waitings:
+            if len(waiting.keys) > left:
+                self._postponed[waiting] = None
+                continue
+            left -= len(waiting.keys)
+            if waiting.operation is not None and waiting.operation.is_complete():
+                done.append(waiting)
         return [self._remove(waiting) for waiting in done]
+
+    @property
+    def has_postponed(self) -> bool:
+        """Return whether `check_postponed` has something to do."""
+        return bool(self._postponed)
+
+    def check_postponed(self) -> Iterator[O | None]:
+        """Check postponed operations, one in each step: take out and yield it if it is complete, None if it is not."""
+        while self._postponed:
+            waiting = next(iter(self._postponed))
+            del self._postponed[waiting]
+            if waiting.operation is not None and waiting.operation.is_complete():
+                yield self._remove(waiting)
+            else:
+                yield None
 
     @property
     def keys(self) -> KeysView[K]:
@@ -122,6 +151,7 @@ class DelayedOperations(Generic[K, O]):
         operation = waiting.operation
         assert operation is not None, "an operation leaves once"
         waiting.operation = None
+        self._postponed.pop(waiting, None)
         self._count -= 1
         for key in waiting.keys:
             waitings = self._by_key[key]

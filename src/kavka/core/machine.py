@@ -66,7 +66,7 @@ class Machine(Protocol[Event, Record, Effect]):
     """A state machine over a log. Its methods never wait, and only `apply` changes hard state."""
 
     def handle(self, event: Event, now_ms: int) -> Decision[Record, Effect]:
-        """Decide. May read everything and change soft state."""
+        """Return the decision on an event. It may read everything and change soft state."""
         ...
 
     def apply(self, record: Record) -> None:

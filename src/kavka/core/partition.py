@@ -246,7 +246,7 @@ class Partition:
 
     @property
     def effective_min_insync_replicas(self) -> int:
-        """`min.insync.replicas`, which cannot ask for more replicas than there are."""
+        """The value of `min.insync.replicas`, or the number of replicas if that is smaller."""
         return min(self.min_insync_replicas, max(1, len(self.replicas)))
 
     @property

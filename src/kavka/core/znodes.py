@@ -373,7 +373,7 @@ class ZnodeTree:
         view[path] = seen
         return seen
 
-    # -- remembering
+    # -- changes
 
     def apply(self, txn: Txn, stats: list[Stat | None] | None = None) -> list[Event]:
         """Make the changes of a prepared or journaled transaction; return what watches may want to know, in order.

@@ -3,9 +3,9 @@
 Every frame gets a `ResponseSlot` when it is read. Responses may become ready in any order; a slot is sent when all
 before it are sent. Reading stops while too many requests are in work or too many response bytes wait for a slow
 reader, so a connection costs bounded memory with any client; the bound of all connections is in `request_budget`.
-Frames that came in one packet are handled a few at a time, so that a client which sends thousands at once does
-not delay the others. While a connection is blocked, its frames wait and it is not read: requests are handled in
-order, though one may take many iterations of the loop.
+Frames that came in one packet are handled a few at a time, or fewer when they take long, so that a client which sends
+thousands at once does not delay the others. While a connection is blocked, its frames wait and it is not read: requests
+are handled in order, though one may take many iterations of the loop.
 
     frames:   f1 f2 f3 f4          slots:  [ready][waits][ready][waits]
     on the wire: a1                          left  ^ a3 waits for a2
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _TURN_FRAMES = 16  # what one connection may have handled before the loop serves the others
 _TURN_BYTES = 1 << 20  # of answers, after which a turn ends
+_TURN_MS = 2  # a frame that begins later than so much after the first one is the last of its turn
 _FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
 _NO_LIMIT = 1 << 62
 _NOTHING = memoryview(b"")
@@ -99,6 +100,7 @@ class Connection:
         """State of the handler for the connection."""
         self.peer_host = ""
         self.last_active_ms = 0
+        """When the last frame came: the handler sets it at the beginning of `received`."""
         self._handler = handler
         self._max_in_flight = limits.max_in_flight
         self._max_in_flight_bytes = limits.max_in_flight_bytes
@@ -122,7 +124,7 @@ class Connection:
         self._writing_paused = False
         self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
-    # -- doors.Wire
+    # -- io.BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Introduce the connection to its handler, or close it when that refuses."""
@@ -158,7 +160,7 @@ class Connection:
             self._handle_frames()
 
     def eof_received(self) -> bool:
-        """Close: the client does not wait for the answers any more."""
+        """Close without sending the waiting answers: the client has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -288,7 +290,7 @@ class Connection:
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Let answers wait for `let_go`, to leave together: both are called in one turn of the loop."""
+        """Let answers wait for `uncork`, to be sent together: both are called in one turn of the loop."""
         self._corked = True
 
     def uncork(self) -> None:
@@ -331,7 +333,7 @@ class Connection:
         self._corked = True
         self._turn_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
-        left, transport = _TURN_FRAMES, self._transport
+        left, transport, end_ms = _TURN_FRAMES, self._transport, 0
         try:
             while frames and left and not self._is_full and self._turn_bytes <= _TURN_BYTES:
                 if transport is None or transport.is_closing():
@@ -345,6 +347,10 @@ class Connection:
                 slots.append(slot)
                 self._bytes_in_flight += size
                 received(self, slot, frame)
+                if not end_ms:
+                    end_ms = self.last_active_ms + _TURN_MS
+                elif self.last_active_ms >= end_ms:
+                    break
         finally:
             self._corked = False
             self._flush()
@@ -375,16 +381,16 @@ class Connection:
 
     def _update_flow_control(self) -> None:
         """Handle and read more while there is room for more requests."""
-        inflow = self._flow_control
+        flow_control = self._flow_control
         # Nearly always nothing waits, and the connection is read and continues to be.
-        if inflow.frames or inflow.is_paused or self._is_held_back or self._is_full:
-            inflow.update(
+        if flow_control.frames or flow_control.is_paused or self._is_held_back or self._is_full:
+            flow_control.update(
                 self._transport,
                 self._handle_frames,
                 is_full=self._is_full,
                 is_held_back=self._is_held_back,
             )
-        if inflow.frames or self._has_turn:
+        if flow_control.frames or self._has_turn:
             self._note_waiting()
         if (
             self._bytes_in_flight

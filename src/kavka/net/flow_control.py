@@ -54,7 +54,7 @@ class ReadFlowControl:
         return self._handle is not None
 
     def drop(self) -> None:
-        """Handle nothing any more: the connection is gone."""
+        """Stop handling frames: the connection is closed."""
         self.frames.clear()
         if self._handle is not None:
             self._handle.cancel()

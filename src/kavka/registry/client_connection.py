@@ -75,7 +75,7 @@ class ClientConnection:
         self._is_writing_paused = False
         self._admission: asyncio.TimerHandle | None = None
 
-    # -- doors.Wire
+    # -- io.BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Wait for the first bytes for a limited time."""
@@ -187,7 +187,7 @@ class ClientConnection:
                 self._handle(frames.popleft())
         except CorruptPacket as error:
             self._refuse(error)
-        except ConnectionError:  # the keeper has failed, and has said so
+        except ConnectionError:  # the znode server has failed, and has logged it
             self.abort()
         self._update_flow_control()
 

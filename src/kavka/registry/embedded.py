@@ -41,7 +41,7 @@ class EmbeddedRegistry(LocalSession):
         self._owned.on_failure = callback
 
     async def close(self) -> None:
-        """End the session and fold the journal."""
+        """End the session, write a snapshot and close the journal."""
         try:
             if not self._owned.has_failed:
                 await super().close()

@@ -21,6 +21,15 @@ class RegistryRefused(Exception):
         self.at = at
 
 
+def require_no_node(refused: RegistryRefused) -> None:
+    """Return if a read was refused because there is no such node. Raise ConnectionError for any other reason.
+
+    What any other refusal hides is unknown, and must be read again: it is not the same as nothing.
+    """
+    if refused.error is not ZnodeError.NO_NODE:
+        raise ConnectionError(f"the registry refused a read: {refused}") from refused
+
+
 class Registry(Protocol):
     """A tree of znodes, as one session sees it.
 

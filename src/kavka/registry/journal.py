@@ -89,8 +89,8 @@ class Journal:
     def needs_snapshot(self) -> bool:
         """Return whether a new snapshot is due.
 
-        A fold writes the whole tree, so folds that wait until the journal is as long as the tree cost, together, no
-        more than about twice what was appended.
+        A snapshot has the whole tree. Written only when the journal is as long as the tree, all snapshots together are
+        about as long as what was appended.
         """
         return self._end > max(_SNAPSHOT_BYTES, self._snapshot_bytes)
 

@@ -46,7 +46,7 @@ class RegistryServer:
         self.traffic = ClientStatistics()
 
     async def start(self) -> None:
-        """Listen. Raise OSError when the address is taken."""
+        """Listen on the port. Raise OSError when the address is taken."""
         config = self.config
         self._listener = await self._network.listen(
             config.host,
@@ -189,7 +189,7 @@ class DataDirectory:
         return cls(znode_server, lock)
 
     async def close(self) -> None:
-        """Fold the journal and give the directory up."""
+        """Write a snapshot, close the journal and unlock the directory."""
         try:
             await self.znode_server.close()
         finally:

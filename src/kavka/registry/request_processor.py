@@ -1,7 +1,7 @@
 """Request processing for one ZooKeeper client with an established session.
 
-Every request is worked out when it is read; its answer, and the events of its watches, leave in that order when the
-keeper has synced what they rest on. Source: ZooKeeper's `FinalRequestProcessor` for what is answered to what.
+A request is processed when it is read. Its response, and the events of its watches, are sent in that order, after the
+znode server has synced the changes that they depend on. Source: ZooKeeper's `FinalRequestProcessor`.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class ZnodeServer:
         return list(self._sessions.values())
 
     def notify(self, session: SessionState) -> None:
-        """Hear of a session: it has its whole timeout before it again."""
+        """Begin the timeout of a session again, because its client was heard of."""
         if session.timeout_ms is None:
             return
         session.deadline_ms = self.clock.tick_ms() + session.timeout_ms
@@ -153,13 +153,13 @@ class ZnodeServer:
     def expire(self, session: int | _HasSessionId) -> None:
         """Expire a session: delete its ephemeral nodes and notify it."""
         number = session if isinstance(session, int) else session.session_id
-        seat = self._sessions.get(number)
-        if seat is None:
+        state = self._sessions.get(number)
+        if state is None:
             return
         log.info("registry session expired session=0x%x", number)
-        self.end(seat)
-        if seat.on_expired is not None:
-            self.after_sync(partial(_unless_failed, seat.on_expired))
+        self.end(state)
+        if state.on_expired is not None:
+            self.after_sync(partial(_unless_failed, state.on_expired))
 
     def end(self, session: SessionState) -> None:
         """End a session because its client asks for it."""
@@ -289,7 +289,7 @@ class ZnodeServer:
         await done
 
     async def close(self) -> None:
-        """Fold the journal and close it; sessions stay as they are."""
+        """Write a snapshot and close the journal; sessions stay as they are."""
         if self._timer is not None:
             self._timer.cancel()
         if self._journal is None:

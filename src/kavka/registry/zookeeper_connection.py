@@ -201,7 +201,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             answered.set_result(reader)
 
     def _keep_alive(self, timeout_s: float) -> None:
-        """Ping when a third of the timeout passed in silence; give the member up after two thirds."""
+        """Ping when a third of the timeout passed in silence; close the connection after two thirds."""
         self._read_timeout_s = timeout_s * 2 / 3
         now = self._loop.time()
         if now - self._last_received_s > self._read_timeout_s:

@@ -104,8 +104,8 @@ class Setting:
     ) -> None:
         """`synonym` is the broker's setting behind a topic's; `effective` is false for names that do nothing here.
 
-        `fixed` is true where a broker goes by the value of its start, though Kafka lets it be changed later.
-        `reported_type` is Kafka's type where ours says more.
+        `fixed` is true where a broker uses the value of its start, though Kafka lets it be changed later.
+        `reported_type` is Kafka's type, where `type` is narrower.
         """
         self.name = name
         self.type = type

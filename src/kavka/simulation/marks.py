@@ -92,7 +92,7 @@ CLUSTER_MARKS = (
     Mark("a host lost power and a log its end", r"^loses power; .*\.log: ", "broker"),
     Mark("a controller followed another", r"controller elected .*epoch=[3-9]", "broker"),
     Mark("a controller was deposed", "controller moved to another broker", "broker"),
-    Mark("a dead controller was taken its office", "dead controller removed", "broker"),
+    Mark("a dead controller was replaced", "dead controller removed", "broker"),
     Mark("a broker was suspected", "broker suspected, connection refused", "broker"),
     Mark("a living broker was suspected", "suspected broker answers again", "broker"),
     Mark("a session expired", "registry session expired"),

@@ -1,4 +1,4 @@
-"""What the simulated loop is given to do: calls that run as soon as it can, and timers on virtual time.
+"""The calls of the simulated loop: those that run as soon as it can, and timers on virtual time.
 
 Processes, tasks and futures are built on this part of the loop; `loop.SimLoop` runs what is scheduled here.
 """

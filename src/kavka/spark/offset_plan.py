@@ -1,6 +1,6 @@
 """Planning of a query's reads: from options and topics to offsets, and from offsets to ranges.
 
-The questions to the brokers go through `Topics`, so that what is decided here has no I/O of its own.
+Requests to the brokers go through `Topics`, so that what is decided here has no I/O of its own.
 """
 
 from __future__ import annotations

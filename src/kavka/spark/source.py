@@ -274,30 +274,30 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             raise ConnectorError(self._reason)
 
     def initialOffset(self) -> OffsetJson:
-        """Refuse."""
+        """Raise ConnectorError."""
         offset: OffsetJson = self._refuse()
         return offset
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Refuse."""
+        """Raise ConnectorError."""
         return self._refuse()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
-        """Refuse."""
+        """Raise ConnectorError."""
         offset: OffsetJson = self._refuse()
         return offset
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Refuse."""
+        """Raise ConnectorError."""
         self._refuse()
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
-        """Refuse."""
+        """Raise ConnectorError."""
         tasks: list[InputPartition] = self._refuse()
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Refuse."""
+        """Raise ConnectorError."""
         rows: Iterator[pa.RecordBatch] = self._refuse()
         return rows
 

@@ -27,7 +27,7 @@ _SHORT_ANSWERS = 6
 
 
 class BrokerTopics:
-    """`planning.Topics` over a connection. Every call queries the brokers, so that growth is seen."""
+    """`offset_plan.Topics` over a connection. Every call queries the brokers, so that growth is seen."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Connect. Raise as `Connection`."""

@@ -32,7 +32,13 @@ from kavka.wire.messages.produce import (
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.asking import ask, until, wait_until_all_know_all
 from kavka_compat.brokers import Broker
-from kavka_compat.damaged_bodies import Body, all_series, batch, write_table
+from kavka_compat.damaged_bodies import (
+    Body,
+    all_series,
+    batch,
+    rewritten_series,
+    write_table,
+)
 from kavka_compat.ours import run_kavka
 from support.produce import produce_request
 
@@ -119,7 +125,18 @@ def ask_all(address: str, topic: str = "damaged", partitions: int = 100) -> dict
     codes = iter(
         produce_bodies(address, topic, partitions, [b for bs in series.values() for b in bs])
     )
-    return {name: [next(codes) for _ in bodies] for name, bodies in series.items()}
+    answers = {name: [next(codes) for _ in bodies] for name, bodies in series.items()}
+    return answers | ask_rewritten(address, topic, partitions)
+
+
+def ask_rewritten(address: str, topic: str, partitions: int) -> dict[str, list[int]]:
+    """Produce bodies to topics of other codecs; return the codes by series."""
+    answers = {}
+    for name, (codec, bodies) in rewritten_series().items():
+        other = f"{topic}-{codec}"
+        create_topic(address, other, partitions, compression__type=codec)
+        answers[name] = produce_bodies(address, other, partitions, bodies)
+    return answers
 
 
 def main() -> None:

@@ -189,6 +189,25 @@ def all_series() -> dict[str, list[Body]]:
 
 _SHORT: Final = 200
 
+_REWRITTEN: Final = ((0, GZIP), (GZIP, LZ4), (LZ4, 0), (SNAPPY, ZSTD), (ZSTD, SNAPPY))
+"""Codecs of batches, and other ones that topics are written in: the broker has to rewrite the batches."""
+REWRITTEN: Final = {
+    f"{_NAMES[codec]}: misleading records, in a topic of {_NAMES[target]}": (codec, target)
+    for codec, target in _REWRITTEN
+}
+
+
+def rewritten_series() -> dict[str, tuple[str, list[Body]]]:
+    """Return by name the `compression.type` of a topic, and the bodies that are produced to it."""
+    plain = _misleading()
+    return {
+        name: (
+            _NAMES[target] if target else "uncompressed",
+            [Body(codec, _packed(codec, each)) for each in plain],
+        )
+        for name, (codec, target) in REWRITTEN.items()
+    }
+
 
 def _flipped(content: bytes) -> list[bytes]:
     bodies = []
@@ -667,6 +686,6 @@ def difference_is_known(name: str, theirs: int, ours: int) -> bool:
 
     Or to refuse with another code: of two faults in one body the one or the other is found first.
     """
-    if not name.endswith(("a bit flipped", "misleading records")):
+    if not name.endswith(("a bit flipped", "misleading records")) and name not in REWRITTEN:
         return False
     return (theirs, ours) in ((0, _INVALID_RECORD), (_INVALID_RECORD, -1), (-1, _INVALID_RECORD))

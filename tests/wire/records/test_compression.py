@@ -1,8 +1,7 @@
-"""Each codec against the encoders and decoders that other clients use."""
+"""Each codec, there and back, in pieces and with damage."""
 
 import contextlib
 import gzip
-import os
 import struct
 import zlib
 from typing import Any
@@ -20,16 +19,7 @@ from kavka.wire.records.compression import (
 )
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
 from kavka.wire.records.lz4_frames import decompress_single_block
-
-CODECS = list(Compression)
-REAL = CODECS[1:]
-PAYLOADS = {
-    "one byte": b"a",
-    "text": b"".join(b"record %d of the stream;" % i for i in range(20_000)),
-    "zeros": bytes(300_000),
-    "noise": os.urandom(150_000),
-    "one block": b"x" * 65536,
-}
+from support.record_samples import CODECS, PAYLOADS, REAL
 
 
 def pieces_of(codec, data, limit):

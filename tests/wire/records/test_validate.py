@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.errors import ErrorCode
-from kavka.wire.records import validate
+from kavka.wire.records import corrupt, validate
 from kavka.wire.records.batch import BatchBuilder, Record, decode_records
 from kavka.wire.records.batch_check import Allowance, BatchCheck, Checked, RecordError, Refusal
 from kavka.wire.records.body import seal
@@ -24,7 +24,7 @@ from kavka.wire.records.header import (
     encode_header,
     read_header,
 )
-from kavka.wire.records.pure_fields import read_varint
+from kavka.wire.records.pure_fields import put_varint, read_varint
 from kavka.wire.records.validate import (
     BatchRules,
     begin_check,
@@ -575,3 +575,36 @@ def test_what_a_request_decompresses_to_is_bounded(codec: Compression) -> None:
     assert [isinstance(one, Refusal) for one in found] == [False, False, True]
     assert isinstance(found[2], Refusal)
     assert found[2].code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_is_rewritten_is_numbered_from_zero_as_in_kafka(codec: Compression) -> None:
+    other = Compression.LZ4 if codec is not Compression.LZ4 else Compression.ZSTD
+    check = begin_check(memoryview(out_of_place(codec)), BatchRules(compression=other), NOW)
+    found = check.finish()
+    assert isinstance(found, Checked)
+    assert found.header.compression is other
+    assert batch_crc(found.buffer, found.header) == found.header.crc
+    assert decode_records(found.buffer, found.header) == [
+        Record(0, NOW, 0, b"a", b"1"),
+        Record(1, NOW, 0, b"b", b"1"),
+    ]
+
+
+def test_more_wrong_offsets_than_are_noted_hide_no_record_without_key_of_a_rewritten_batch() -> (
+    None
+):
+    count = corrupt.MAX_VIOLATIONS + 2
+    body = bytearray()
+    for index in range(count):
+        fields = bytearray(2)
+        put_varint(fields, index + 1)  # one more than it should be
+        put_varint(fields, -1 if index == count - 1 else 0)
+        put_varint(fields, 0)
+        fields += bytes(1)
+        put_varint(body, len(fields))
+        body += fields
+    batch = with_body(bytes(body), count, Compression.GZIP)
+    found = refusal(batch, BatchRules(compression=Compression.LZ4, needs_key=True))
+    assert found.code is ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in found.record_errors] == [count - 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kavka.broker.configs.overrides import ConfigRefused
-from kavka.broker.requests.config_resources import (
+from kavka.broker.control.config_resources import (
     DUPLICATE_RESOURCE,
     alter,
     check_changes,
@@ -55,7 +55,7 @@ async def _alter(
         if (kind, name) in duplicated:
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
         check_changes((config.name, config.value) for config in resource.configs)
-        await alter(services, kind, name, edit, validate_only=validate_only)
+        await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
     return answer

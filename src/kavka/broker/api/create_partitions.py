@@ -19,7 +19,7 @@ from kavka.wire.messages.create_partitions import (
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    """Grow each topic to the count that is asked for, or say why not; a topic has one answer."""
+    """Add partitions to each topic up to the requested count, or return why not; a topic has one result."""
     pace = context.pace
     named: Counter[str] = Counter()
     distinct: dict[str, CreatePartitionsRequestTopic] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from kavka.broker.configs.effective_configs import ConfigEntry, Source
 from kavka.broker.configs.loggers import describe_loggers
 from kavka.broker.configs.overrides import ConfigRefused
-from kavka.broker.requests.config_resources import (
+from kavka.broker.control.config_resources import (
     ResourceType,
     check_broker_resource,
     check_logger_resource,
@@ -22,7 +22,7 @@ from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
-from kavka.registry.interface import RegistryRefused
+from kavka.registry.interface import RegistryRefused, require_no_node
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
@@ -59,13 +59,19 @@ async def _stored(services: Services, topics: Iterable[str]) -> Stored:
     stored: dict[str, Mapping[str, str]] = {}
     for name in topics:
         try:
-            data, _stat = await services.registry.get(znodes.config_path("topics", name))
-            stored[name] = znodes.decode_config(data)
-        except RegistryRefused:
-            stored[name] = {}
+            stored[name] = await _stored_of(services, name)
         except (ConnectionError, ValueError, TypeError, AttributeError) as error:
             log.warning("stored settings not read topic=%s reason=%r", name, error)
     return stored
+
+
+async def _stored_of(services: Services, topic: str) -> Mapping[str, str]:
+    try:
+        data, _stat = await services.registry.get(znodes.config_path("topics", topic))
+    except RegistryRefused as refused:
+        require_no_node(refused)
+        return {}
+    return znodes.decode_config(data)
 
 
 async def _answer(

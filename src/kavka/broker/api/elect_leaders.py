@@ -35,7 +35,7 @@ _AT_ONCE = 500
 async def handle(
     services: Services, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    """Elect, and answer when this broker shows the new leaders."""
+    """Elect leaders, and respond when the metadata of this broker has them."""
     try:
         kind = ElectionKind(request.election_type)
     except ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader
-from kavka.broker.partitions.current_leaders import add_current_leaders_to_fetch
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -338,7 +337,7 @@ def _headed(
         responses=list(topics.values()),
     )
     if any(read.error for read in reads):
-        add_current_leaders_to_fetch(services, context.listener_name, context.version, response)
+        services.current_leaders.add_to_fetch(context.listener_name, context.version, response)
     return response
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from kavka.broker.configs.loggers import alter_loggers
 from kavka.broker.configs.overrides import ConfigRefused, Operation, changed
-from kavka.broker.requests.config_resources import (
+from kavka.broker.control.config_resources import (
     DUPLICATE_RESOURCE,
     ResourceType,
     alter,
@@ -67,7 +67,7 @@ async def _alter(
             check_logger_resource(name, services.broker_id)
             alter_loggers(changes, validate_only=validate_only)
             return answer
-        await alter(services, kind, name, edit, validate_only=validate_only)
+        await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
     return answer

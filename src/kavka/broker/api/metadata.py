@@ -273,7 +273,7 @@ async def _create(services: Services, context: RequestContext, name: str) -> Err
         or context.allows(create, AclResourceType.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return await services.create_topic_automatically(name)
+    return await services.topics.create_automatically(name)
 
 
 def _may_describe(context: RequestContext, topic: str) -> bool:

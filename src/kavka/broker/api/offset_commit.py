@@ -1,10 +1,11 @@
-"""OffsetCommit: where a group has read to."""
+"""OffsetCommit: the offsets up to which a group has read."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.partition_codes import Codes, topics_with_codes
 from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsets, OffsetToCommit
 from kavka.errors import ErrorCode
@@ -17,8 +18,6 @@ from kavka.wire.messages.offset_commit import (
 )
 
 _AT_ONCE = 500
-
-Codes = dict[tuple[str, int], ErrorCode]
 
 
 async def handle(
@@ -53,44 +52,26 @@ async def handle(
         codes |= await _commit(services, request, some)
         if pace.is_over(len(some)):
             await pace.rest()
-    answers: dict[str, OffsetCommitResponseTopic] = {}
-    for topic in request.topics:
-        if pace.is_over():
-            await pace.rest()
-        answer = answers.get(topic.name)
-        if answer is None:
-            answer = answers[topic.name] = OffsetCommitResponseTopic(name=topic.name)
-        for asked in topic.partitions:
-            code = take_code(codes, wanted, (topic.name, asked.partition_index))
-            if code is not None:
-                answer.partitions.append(
-                    OffsetCommitResponsePartition(
-                        partition_index=asked.partition_index, error_code=code
-                    )
-                )
-            if pace.is_over():
-                await pace.rest()
-    return OffsetCommitResponse(topics=list(answers.values()))
+    topics = await topics_with_codes(
+        request.topics,
+        codes,
+        wanted,
+        OffsetCommitResponseTopic,
+        OffsetCommitResponsePartition,
+        pace,
+    )
+    return OffsetCommitResponse(topics=topics)
 
 
 def batches(offsets: list[OffsetToCommit]) -> Iterator[tuple[OffsetToCommit, ...]]:
-    """Yield offsets some at a time: so many are stored in one turn of the loop."""
+    """Yield offsets some at a time: as many as are stored in one iteration of the loop."""
     for at in range(0, len(offsets), _AT_ONCE):
         yield tuple(offsets[at : at + _AT_ONCE])
 
 
-def take_code(
-    codes: Codes, wanted: Container[tuple[str, int]], where: tuple[str, int]
-) -> ErrorCode | None:
-    """Return what to answer about a partition, None when it was answered: what exists is answered once, as in Kafka."""
-    if where in wanted:
-        return codes.pop(where, None)
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
 async def _commit(
     services: Services, request: OffsetCommitRequest, wanted: tuple[OffsetToCommit, ...]
-) -> dict[tuple[str, int], ErrorCode]:
+) -> Codes:
     reply = await services.groups.submit(
         request.group_id,
         lambda token: CommitOffsets(

@@ -1,11 +1,11 @@
-"""OffsetDelete: committed offsets of a group go (KIP-496)."""
+"""OffsetDelete: removes committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from kavka.broker.api.offset_commit import Codes, take_code
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.partition_codes import Codes, topics_with_codes
 from kavka.broker.services import Services
 from kavka.core.group.events import DeleteOffsets
 from kavka.core.machine import Token
@@ -39,24 +39,15 @@ async def handle(
     codes = await _delete(services, context, request.group_id, tuple(known))
     if isinstance(codes, ErrorCode):
         return OffsetDeleteResponse(error_code=codes)
-    answers: dict[str, OffsetDeleteResponseTopic] = {}
-    for topic in request.topics:
-        if pace.is_over():
-            await pace.rest()
-        answer = answers.get(topic.name)
-        if answer is None:
-            answer = answers[topic.name] = OffsetDeleteResponseTopic(name=topic.name)
-        for asked in topic.partitions:
-            code = take_code(codes, known, (topic.name, asked.partition_index))
-            if code is not None:
-                answer.partitions.append(
-                    OffsetDeleteResponsePartition(
-                        partition_index=asked.partition_index, error_code=code
-                    )
-                )
-            if pace.is_over():
-                await pace.rest()
-    return OffsetDeleteResponse(topics=list(answers.values()))
+    topics = await topics_with_codes(
+        request.topics,
+        codes,
+        known,
+        OffsetDeleteResponseTopic,
+        OffsetDeleteResponsePartition,
+        pace,
+    )
+    return OffsetDeleteResponse(topics=topics)
 
 
 async def _delete(

@@ -110,7 +110,7 @@ def _respond_to_appended(
         return _without_response(context, outcomes)
     appends = waiting(request.acks, outcomes)
     if not appends:
-        return respond(services, context, outcomes)
+        return respond(services.current_leaders, context, outcomes)
     if any(append.outcome.written is not None for append in appends):
         return SecondStage(_respond_when_written(services, context, request, outcomes, appends))
     return _respond_when_replicated(services, context, request, outcomes, appends)
@@ -394,7 +394,7 @@ def _respond_when_replicated(
     """Respond when the replicas in sync have the batches that wait, all written here, or the time is over."""
 
     def build(codes: list[ErrorCode]) -> ProduceResponse | EncodedResponse:
-        return respond(services, context, with_codes(topics, appends, codes))
+        return respond(services.current_leaders, context, with_codes(topics, appends, codes))
 
     return DelayedProduce(services.produce_purgatory, appends, request.timeout_ms, build)
 
@@ -412,4 +412,4 @@ async def _respond_when_written(
     left = [append for append, code in zip(appends, codes, strict=True) if code is _NONE]
     if request.acks == ACKS_ALL and left:
         return _respond_when_replicated(services, context, request, topics, left)
-    return respond_with_errors(services, context, topics)
+    return respond_with_errors(services.current_leaders, context, topics)

@@ -1,10 +1,11 @@
-"""TxnOffsetCommit: where a group has read to, if the producer's transaction commits (KIP-98, KIP-447, KIP-890)."""
+"""TxnOffsetCommit: the offsets up to which a group has read if the transaction commits (KIP-98, KIP-447, KIP-890)."""
 
 from __future__ import annotations
 
-from kavka.broker.api.offset_commit import Codes, batches, take_code
+from kavka.broker.api.offset_commit import batches
 from kavka.broker.metadata.cache import OFFSETS_TOPIC
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.partition_codes import Codes, topics_with_codes
 from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
 from kavka.errors import ErrorCode
@@ -60,24 +61,15 @@ async def handle(
         codes |= await _commit(services, context.version, request, some)
         if pace.is_over(len(some)):
             await pace.rest()
-    answers: dict[str, TxnOffsetCommitResponseTopic] = {}
-    for topic in request.topics:
-        if pace.is_over():
-            await pace.rest()
-        answer = answers.get(topic.name)
-        if answer is None:
-            answer = answers[topic.name] = TxnOffsetCommitResponseTopic(name=topic.name)
-        for asked in topic.partitions:
-            code = take_code(codes, wanted, (topic.name, asked.partition_index))
-            if code is not None:
-                answer.partitions.append(
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=asked.partition_index, error_code=code
-                    )
-                )
-            if pace.is_over():
-                await pace.rest()
-    return TxnOffsetCommitResponse(topics=list(answers.values()))
+    topics = await topics_with_codes(
+        request.topics,
+        codes,
+        wanted,
+        TxnOffsetCommitResponseTopic,
+        TxnOffsetCommitResponsePartition,
+        pace,
+    )
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 async def _commit(
@@ -88,7 +80,7 @@ async def _commit(
 ) -> Codes:
     code = await _verify(services, version, request)
     if code is ErrorCode.NONE:
-        # In the turn in which it was verified: no marker can come in between.
+        # In the iteration of the loop in which it was verified: no marker can come in between.
         reply = await services.groups.submit(
             request.group_id,
             lambda token: CommitOffsetsInTransaction(

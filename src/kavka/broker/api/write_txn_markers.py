@@ -8,7 +8,6 @@ have the coordinator itself refused for the rest of the producer's life, so it i
 from __future__ import annotations
 
 from kavka.broker.control.watched_registry import WatchedRegistry
-from kavka.broker.coordination.marker_appends import write_markers
 from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
@@ -34,7 +33,7 @@ async def handle(
         # A coordinator may begin before this broker hears that it leads.
         newest = max(newest, await _stored_epoch(services))
     distinct = await _without_duplicates(request, context.pace)
-    return await write_markers(services, distinct, newest, context.pace)
+    return await services.marker_appender.write(distinct, newest, context.pace)
 
 
 def _known_epoch(services: Services) -> int:

@@ -148,7 +148,7 @@ class Configs:
         """Return the dynamic overrides of this broker, or of all brokers."""
         return dict(self._default_broker if default else self._broker)
 
-    # -- remembering
+    # -- changes
 
     def put_topic(
         self, topic: str, overrides: Mapping[str, str] | None, topic_id: TopicId | None = None

@@ -1,6 +1,7 @@
 """The way to one broker: one request in progress, what is dirty meanwhile is sent next, failures are tried again.
 
-To the controller's own broker the way is a call, to another a connection (`remote_link`).
+The decisions are those of `kavka.core.controller.update_delivery`. To the controller's own broker the way is a call, to
+another a connection (`remote_link`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from kavka.broker.control.control_request_builder import (
     ControlRequestBuilder,
@@ -17,9 +18,8 @@ from kavka.broker.control.control_request_builder import (
 )
 from kavka.broker.control.control_requests import ControlRequests
 from kavka.core.controller.broker_updates import Outbox, PendingUpdates
-from kavka.core.controller.events import (
-    ControlResponseReceived,
-)
+from kavka.core.controller.events import ControlResponseReceived
+from kavka.core.controller.update_delivery import UpdateDelivery, Verdict, verdict
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.codec import CorruptFrame
@@ -27,15 +27,6 @@ from kavka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.messages.stop_replica import StopReplicaRequest
 
 log = logging.getLogger(__name__)
-
-_RETRY_S = 0.1
-_NOT_CONTROLLER_ERRORS: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH)
-"""Errors that mean that a newer controller is active, or that the broker has registered again: a watch reports
-both.
-"""
-_STALE_ERRORS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR)
-_MAX_FAULTS: Final = 20
-"""Maximum of failed halves; with more, it is not the fault of some partitions."""
 
 
 class _ControlRequestRefused(Exception):
@@ -88,13 +79,11 @@ class BrokerChannel:
         """Send nothing before an update is pending; `answered` gets the broker's responses."""
         self.broker = broker
         self.broker_epoch = broker_epoch
-        self._outbox = outbox
+        self._delivery = UpdateDelivery(broker, outbox)
         self._link = link
         self._builder = builder
         self._answered = answered
         self._dirty = asyncio.Event()
-        self._sequence_taken = 0
-        self._sequence_finished = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -104,9 +93,8 @@ class BrokerChannel:
 
     async def flushed(self) -> None:
         """Wait until all that is dirty now has been sent and answered."""
-        is_pending = self.broker in self._outbox.waiting()
-        target = self._sequence_taken + (1 if is_pending else 0)
-        if self._sequence_finished >= target:
+        target = self._delivery.flush_target()
+        if self._delivery.finished >= target:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((target, done))
@@ -115,46 +103,34 @@ class BrokerChannel:
 
     async def _run(self) -> None:
         while True:
-            pending = self._outbox.take(self.broker)
-            if pending is None:
-                self._dirty.clear()
-                await self._dirty.wait()
-                continue
-            self._sequence_taken += 1
-            await self._deliver(pending)
-            self._sequence_finished = self._sequence_taken
+            part = self._delivery.next_part(_now_ms())
             self._notify_flushed()
+            if part is None:
+                await self._wait()
+            else:
+                await self._deliver(part)
 
-    async def _deliver(self, pending: PendingUpdates) -> None:
-        """Send pending updates; those that could not be sent are dirty again.
+    async def _wait(self) -> None:
+        """Wait for the end of a pause, or until something is dirty."""
+        deadline_ms = self._delivery.deadline_ms()
+        if deadline_ms is not None:
+            await asyncio.sleep(max(0, deadline_ms - _now_ms()) / 1000)
+            return
+        self._dirty.clear()
+        await self._dirty.wait()
 
-        Updates that cannot be sent, or are refused, are sent in halves: one partition must not block the others.
-        """
-        todo, failed = [pending], list[PendingUpdates]()
-        while todo:
-            part = todo.pop()
-            try:
-                await self._send(part)
-            except (OSError, KafkaError, CorruptFrame) as error:
-                log.info("control request not answered broker=%d reason=%s", self.broker, error)
-                failed += [part, *todo]
-                break
-            except Exception:
-                # A bug must not end the task: the broker would never be sent a request again.
-                halves = part.split()
-                todo += reversed(halves)
-                if not halves:
-                    log.exception(
-                        "control request failed broker=%d partitions=%s", self.broker, part
-                    )
-                    failed.append(part)
-                if len(failed) == _MAX_FAULTS:
-                    failed += todo
-                    break
-        for part in failed:
-            self._outbox.put_back(self.broker, part)
-        if failed:
-            await asyncio.sleep(_RETRY_S)
+    async def _deliver(self, part: PendingUpdates) -> None:
+        try:
+            await self._send(part)
+        except (OSError, KafkaError, CorruptFrame) as error:
+            log.info("control request not answered broker=%d reason=%s", self.broker, error)
+            self._delivery.failed(_now_ms())
+        except Exception:
+            # A bug must not end the task: the broker would never be sent a request again.
+            if not self._delivery.refused(_now_ms()):
+                log.exception("control request failed broker=%d partitions=%s", self.broker, part)
+        else:
+            self._delivery.delivered(_now_ms())
 
     async def _send(self, pending: PendingUpdates) -> None:
         applied: dict[TopicPartition, ErrorCode] = {}
@@ -162,13 +138,14 @@ class BrokerChannel:
         for request in self._builder.requests(pending):
             response = await self._link.send(request)
             code = ErrorCode.of(response.error_code)
-            if code in _NOT_CONTROLLER_ERRORS:
-                log.info("control request refused broker=%d error=%s", self.broker, code.name)
-                continue
-            if code in _STALE_ERRORS:
-                raise _ControlRequestRefused(f"{type(request).__name__}: {code.name}")
-            if code is not ErrorCode.NONE:
-                raise KafkaError(code)
+            match verdict(code):
+                case Verdict.OUTDATED:
+                    log.info("control request refused broker=%d error=%s", self.broker, code.name)
+                    continue
+                case Verdict.REFUSED:
+                    raise _ControlRequestRefused(f"{type(request).__name__}: {code.name}")
+                case Verdict.FAILED:
+                    raise KafkaError(code)
             if isinstance(request, LeaderAndIsrRequest):
                 applied = leader_and_isr_errors(response, topic_names_in(request))
             elif isinstance(request, StopReplicaRequest):
@@ -185,7 +162,7 @@ class BrokerChannel:
         for target, done in waiting:
             if done.done():
                 continue
-            if self._sequence_finished >= target:
+            if self._delivery.finished >= target:
                 done.set_result(None)
             else:
                 self._waiting.append((target, done))
@@ -198,3 +175,7 @@ class BrokerChannel:
         for _target, done in self._waiting:
             if not done.done():
                 done.set_result(None)
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)

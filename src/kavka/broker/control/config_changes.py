@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 
-from kavka.broker.configs.effective_configs import stored_overrides
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.broker.control.watch_loop import WatchLoop
-from kavka.registry.interface import RegistryRefused
+from kavka.registry.interface import RegistryRefused, require_no_node
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
@@ -40,7 +39,7 @@ class ConfigChanges:
         self._watch_loop.start()
 
     async def stop(self) -> None:
-        """Follow no longer."""
+        """Stop watching the registry."""
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:
@@ -58,8 +57,8 @@ class ConfigChanges:
                     self._seen = name
                 if self._context.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
                     await registry.delete(path)
-            except RegistryRefused:
-                continue  # another broker has removed it
+            except RegistryRefused as refused:
+                require_no_node(refused)  # another broker has removed it
 
     async def _apply(self, data: bytes, path: str) -> None:
         entity = decode_or_none(data, znodes.decode_config_change, path)
@@ -69,7 +68,7 @@ class ConfigChanges:
         own = str(self._context.broker_id)
         if kind not in ("topics", "brokers"):
             return  # users, clients, addresses: their settings have no effect in this release
-        overrides = await self._overrides(f"/config/{kind}/{node}")
+        overrides = await self._dynamic_configs.stored(f"/config/{kind}/{node}") or {}
         name = znodes.entity_name(node)
         if kind == "topics":
             # Of a topic that is not known the settings are read when it is: by its name it may be one that is gone.
@@ -78,10 +77,3 @@ class ConfigChanges:
         elif name in (own, znodes.DEFAULT_ENTITY):
             is_default = name == znodes.DEFAULT_ENTITY
             self._dynamic_configs.broker_configured(overrides, default=is_default)
-
-    async def _overrides(self, path: str) -> dict[str, str]:
-        try:
-            data, _stat = await self._context.registry.get(path)
-        except RegistryRefused:
-            return {}
-        return stored_overrides(data, path)

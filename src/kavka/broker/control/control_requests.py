@@ -19,10 +19,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kavka.broker.configs.broker_config import Endpoint
-from kavka.broker.configs.effective_configs import stored_overrides
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.broker.metadata.cache import LiveBroker, PartitionMetadata, TopicMetadata
@@ -39,7 +38,6 @@ from kavka.ids import (
     TopicPartition,
     are_other_topics,
 )
-from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrRequestPartition,
@@ -59,9 +57,6 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataResponse,
 )
 from kavka.wire.stored import znodes
-
-if TYPE_CHECKING:
-    from kavka.broker.coordination.coordinators import Coordinators
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +80,18 @@ class _PartitionState(NamedTuple):
     is_new: bool
 
 
+class MetadataSubscriber(Protocol):
+    """A part that is notified when the metadata cache has changed: the coordinators of each kind."""
+
+    def topics_deleted(self, topics: tuple[str, ...]) -> None:
+        """Note that topics are gone."""
+        ...
+
+    def metadata_changed(self) -> None:
+        """Note that leaders, or brokers, are others than before."""
+        ...
+
+
 class ControlRequests:
     """Applies control requests."""
 
@@ -95,7 +102,7 @@ class ControlRequests:
         replica_manager: ReplicaManager,
         dynamic_configs: DynamicConfigs,
         *,
-        coordinators: Mapping[str, Coordinators[Any]],
+        coordinators: Mapping[str, MetadataSubscriber],
         on_brokers_known: Callable[[], None],
     ) -> None:
         """Know no controller yet.
@@ -196,18 +203,14 @@ class ControlRequests:
         return code
 
     async def _load_topic_configs(self, topics: Iterable[tuple[str, TopicId]]) -> None:
-        """Read the overrides of topics that are new on this broker, also if an earlier one had the name."""
-        registry = self._context.registry
+        """Read the overrides of topics that are new on this broker, also if an earlier one had the name.
+
+        Raise ConnectionError when they stay unknown: the controller sends the request again.
+        """
         unknown = [each for each in dict.fromkeys(topics) if not self._has_topic_configs(*each)]
         for topic, topic_id in unknown:
-            overrides: dict[str, str] = {}
-            path = znodes.config_path("topics", topic)
-            try:
-                data, _stat = await registry.get(path)
-                overrides = stored_overrides(data, path)
-            except RegistryRefused:
-                pass  # a topic without settings of its own
-            self._dynamic_configs.topic_configured(topic, overrides, topic_id)
+            stored = await self._dynamic_configs.stored(znodes.config_path("topics", topic))
+            self._dynamic_configs.topic_configured(topic, stored or {}, topic_id)
 
     def _has_topic_configs(self, topic: str, topic_id: TopicId) -> bool:
         """Return whether the cached settings of this name belong to this topic.

@@ -210,8 +210,8 @@ class ControllerTerm:
         await self.flushed()
 
     def _is_published(self, topic: str | None) -> bool:
-        unshown = self.machine.outbox.unpublished
-        return not (unshown if topic is None else unshown.withholds_topic(topic))
+        unpublished = self.machine.outbox.unpublished
+        return not (unpublished if topic is None else unpublished.withholds_topic(topic))
 
     def _notify_published(self, *, has_ended: bool = False) -> None:
         waiting, self._publication_waiters = self._publication_waiters, []

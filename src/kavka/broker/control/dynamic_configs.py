@@ -13,7 +13,7 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.core.znodes import Create, Operation, SetData, ZnodeError
 from kavka.ids import TopicId
-from kavka.registry.interface import RegistryRefused
+from kavka.registry.interface import RegistryRefused, require_no_node
 from kavka.wire.stored import znodes
 
 
@@ -27,7 +27,7 @@ class DynamicConfigs:
         on_unclean_enabled: Callable[[str | None], None],
     ) -> None:
         """`on_unclean_enabled` is called when a topic, or with None any, may have unclean leaders from now on."""
-        self._context = context
+        self.context = context
         self._configs = context.configs
         self._replica_manager = replica_manager
         self._on_unclean_enabled = on_unclean_enabled
@@ -39,22 +39,24 @@ class DynamicConfigs:
         What is left of a topic that is gone belongs to no topic, also when there is one of its name again.
         """
         for default in (True, False):
-            entity = znodes.DEFAULT_ENTITY if default else str(self._context.broker_id)
-            stored = await self._stored(znodes.config_path("brokers", entity))
+            entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
+            stored = await self.stored(znodes.config_path("brokers", entity))
             if stored is not None:
                 self._configs.put_broker(stored, default=default)
         for topic, topic_id in topics.items():
-            stored = await self._stored(znodes.config_path("topics", topic))
+            stored = await self.stored(znodes.config_path("topics", topic))
             if stored is not None:
                 self._configs.put_topic(topic, stored, topic_id)
 
-    async def _stored(self, path: str) -> dict[str, str] | None:
-        """Return what a znode of settings overrides, None where there is none: topics are deleted meanwhile, too."""
+    async def stored(self, path: str) -> dict[str, str] | None:
+        """Return what a znode of settings overrides, None where there is none. Raise ConnectionError if it is unknown.
+
+        A topic whose settings are unknown must not be served, or cleaned, with the defaults.
+        """
         try:
-            data, _stat = await self._context.registry.get(path)
+            data, _stat = await self.context.registry.get(path)
         except RegistryRefused as refused:
-            if refused.error is not ZnodeError.NO_NODE:
-                raise
+            require_no_node(refused)
             return None
         return stored_overrides(data, path)
 
@@ -74,7 +76,7 @@ class DynamicConfigs:
         self, make: Callable[[], Mapping[str, str]], *, default: bool
     ) -> None:
         """Store the dynamic overrides that `make` gives this broker, or all, and apply them; `make` as above."""
-        entity = znodes.DEFAULT_ENTITY if default else str(self._context.broker_id)
+        entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
         async with self._config_lock:
             overrides = await self._store(
                 znodes.config_path("brokers", entity),
@@ -110,7 +112,7 @@ class DynamicConfigs:
         make: Callable[[], Mapping[str, str]],
     ) -> Mapping[str, str]:
         """Replace what is stored, unless another broker does so meanwhile: then with what is stored then."""
-        registry = self._context.registry
+        registry = self.context.registry
         while True:
             write: list[Operation]
             if await registry.stat(path) is None:

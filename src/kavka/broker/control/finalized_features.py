@@ -33,12 +33,12 @@ class Features:
         return self.levels.get(TRANSACTION_VERSION, 0)
 
     async def start(self) -> None:
-        """Read, and follow from now on. Raise ConnectionError."""
+        """Read the levels and watch them from now on. Raise ConnectionError."""
         await self.read()
         self._watch_loop.start()
 
     async def stop(self) -> None:
-        """Follow no longer."""
+        """Stop watching the registry."""
         await self._watch_loop.stop()
 
     def session_renewed(self) -> None:

@@ -23,7 +23,7 @@ _MAX_BYTES = 500_000
 
 
 class ControllerMovedError(Exception):
-    """Another broker was elected: what this one decides counts no longer."""
+    """Another broker was elected: the decisions of this one are refused."""
 
 
 class VersionConflict(Exception):

@@ -9,10 +9,10 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kavka.core.controller.state import Endpoint, LiveBroker, TopicRead
-from kavka.core.znodes import Event, ZnodeError
+from kavka.core.znodes import Event
 from kavka.ids import TopicPartition
 from kavka.registry.embedded import EmbeddedRegistry
-from kavka.registry.interface import Registry, RegistryRefused, Watch
+from kavka.registry.interface import Registry, RegistryRefused, Watch, require_no_node
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import BrokerNode, StateNode, TopicNode
@@ -126,7 +126,8 @@ class WatchedRegistry:
         try:
             with self._watch(path, Source.BROKERS) as watch:
                 data, stat = await self._registry.get(path, watch)
-        except RegistryRefused:
+        except RegistryRefused as refused:
+            require_no_node(refused)
             return None
         decoded = decode_or_none(data, decode_broker, path)
         return None if decoded is None else LiveBroker(broker, stat.czxid, *decoded)
@@ -151,7 +152,8 @@ class WatchedRegistry:
         try:
             with self._watch(path, Source.TOPIC, name) as watch:
                 _data, stat = await self._registry.get(path, watch)
-        except RegistryRefused:
+        except RegistryRefused as refused:
+            require_no_node(refused)
             return None
         return stat.version
 
@@ -161,7 +163,8 @@ class WatchedRegistry:
         try:
             with self._watch(path, Source.TOPIC, name) as watch:
                 data, stat = await self._registry.get(path, watch)
-        except RegistryRefused:
+        except RegistryRefused as refused:
+            require_no_node(refused)
             return None
         node = decode_or_none(data, TopicNode.decode, path)
         if node is None:
@@ -169,7 +172,8 @@ class WatchedRegistry:
             return None
         try:
             nodes = await self._registry.children(f"{path}/partitions")
-        except RegistryRefused:
+        except RegistryRefused as refused:
+            require_no_node(refused)
             return TopicRead(node, stat.version, {}, has_partitions=False)
         present = {int(partition) for partition in nodes if partition.isdigit()}
         partitions = [p for p in sorted(node.assignment) if p in present]
@@ -205,7 +209,8 @@ class WatchedRegistry:
                 with self._watch(path, Source.TOPIC, topic_partition.topic) as watch:
                     data, stat = await self._registry.get(path, watch)
                 node = decode_or_none(data, StateNode.decode, path)
-        except RegistryRefused:
+        except RegistryRefused as refused:
+            require_no_node(refused)
             return None
         if node is None:
             self.unreadable.add(topic_partition.topic)
@@ -241,8 +246,7 @@ class WatchedRegistry:
             try:
                 return (await self._registry.get(path))[0]
             except RegistryRefused as refused:
-                if refused.error is not ZnodeError.NO_NODE:
-                    raise
+                require_no_node(refused)
 
     # -- notifications, which are taken away
 
@@ -270,7 +274,8 @@ class WatchedRegistry:
             try:
                 data, _stat = await self._registry.get(f"{path}/{name}")
                 await self._delete(f"{path}/{name}")
-            except RegistryRefused:
+            except RegistryRefused as refused:
+                require_no_node(refused)
                 continue  # a controller before this one took it
             taken.append(data)
         return taken

@@ -63,14 +63,14 @@ class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
             self.commit_ready()
 
     async def _load(self) -> None:
-        """Load; without success nothing is kept that only loading would have used up."""
+        """Replay the partition; after a failure, drop the markers that came meanwhile."""
         await super()._load()
         if self.machine.is_loading:
             self._is_lost = True
             self._ends_while_loading.clear()
 
     def _loaded(self) -> None:
-        """Serve. A marker that came meanwhile may have been loaded, too, which changes nothing."""
+        """Apply the markers that came meanwhile, then serve. One that was loaded as well changes nothing."""
         ends, self._ends_while_loading = self._ends_while_loading, []
         for end, end_offset in ends:
             self._await_commit(Decision((end,)), end_offset, self._undecided)

@@ -95,7 +95,7 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         self.markers.metadata_changed()
 
     async def stop(self) -> None:
-        """Stop all shards, and send no marker any more."""
+        """Stop all shards and the sending of markers."""
         await super().stop()
         await self.markers.stop()
 

@@ -267,7 +267,7 @@ class Registration:
             await self._check_node(failed)
 
     async def stop(self) -> None:
-        """Keep nothing any more."""
+        """Stop registering again."""
         self._registry.session_lost = None
         tasks = [task for task in (self._renewing, self._checking) if task is not None]
         self._renewing = self._checking = self._on_node_changed = None

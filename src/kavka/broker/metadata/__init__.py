@@ -1,1 +1,1 @@
-"""What the broker knows of the cluster: live brokers, topics, leaders, and Metadata responses made of them."""
+"""The metadata cache: live brokers, topics and leaders, and the Metadata responses made of them."""

@@ -15,9 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from kavka.core.znodes import ZnodeError
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
-from kavka.registry.interface import Registry, RegistryRefused
+from kavka.registry.interface import Registry, RegistryRefused, require_no_node
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
@@ -29,12 +28,12 @@ class KnownTopics:
     """The topics of a registry by name, with their ids."""
 
     def __init__(self, ids: Mapping[str, TopicId] | None) -> None:
-        """None stands for a new registry."""
+        """`ids` are None for a new registry."""
         self._ids = ids
 
     @property
     def ids(self) -> Mapping[str, TopicId]:
-        """Their ids by name, NO_TOPIC_ID for one that has none; empty for a new registry."""
+        """The topic ids by name, NO_TOPIC_ID for a topic without one; empty for a new registry."""
         return self._ids or {}
 
     @classmethod
@@ -62,8 +61,7 @@ async def _topic_id(registry: Registry, name: str) -> TopicId | None:
     try:
         data, _stat = await registry.get(znodes.topic_path(name))
     except RegistryRefused as refused:
-        if refused.error is not ZnodeError.NO_NODE:
-            raise
+        require_no_node(refused)
         return None
     node = decode_or_none(data, znodes.TopicNode.decode, znodes.topic_path(name))
     # Of a topic that cannot be read no log is renamed.

@@ -39,7 +39,7 @@ class Exposition:
         self._checked_ms = sources.context.clock.tick_ms()
 
     async def start(self, host: str, port: int) -> None:
-        """Listen. Raise OSError when the address is taken."""
+        """Listen on the port. Raise OSError when the address is taken."""
         self._listener = await self._sources.context.environment.network.listen(
             host, port, self._accept
         )

@@ -78,7 +78,7 @@ class Cleaner:
         self._checkpoint_lock = asyncio.Lock()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the task that cleans one log after the other."""
         self._rounds = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:

@@ -19,7 +19,8 @@ from kavka.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.services import Services
+    from kavka.broker.metadata.cache import MetadataCache
+    from kavka.broker.partitions.replica_manager import ReplicaManager
 
 _FIRST_PRODUCE: Final = 10
 _FIRST_FETCH: Final = 16
@@ -27,67 +28,70 @@ _NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 _NOT_LEADER_ERRORS: Final = (_NOT_LEADER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def add_current_leaders_to_produce(
-    services: Services, listener: str, version: int, response: ProduceResponse
-) -> ProduceResponse:
-    """Name the leaders of partitions that this broker does not lead; return the same response."""
-    if version < _FIRST_PRODUCE:
-        return response
-    leaders: dict[int, None] = {}
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code == _NOT_LEADER:
-                leader, epoch = _leader_of(services, TopicPartition(topic.name, answer.index))
-                answer.current_leader = ProduceResponseCurrentLeader(
-                    leader_id=leader, leader_epoch=epoch
-                )
-                leaders[leader] = None
-    if leaders:
-        response.node_endpoints = _endpoints(
-            services, listener, leaders, ProduceResponseNodeEndpoint
-        )
-    return response
+class CurrentLeaders:
+    """The leaders that this broker knows, for clients that ask it by mistake."""
 
+    def __init__(self, metadata: MetadataCache, replica_manager: ReplicaManager) -> None:
+        """`replica_manager` learns first of a new leader; `metadata` knows partitions that are not hosted here."""
+        self._metadata = metadata
+        self._replica_manager = replica_manager
 
-def add_current_leaders_to_fetch(
-    services: Services, listener: str, version: int, response: FetchResponse
-) -> FetchResponse:
-    """Do the same for a fetch; an epoch that is too old counts as well."""
-    if version < _FIRST_FETCH:
-        return response
-    leaders: dict[int, None] = {}
-    for topic in response.responses:
-        for answer in topic.partitions:
-            if answer.error_code in _NOT_LEADER_ERRORS:
-                name = topic.topic or services.metadata.name_of(TopicId(bytes(topic.topic_id)))
-                if name:
-                    topic_partition = TopicPartition(name, answer.partition_index)
-                    leader, epoch = _leader_of(services, topic_partition)
-                    answer.current_leader = FetchResponseCurrentLeader(
+    def add_to_produce(
+        self, listener: str, version: int, response: ProduceResponse
+    ) -> ProduceResponse:
+        """Name the leaders of partitions that this broker does not lead; return the same response."""
+        if version < _FIRST_PRODUCE:
+            return response
+        leaders: dict[int, None] = {}
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                if answer.error_code == _NOT_LEADER:
+                    leader, epoch = self._leader_of(TopicPartition(topic.name, answer.index))
+                    answer.current_leader = ProduceResponseCurrentLeader(
                         leader_id=leader, leader_epoch=epoch
                     )
                     leaders[leader] = None
-    if leaders:
-        response.node_endpoints = _endpoints(services, listener, leaders, FetchResponseNodeEndpoint)
-    return response
+        if leaders:
+            response.node_endpoints = self._endpoints(
+                listener, leaders, ProduceResponseNodeEndpoint
+            )
+        return response
 
+    def add_to_fetch(self, listener: str, version: int, response: FetchResponse) -> FetchResponse:
+        """Do the same for a fetch; an epoch that is too old counts as well."""
+        if version < _FIRST_FETCH:
+            return response
+        leaders: dict[int, None] = {}
+        for topic in response.responses:
+            for answer in topic.partitions:
+                if answer.error_code in _NOT_LEADER_ERRORS:
+                    name = topic.topic or self._metadata.name_of(TopicId(bytes(topic.topic_id)))
+                    if name:
+                        topic_partition = TopicPartition(name, answer.partition_index)
+                        leader, epoch = self._leader_of(topic_partition)
+                        answer.current_leader = FetchResponseCurrentLeader(
+                            leader_id=leader, leader_epoch=epoch
+                        )
+                        leaders[leader] = None
+        if leaders:
+            response.node_endpoints = self._endpoints(listener, leaders, FetchResponseNodeEndpoint)
+        return response
 
-def _leader_of(services: Services, topic_partition: TopicPartition) -> tuple[int, int]:
-    """Return leader and epoch as the replica knows them, which learns of both first; else as metadata says."""
-    replica = services.replica_manager.find(topic_partition)
-    if isinstance(replica, Replica):
-        return replica.partition.leader, replica.partition.leader_epoch
-    partition_metadata = services.metadata.partition(topic_partition)
-    return (
-        (-1, -1)
-        if partition_metadata is None
-        else (partition_metadata.leader, partition_metadata.leader_epoch)
-    )
+    def _leader_of(self, topic_partition: TopicPartition) -> tuple[int, int]:
+        """Return leader and epoch as the replica knows them, which learns of both first; else as metadata says."""
+        replica = self._replica_manager.find(topic_partition)
+        if isinstance(replica, Replica):
+            return replica.partition.leader, replica.partition.leader_epoch
+        partition_metadata = self._metadata.partition(topic_partition)
+        return (
+            (-1, -1)
+            if partition_metadata is None
+            else (partition_metadata.leader, partition_metadata.leader_epoch)
+        )
 
-
-def _endpoints(services: Services, listener: str, leaders: dict[int, None], kind: Any) -> list[Any]:
-    return [
-        kind(node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack)
-        for live, endpoint in services.metadata.brokers_on_listener(listener)
-        if live.broker_id in leaders
-    ]
+    def _endpoints(self, listener: str, leaders: dict[int, None], kind: Any) -> list[Any]:
+        return [
+            kind(node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack)
+            for live, endpoint in self._metadata.brokers_on_listener(listener)
+            if live.broker_id in leaders
+        ]

@@ -1,4 +1,4 @@
-"""All partitions that this broker hosts: their logs on disk and their places in the replication.
+"""The replica manager: all partitions that this broker hosts, with their logs and their replication state.
 
 What happens to one is published as a `PartitionEvent`; nothing here knows the parts that act on it.
 """
@@ -126,7 +126,7 @@ class ReplicaManager:
         return await self.store.describe()
 
     def _directory_failed(self, directory: LogDirectory) -> None:
-        """Partitions of a failed directory refuse everything; the broker ends when nothing is left to serve."""
+        """Publish the failure of each partition in the directory; stop the broker when no directory is left."""
         for topic_partition, replica in list(self._hosted.items()):
             # Not `replica.log`, which is the old one until the end of a swap.
             hosted = self.store.get(topic_partition) or replica.log
@@ -175,7 +175,7 @@ class ReplicaManager:
         async with replica.lock:
             if (
                 self.find(topic_partition) is ErrorCode.KAFKA_STORAGE_ERROR
-            ):  # since a swap that held the turn
+            ):  # since a swap that held the lock
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if replica.log.written_offset < replica.log.log_end_offset:
                 # Nothing more is appended, else a slow disk and busy producers would delay the change without limit.
@@ -314,7 +314,7 @@ class ReplicaManager:
         )
 
     async def _remove(self, topic_partition: TopicPartition) -> bool:
-        """Host a partition no longer and delete its log; False when the disk fails."""
+        """Stop hosting a partition and delete its log; return False when the disk fails."""
         replica = self._hosted.pop(topic_partition, None)
         if replica is not None:
             replica.partition.resign()

@@ -18,10 +18,10 @@ class BatchChecks:
     def __init__(self, disk: Disk) -> None:
         """Use the pool of the broker's disk."""
         self._disk = disk
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         """Held while a check is in the pool."""
 
     async def finish(self, check: BatchCheck) -> None:
-        """Wait for the turn of a check, and until it is done."""
-        async with self.turn:
+        """Run a check in the pool when those before it are done, and wait for it."""
+        async with self.lock:
             await self._disk.run(check.finish)

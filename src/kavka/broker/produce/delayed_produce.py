@@ -45,7 +45,7 @@ async def wait_until_written(appends: Sequence[Append]) -> list[ErrorCode]:
 async def wait_until_replicated(
     purgatory: Purgatory, appends: Sequence[Append], timeout_ms: int
 ) -> list[ErrorCode]:
-    """Wait until all batches are acknowledged, or their leaders are none any more, or the time is over."""
+    """Wait until each batch is acknowledged or its leader has resigned, or the time is over."""
     woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def wake(_: DeferredResponse) -> None:
@@ -111,7 +111,7 @@ class DelayedProduce(DeferredResponse):
         return is_complete
 
     def build(self) -> Any:
-        """Respond; REQUEST_TIMED_OUT for batches that wait still."""
+        """Return the response, with REQUEST_TIMED_OUT for batches that still wait."""
         self.is_complete()
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return self._respond([timed_out if code is None else code for code in self._codes])

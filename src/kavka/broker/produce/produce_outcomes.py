@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.partitions.current_leaders import add_current_leaders_to_produce
 from kavka.broker.partitions.replica import ACKS_ALL, AppendOutcome, Replica
 from kavka.broker.produce.delayed_produce import Append
 from kavka.errors import ErrorCode
@@ -18,8 +17,8 @@ from kavka.wire.messages.produce import (
 from kavka.wire.produce_response import Written, encode_written
 
 if TYPE_CHECKING:
+    from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.requests.context import RequestContext
-    from kavka.broker.services import Services
     from kavka.wire.frame import EncodedResponse
 
 _NONE = ErrorCode.NONE
@@ -108,16 +107,16 @@ def with_codes(
 
 
 def respond(
-    services: Services, context: RequestContext, topics: list[TopicOutcomes]
+    current_leaders: CurrentLeaders, context: RequestContext, topics: list[TopicOutcomes]
 ) -> ProduceResponse | EncodedResponse:
-    """Return the response of a request of which nothing waits any more: encoded, unless there is an error to say."""
+    """Return the response of a request of which no append waits: encoded, unless it has an error."""
     rows: list[tuple[str, list[Written]]] = []
     for topic in topics:
         written: list[Written] = []
         for outcome in topic.partitions:
             append = outcome.append
             if append.error is not _NONE:
-                return respond_with_errors(services, context, topics)
+                return respond_with_errors(current_leaders, context, topics)
             written.append(
                 (
                     outcome.partition,
@@ -131,7 +130,7 @@ def respond(
 
 
 def respond_with_errors(
-    services: Services, context: RequestContext, topics: list[TopicOutcomes]
+    current_leaders: CurrentLeaders, context: RequestContext, topics: list[TopicOutcomes]
 ) -> ProduceResponse:
     """Return the response as a message, with the current leaders of partitions that are led elsewhere."""
     response = ProduceResponse(
@@ -142,9 +141,7 @@ def respond_with_errors(
             for topic in topics
         ]
     )
-    return add_current_leaders_to_produce(
-        services, context.listener_name, context.version, response
-    )
+    return current_leaders.add_to_produce(context.listener_name, context.version, response)
 
 
 def _row(outcome: PartitionOutcome) -> ProduceResponsePartition:

@@ -106,7 +106,7 @@ class AlterLogDirsManager:
             self._moves[topic_partition] = _Move(partial(self._run, replica))
 
     async def forget(self, topic_partition: TopicPartition) -> None:
-        """Stop a move because the replica goes, which is hosted no longer."""
+        """Stop a move, because the replica is removed from this broker."""
         await self._cancel(topic_partition)
 
     async def stop(self) -> None:
@@ -146,7 +146,7 @@ class AlterLogDirsManager:
             del self._moves[topic_partition]
 
     async def _align_future(self, replica: Replica, move: _Move) -> None:
-        """Cut the copy to what it has in common with the log. `replica.turn` is held."""
+        """Cut the copy to what it has in common with the log. `replica.lock` is held."""
         await self._replica_manager.store.align_future(replica.topic_partition)
         move.truncation_count = replica.truncation_count
 

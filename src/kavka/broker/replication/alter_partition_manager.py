@@ -58,7 +58,7 @@ class AlterPartitionManager:
             self._checker = asyncio.get_running_loop().create_task(self._check())
 
     async def stop(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         tasks = [task for task in (self._sender, self._checker) if task is not None]
         for task in tasks:
             task.cancel()
@@ -78,10 +78,10 @@ class AlterPartitionManager:
         if self._sender is None:
             self._sender = asyncio.get_running_loop().create_task(self._send_all())
 
-    # -- looking
+    # -- checks of all replicas
 
     async def _check(self) -> None:
-        """Propose without those that lag every half of `replica.lag.time.max.ms`, with those that are back oftener."""
+        """Propose shrinks every half of `replica.lag.time.max.ms`, and expansions more often."""
         lag_ms = self._context.config.integer("replica.lag.time.max.ms")
         last_shrink_ms = self._context.clock.tick_ms()
         while True:

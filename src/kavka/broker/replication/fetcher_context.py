@@ -1,4 +1,4 @@
-"""What the fetchers of a broker have in common: settings, the way to leaders, the throttle of followers."""
+"""The context of the replica fetchers: settings, connections to leaders, the throttle of followers."""
 
 from __future__ import annotations
 

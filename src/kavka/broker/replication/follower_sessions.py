@@ -42,7 +42,7 @@ class SessionPartition:
         self.topic_partition: TopicPartition | None = None  # what the key was found to mean
 
     def watch(self, replica: Replica | None) -> None:
-        """Observe `replica`, and no other any more."""
+        """Observe `replica` instead of another."""
         if self.replica is not None and self.replica is not replica:
             self.replica.watchers.pop(self, None)
         self.replica = replica
@@ -108,7 +108,7 @@ class FollowerSession:
         self.dirty[partition] = None
 
     def forget(self, key: PartitionKey) -> None:
-        """Serve a partition no longer."""
+        """Stop serving a partition."""
         partition = self.partitions.pop(key, None)
         if partition is not None:
             self.dirty.pop(partition, None)

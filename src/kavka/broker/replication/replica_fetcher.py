@@ -128,7 +128,7 @@ class ReplicaFetcher:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Fetch a partition no longer; the answer that is on its way is dropped."""
+        """Stop fetching a partition; a response on its way is dropped."""
         followed = self._partitions.pop(topic_partition, None)
         self._due.pop(topic_partition, None)
         if followed is not None:
@@ -266,7 +266,7 @@ class ReplicaFetcher:
         finally:
             self._is_backing_off = False
 
-    # -- questions besides records
+    # -- requests besides Fetch
 
     async def _send_leader_requests(self) -> None:
         """Ask for the ends of epochs and of logs, where those are wanted before records; each as often as needed."""
@@ -308,7 +308,7 @@ class ReplicaFetcher:
             [Mapping[TopicPartition, Q], Any], Iterator[tuple[TopicPartition, Deliver]]
         ],
     ) -> None:
-        """Send one request for all that was asked, and do what comes of the answers."""
+        """Send one request for all partitions of `asked`, and carry out the steps that its response leads to."""
         assert self._peer is not None
         response = await self._peer.send(request, timeout_ms=self._context.timeout_ms)
         now_ms = self._context.clock.tick_ms()
@@ -319,7 +319,7 @@ class ReplicaFetcher:
             if followed is None or not followed.log.is_current:
                 continue
             if unanswered.pop(topic_partition, None) is None:
-                continue  # said twice
+                continue  # the response has the partition twice
             step = deliver(followed.machine, now_ms)
             if step is not None:
                 steps.append(partial(self._perform, followed, step))
@@ -333,7 +333,7 @@ class ReplicaFetcher:
     # -- records
 
     def _put_due(self) -> None:
-        """Put the questions that have changed into the session."""
+        """Put the partitions whose next request has changed into the session."""
         now_ms = self._context.clock.tick_ms()
         self._choose_names()
         for topic_partition in list(self._due):
@@ -531,9 +531,9 @@ class ReplicaFetcher:
             self._failed(followed, error)
 
     def _failed(self, followed: PartitionFetchState, error: Exception) -> None:
-        """Damaged records are fetched again; with a failed disk there is nothing to do but wait for the controller.
+        """Fetch damaged records again; after an error of the disk, stop until the controller sends another state.
 
-        So it is after a bug, which must not keep the leader's other partitions from being fetched.
+        The same after a bug, which must not keep the leader's other partitions from being fetched.
         """
         topic_partition = followed.replica.topic_partition
         if isinstance(error, CorruptBatch):

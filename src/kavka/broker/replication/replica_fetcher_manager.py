@@ -38,7 +38,7 @@ class ReplicaFetcherManager:
         fetcher.follow(replica)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Fetch a partition no longer."""
+        """Stop fetching a partition."""
         fetcher = self._fetcher_of.pop(topic_partition, None)
         if fetcher is not None:
             fetcher.unfollow(topic_partition)

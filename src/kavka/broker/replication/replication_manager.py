@@ -50,7 +50,7 @@ class ReplicationManager:
             self.fetchers.follow(replica)
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
-        """Fetch no longer."""
+        """Stop fetching."""
         self.fetchers.unfollow(topic_partition)
 
     def brokers_changed(self) -> None:

@@ -66,7 +66,7 @@ class Throttle:
         return total * 1000 > rate * elapsed_ms
 
     def call_when_free(self, watcher: Watcher) -> None:
-        """Touch a watcher when the rate is not exceeded any more."""
+        """Touch a watcher when the rate is below the limit again."""
         self._waiting[watcher] = None
         if self._timer is None:
             self._schedule_check()

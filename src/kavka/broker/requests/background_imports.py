@@ -28,9 +28,11 @@ def deferred_modules() -> list[str]:
         "kavka.broker.coordination.groups",
         "kavka.core.transaction.events",
         "kavka.core.transaction.shard",
+        "kavka.core.transaction_markers.machine",
         "kavka.broker.coordination.transactions",
         "kavka.broker.coordination.marker_appends",
         "kavka.broker.control.producer_ids",
+        "kavka.core.verification.machine",
         "kavka.broker.coordination.verification",
     )
     return [*built_on, *map(handler_module, SUPPORTED_APIS)]

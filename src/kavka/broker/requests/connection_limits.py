@@ -63,7 +63,7 @@ class ConnectionLimits:
         return None
 
     def leave(self, host: str) -> None:
-        """Count a connection that is closed no longer."""
+        """Remove a closed connection from the count."""
         host = host.removeprefix(_MAPPED)
         self._count -= 1
         self._by_address[host] -= 1

@@ -48,15 +48,14 @@ from kavka.wire.frame import decode_request_header
 if TYPE_CHECKING:
     from kavka.broker.configs.broker_config import BrokerConfig
     from kavka.broker.configs.effective_configs import Configs
-    from kavka.broker.services import Services
     from kavka.io import Clock
 
 
 class Dispatcher:
     """Implements `net.connection.FrameHandler` for a broker."""
 
-    services: Services
-    """Set by `begin`, before which no request is handled."""
+    services: object
+    """The first argument of handlers; set by `begin`, before which no request is handled."""
 
     def __init__(
         self, config: BrokerConfig, configs: Configs, clock: Clock, slices: Slices
@@ -85,7 +84,7 @@ class Dispatcher:
         )
         self._deliver = self._responses.deliver
 
-    def begin(self, services: Services) -> None:
+    def begin(self, services: object) -> None:
         """Serve from now on, and what came since the listeners were bound."""
         self.services = services
         self._has_begun = True
@@ -231,7 +230,7 @@ class Dispatcher:
 
     @property
     def connections(self) -> dict[Connection, OpenConnection]:
-        """All that are open."""
+        """The open connections."""
         return self._connections.open
 
     @property

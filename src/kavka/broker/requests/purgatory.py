@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Hashable, Iterable
 from typing import Protocol, TypeVar
 
+from kavka.broker.requests.pace import SLICE_MS
 from kavka.core.delayed import DelayedOperations, WatchedOperation
 from kavka.io import Clock
 
@@ -37,6 +38,7 @@ class Purgatory:
         self._keys = self._delayed.keys
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._next_slice: asyncio.Handle | None = None
 
     def __len__(self) -> int:
         """Return how many requests wait."""
@@ -60,11 +62,13 @@ class Purgatory:
         self._delayed.cancel(waiting)
 
     def check_and_complete(self, key: Hashable) -> None:
-        """Finish the requests of `key` that are complete now."""
+        """Finish the requests of `key` that are complete now; where there are many, some in later iterations."""
         if key not in self._keys:
             return  # nearly always: this is asked for each batch
         for request in self._delayed.check_and_complete(key):
             request.wake()
+        if self._delayed.has_postponed and self._next_slice is None:
+            self._next_slice = asyncio.get_running_loop().call_soon(self._check_postponed)
 
     def release(self, key: Hashable) -> None:
         """Finish all requests of `key`, complete or not: a fetch, say, which gives what it has, and asks again."""
@@ -72,10 +76,25 @@ class Purgatory:
             request.wake()
 
     def close(self) -> None:
-        """Stop the timer; requests that wait are dropped with their connections."""
+        """Check nothing any more; requests that wait are dropped with their connections."""
+        if self._next_slice is not None:
+            self._next_slice.cancel()
+            self._next_slice = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _check_postponed(self) -> None:
+        """Check for a slice of the loop's time."""
+        self._next_slice = None
+        end_ms = self._clock.tick_ms() + SLICE_MS
+        for request in self._delayed.check_postponed():
+            if request is not None:
+                request.wake()
+            if self._clock.tick_ms() >= end_ms:
+                break
+        if self._delayed.has_postponed:
+            self._next_slice = asyncio.get_running_loop().call_soon(self._check_postponed)
 
     def _set_timer(self, deadline_ms: int) -> None:
         if self._timer is not None:

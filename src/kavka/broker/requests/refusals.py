@@ -14,7 +14,7 @@ from kavka.wire.apis import ApiKey
 
 
 class RefusalReason(StrEnum):
-    """Why a request was refused, as the metrics say it."""
+    """The reason for which a request was refused, as the metrics name it."""
 
     FRAME_SIZE = "frame_size"
     """The size is negative, above `socket.request.max.bytes`, or not that of a frame of Kafka's protocol."""
@@ -33,7 +33,7 @@ class RefusalReason(StrEnum):
 
 
 class FailureReason(StrEnum):
-    """Why a request was given up, as the metrics say it."""
+    """The reason for which a request was given up, as the metrics name it."""
 
     IO_ERROR = "io_error"
     """A disk, the registry or another broker failed."""

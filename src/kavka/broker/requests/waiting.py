@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.broker.requests.failures import RequestFailures
+from kavka.broker.requests.pace import SLICE_MS
 from kavka.net.connection import Connection
 from kavka.wire.apis import ApiKey
 
@@ -34,7 +36,10 @@ class Waiting:
         # Dicts, not sets: the order in which they are cancelled can be seen.
         self.tasks: dict[asyncio.Future[Any], RequestContext] = {}
         """The second stages, and the steps of large requests."""
-        self._woken: dict[Connection, list[DeferredResponse]] = {}
+        self._woken: dict[Connection, deque[DeferredResponse]] = {}
+        # Those before them, which the time of an iteration was too short for.
+        self._being_answered: dict[Connection, deque[DeferredResponse]] = {}
+        self._is_scheduled = False
 
     # -- second stages
 
@@ -125,19 +130,52 @@ class Waiting:
         connection = deferred.context.connection
         woken = self._woken.get(connection)
         if woken is None:
-            # One connection after the other: a client continues while the next one's response is built.
-            asyncio.get_running_loop().call_soon(self._answer_woken, connection)
-            woken = self._woken[connection] = []
+            woken = self._woken[connection] = deque()
+            self._schedule()
         woken.append(deferred)
 
-    def _answer_woken(self, connection: Connection) -> None:
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._answer_woken)
+
+    def _answer_woken(self) -> None:
+        """Answer for a slice of the loop's time: one batch may have woken thousands of requests.
+
+        One connection after the other: a client continues while the next one's response is built.
+        """
+        self._is_scheduled = False
+        if not self._being_answered:
+            self._being_answered, self._woken = self._woken, {}
+        end_ms = self._tick_ms() + SLICE_MS
+        try:
+            while self._being_answered:
+                connection = next(iter(self._being_answered))
+                woken = self._being_answered.pop(connection)
+                is_over = self._answer_all(connection, woken, end_ms)
+                if woken:
+                    self._being_answered[connection] = woken
+                if is_over:
+                    break
+        finally:
+            if self._being_answered or self._woken:
+                self._schedule()
+
+    def _answer_all(
+        self, connection: Connection, woken: deque[DeferredResponse], end_ms: int
+    ) -> bool:
+        """Answer what was woken of a connection until the time is over; return whether it is."""
         connection.cork()
         try:
-            for deferred in self._woken.pop(connection):
+            while woken:
+                deferred = woken.popleft()
                 if not deferred.is_done:
                     self._answer(deferred)
+                if self._tick_ms() >= end_ms:
+                    return True
         finally:
             connection.uncork()
+        return False
 
     def _answer(self, deferred: DeferredResponse) -> None:
         context = deferred.context

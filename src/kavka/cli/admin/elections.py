@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import TypeVar
 
-from kavka.cli.admin.failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
 from kavka.cli.reassignment.plans import duplicates
+from kavka.cli.text.failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.admin.elections import elect, print_failure, read_partitions
-from kavka.cli.admin.failures import (
+from kavka.cli.arguments.options import BOOTSTRAP, Given, Option, OptionSet
+from kavka.cli.text.failures import (
     ADMIN_COMMAND_FAILED,
     CommandFailed,
     spelt_failure,
 )
-from kavka.cli.arguments.options import BOOTSTRAP, Given, Option, OptionSet
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType
 from kavka.ids import TopicPartition

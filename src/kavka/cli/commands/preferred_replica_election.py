@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.admin.elections import elect, print_failure, read_partitions
-from kavka.cli.admin.failures import (
+from kavka.cli.arguments.options import BOOTSTRAP, BadUsage, Given, Option, OptionSet
+from kavka.cli.text.failures import (
     ADMIN_COMMAND_FAILED,
     ADMIN_OPERATION,
     CommandFailed,
     spelt_failure,
 )
-from kavka.cli.arguments.options import BOOTSTRAP, BadUsage, Given, Option, OptionSet
 from kavka.cli.text.stored_json import compact
 from kavka.cli.zookeeper.connection import with_registry
 from kavka.client.admin.admin import Admin

@@ -6,12 +6,6 @@ import asyncio
 from collections.abc import Mapping
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.admin.failures import (
-    ADMIN_COMMAND_FAILED,
-    CommandFailed,
-    TerseFailure,
-    spelt_failure,
-)
 from kavka.cli.arguments.options import BadUsage, Given, Option, OptionSet
 from kavka.cli.reassignment.plans import (
     Plan,
@@ -35,6 +29,12 @@ from kavka.cli.reassignment.throttles import (
     moves_of,
     throttle_log_dirs,
     throttle_moves,
+)
+from kavka.cli.text.failures import (
+    ADMIN_COMMAND_FAILED,
+    CommandFailed,
+    TerseFailure,
+    spelt_failure,
 )
 from kavka.cli.text.java_errors import spelt
 from kavka.client.admin.admin import Admin

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kavka.cli.admin.failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
 from kavka.cli.arguments.options import whole_number
+from kavka.cli.text.failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
 from kavka.cli.text.stored_json import compact
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.metadata import BrokerAddress

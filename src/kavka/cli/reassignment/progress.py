@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.cli.admin.failures import CommandFailed
+from kavka.cli.text.failures import CommandFailed
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.errors import ErrorCode, KafkaError

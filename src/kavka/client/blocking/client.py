@@ -82,7 +82,7 @@ class BlockingClient:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Stand for the methods that `_forward` adds."""
+            """Stand for the methods that `forward` adds."""
 
     def _require_thread(self) -> LoopThread:
         thread = self._thread

@@ -94,7 +94,7 @@ class RangeAssignor(RackAware):
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
-        """Share; members meet the same numbers of all topics with equal counts."""
+        """Return ranges of each topic; of topics with equal counts a member gets the same partition numbers."""
         assigned: Assignments = {member.member_id: [] for member in members}
         for group in _group_co_partitioned(partitions, members):
             for taker, numbers in zip(group.members, _ranges(group, racks), strict=True):
@@ -178,7 +178,7 @@ class RoundRobinAssignor:
         """Return nothing."""
 
     def assign(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Assignments:
-        """Share; a member that is not subscribed to a topic is passed over."""
+        """Return the partitions in turns; a member that is not subscribed to a topic is passed over."""
         assigned: Assignments = {member.member_id: [] for member in members}
         members_in_order = deque(sorted(members, key=lambda member: member.rank))
         wanted = {topic for member in members for topic in member.subscription.topics}
@@ -215,7 +215,7 @@ class StickyAssignor(RackAware):
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
-        """Share."""
+        """Return a balanced assignment in which members keep as many partitions as possible."""
         claims = [_sticky_claim(member) for member in members]
         return assign_sticky(partitions, claims, racks)
 
@@ -233,7 +233,7 @@ class CooperativeStickyAssignor(RackAware):
     def assign_with_racks(
         self, partitions: Mapping[str, int], members: Sequence[Member], racks: PartitionRacks
     ) -> Assignments:
-        """Assign, but leave out partitions that another member still owns."""
+        """Return the assignment of `sticky` without the partitions that another member still owns."""
         claims = [_cooperative_claim(member) for member in members]
         assigned = assign_sticky(partitions, claims, racks)
         holders = {

@@ -119,7 +119,7 @@ class ConsumerCoordinator:
         await run_dialogue(self.member.leave(reason), self._perform_leave)
 
     async def close(self) -> None:
-        """Leave."""
+        """Leave the group."""
         await self.leave("the consumer is being closed")
 
     # The part that the user sees

@@ -100,7 +100,7 @@ class Fetcher:
         self._wakeup.set()
 
     async def close(self) -> None:
-        """Stop, and let brokers forget the sessions."""
+        """Stop fetching, and end the fetch sessions of the brokers."""
         self._is_closed = True
         self._end_sessions()
         if self._timer is not None:

@@ -58,7 +58,7 @@ class CommittedOffsets:
         self._settings = settings
 
     async def commit(self, offsets: Offsets, timeout_ms: int) -> None:
-        """Commit. Raise KafkaError when it is refused, TimeoutError when no coordinator answers in time."""
+        """Commit offsets. Raise KafkaError when it is refused, TimeoutError when no coordinator answers in time."""
         if not offsets:
             return
         try:

@@ -83,7 +83,7 @@ class Positions:
             task.result()
 
     async def close(self) -> None:
-        """Stop."""
+        """Cancel the lookups."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -151,7 +151,7 @@ class Subscription:
         self.partitions: dict[TopicPartition, PartitionState] = {}
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Want topics; the group decides about partitions.
+        """Subscribe to topics; the group decides about partitions.
 
         Raise RuntimeError after `assign`, ValueError for an empty name.
         """
@@ -193,7 +193,7 @@ class Subscription:
         }
 
     def clear(self) -> None:
-        """Want nothing."""
+        """Drop the subscription and the assignment."""
         self.mode = Mode.NONE
         self.topics = []
         self.pattern = None

@@ -1,6 +1,6 @@
 """Takes batches from the accumulator to the leaders and their answers back: the shell of the producer.
 
-Driven by callbacks on the loop: `wake` schedules one `_turn`, which expires, drains and writes what is due and
+Driven by callbacks on the loop: `wake` schedules one `_run_once`, which expires, drains and writes what is due and
 sets a timer for the rest. Nothing here awaits, so the order of requests on a connection is the order of draining.
 """
 

@@ -82,7 +82,7 @@ class TransactionManager:
     async def init(self, keep_prepared: bool) -> PreparedTxnState | None:
         """Get a producer id and epoch, which fences an older producer of the id.
 
-        What it left open is ended, or kept, and its name returned.
+        The transaction that it left open is ended or, with `keep_prepared`, kept, and its state returned.
         """
         await self._operate(
             "init_transactions",

@@ -44,9 +44,9 @@ def spread_over_machines(
     """
     spread = [list(replicas) for replicas in placed]
     load = Counter(broker for replicas in spread for broker in replicas)
-    spreading = _MachineSpread(slots_of(brokers, machines), racks, load)
+    machine_spread = _MachineSpread(slots_of(brokers, machines), racks, load)
     for replicas in spread:
-        while exchanges := spreading.next_machine(replicas):
+        while exchanges := machine_spread.next_machine(replicas):
             for old, new in exchanges:
                 replicas[replicas.index(old)] = new
                 load[old] -= 1
@@ -55,7 +55,7 @@ def spread_over_machines(
 
 
 def slots_of(brokers: Sequence[int], machines: Mapping[int, str]) -> dict[int, ReplicaSlot]:
-    """Return the seat of each broker, in the order of `brokers`; machines are counted as they first appear there."""
+    """Return the slot of each broker, in the order of `brokers`; machines are counted as they first appear there."""
     members: dict[str | int, list[int]] = {}
     for broker in brokers:
         members.setdefault(machines.get(broker, broker), []).append(broker)

@@ -7,7 +7,8 @@ that followers are spread too. Ten partitions, three replicas, five brokers, sta
     p5: 0 2 3    p6: 1 3 4    ...
 
 With racks the brokers stand in an order that alternates between them, and a rack takes a second replica of a partition
-only when every rack has one. Then followers that share a machine with another replica are exchanged (`spreading`).
+only when every rack has one. Then followers that share a machine with another replica are exchanged
+(`machine_aware_placement`).
 
 Source: Kafka's `AdminUtils.assignReplicasToBrokers`, KIP-36.
 """

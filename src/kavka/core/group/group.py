@@ -129,7 +129,7 @@ def _generation_bytes(stored: StoredGroup | None) -> int:
 
 
 class MembersMemory:
-    """What members have brought and groups keep, in bytes, about: of one shard, or of all shards of a broker."""
+    """The approximate bytes that groups keep of their members: of one shard, or of all shards of a broker."""
 
     __slots__ = ("_of_broker", "bytes")
 

@@ -1,7 +1,7 @@
-"""Taking up groups from their records: the last stored generation continues as if the coordinator had only paused.
+"""Loading of groups from their records: the last stored generation continues as if the coordinator had only paused.
 
 Records come in the order of the log through the shard's `apply`; compaction may have removed any that a later one
-of the same key replaces. When all are read, `take_up` makes each group live.
+of the same key replaces. When all are read, `load_group` makes each group live.
 """
 
 from __future__ import annotations

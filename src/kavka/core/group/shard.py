@@ -235,7 +235,7 @@ class GroupShard:
         self.is_loading = True
         return step.decision()
 
-    # Questions that need no decision
+    # Reads that need no decision
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Return one group's description, or why not."""

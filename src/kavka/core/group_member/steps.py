@@ -1,4 +1,4 @@
-"""What a group member asks of its shell, one step at a time, and what the shell answers.
+"""The steps of a group member, which its shell carries out one at a time, and their outcomes.
 
 A dialogue is a generator: it yields a step, and is resumed with what the step gives, or with the exception that it
 raised. Each class says so.

@@ -171,7 +171,7 @@ class TimedOut:
     timeout_ms: int
 
 
-# Questions that need no decision
+# Reads that need no decision
 
 
 @frozen

@@ -177,7 +177,7 @@ class TransactionShard:
         self.is_loading = True
         return step.decision()
 
-    # Questions that need no decision
+    # Reads that need no decision
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Return one id's description, or why not."""

@@ -1,4 +1,4 @@
-"""What a transaction's dialogues ask of their shell, one step at a time, and what the shell answers.
+"""The steps of a transaction's dialogues, which their shell carries out one at a time, and their outcomes.
 
 A dialogue is a generator: it yields a step, and is resumed with what the step gives, or with the exception that it
 raised. Each class says so.

@@ -1,6 +1,6 @@
 """The observer of a run: it inspects the brokers between their steps, and reports to the invariants.
 
-It checks the memory of live processes and at the files of their logs, never by their doors: looking changes nothing.
+It reads the memory of live processes and the files of their logs without their I/O, so it changes nothing.
 """
 
 from __future__ import annotations

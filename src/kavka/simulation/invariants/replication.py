@@ -103,7 +103,7 @@ class LeadersWatermarkOnlyGrows(Invariant):
 
 
 class _Loss(NamedTuple):
-    """What an unclean election lost of a log's batches."""
+    """The batches of a log that an unclean election lost."""
 
     election: UncleanElection
     deleted: int

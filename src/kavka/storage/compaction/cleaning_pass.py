@@ -79,7 +79,7 @@ class CleaningPass:
         ]
 
     async def run(self) -> PassReport:
-        """Clean. Raise Uncleanable, PassEnded, LogDirectoryFailed."""
+        """Clean the log; return the report. Raise Uncleanable, PassEnded, LogDirectoryFailed."""
         log = self._log
         assert not log.is_being_cleaned, "two passes over one log"
         log.is_being_cleaned = True

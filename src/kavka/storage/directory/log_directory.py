@@ -63,7 +63,7 @@ class LogDirectory:
         self._lock: Lock | None = None
         self._removals: deque[tuple[int, Removal]] = deque()
         self._waiting_sync: asyncio.Task[None] | None = None
-        self._sync_turn = asyncio.Lock()
+        self._sync_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         # Active segments with index entries that are in memory only.
         self._lagging: dict[Segment, None] = {}
@@ -203,13 +203,13 @@ class LogDirectory:
         All that ask while one sync is in progress share the next one.
         """
         if self._waiting_sync is None:
-            self._waiting_sync = asyncio.get_running_loop().create_task(self._sync_in_turn())
+            self._waiting_sync = asyncio.get_running_loop().create_task(self._sync_one())
             self._tasks.add(self._waiting_sync)
             self._waiting_sync.add_done_callback(self._tasks.discard)
         await asyncio.shield(self._waiting_sync)
 
-    async def _sync_in_turn(self) -> None:
-        async with self._sync_turn:
+    async def _sync_one(self) -> None:
+        async with self._sync_lock:
             # A name that is made from now on may come too late for this sync.
             self._waiting_sync = None
             await self.disk.run(self.disk.sync_directory, self.path)

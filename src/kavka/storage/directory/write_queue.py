@@ -74,7 +74,7 @@ class WriteQueue:
             self._draining = None
 
     def _fail_all(self, error: OSError) -> None:
-        """Fail all waiting operations; the directory accepts none any more."""
+        """Fail all waiting operations, and refuse later ones."""
         for _, future in self._operations:
             if not future.done():
                 future.set_exception(error)

@@ -21,6 +21,7 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.io import Buffer
 from kavka.storage.checkpoint.leader_epochs import EpochStart
 from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.directory.sync_group import SyncGroup
 from kavka.storage.disk.partition_directory import PartitionDirectory
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log.cleaning_state import CleaningState
@@ -117,7 +118,7 @@ class Log:
     ) -> Log:
         """Open or create the log, after recovering it when it was not closed cleanly (see `log.recovery`).
 
-        The offsets are those of the directory's checkpoints; `is_there` spares looking whether the log is new.
+        The offsets are those of the directory's checkpoints; with `is_there` the log is not new, which is not checked.
         Raise OSError when the disk fails, CorruptFile when the directory holds what may not be cut (messages of the
         legacy formats).
         """
@@ -216,7 +217,7 @@ class Log:
 
     @property
     def last_flush_ms(self) -> int:
-        """When the last flush began, by the monotonic clock."""
+        """The monotonic time at which the last flush began."""
         return self._flusher.last_flush_ms
 
     @property
@@ -274,15 +275,6 @@ class Log:
     def roll(self) -> None:
         """Begin a new active segment at the end of the log, unless the active one is empty."""
         self._writer.roll()
-
-    def schedule_flush(self) -> asyncio.Future[None]:
-        """Flush soon, once for all calls before it begins; the future ends with it."""
-        return self._flusher.schedule()
-
-    @property
-    def is_flush_waiting(self) -> bool:
-        """Return whether a flush was asked for that has not begun."""
-        return self._flusher.is_waiting
 
     def pending(self, end_offset: int) -> asyncio.Future[None] | None:
         """Return a future of all below `end_offset` being written, and flushed if settings ask; None if it is."""
@@ -370,19 +362,21 @@ class Log:
         """Store the topic's id where there is none yet. Raise LogDirectoryFailed."""
         await self._small_files.learn_topic_id(topic_id)
 
-    async def close(self) -> None:
-        """Flush, leave everything as a clean start wants it, and release the files."""
+    async def close(self, group: SyncGroup | None = None) -> None:
+        """Flush, with the other logs of a group, leave everything as a clean start wants it, and release the files."""
         if self._context.is_closed:
             return
         if self.directory.failure is None and not self._is_as_found:
-            await self._flusher.finish()
+            group = SyncGroup(self.directory.disk) if group is None else group
+            with group.member():
+                await self._flusher.finish(group)
         self._context.close()
         for segment in self._segments.all:
             segment.close()
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether a stop has nothing to write, because a clean start would find this log as it is."""
+        """True if a stop has nothing to write, because a clean start would find this log as it is."""
         segments = self._segments
         return (
             self._is_settled

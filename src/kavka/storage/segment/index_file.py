@@ -48,12 +48,12 @@ class IndexFile:
 
     @property
     def unwritten(self) -> int:
-        """How many entries are in memory only."""
+        """The number of entries that are in memory only."""
         return len(self._pending) // self._entry_bytes
 
     @property
     def is_write_due(self) -> bool:
-        """Whether so much is pending that it is worth a trip to the pool."""
+        """True if so many entries are pending that they are worth a call in the pool."""
         return len(self._pending) >= _PENDING_BYTES
 
     def append(self, entry: bytes) -> None:

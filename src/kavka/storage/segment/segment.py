@@ -179,13 +179,13 @@ class Segment:
         del self._recent_positions[:half]
 
     def close_for_append(self) -> None:
-        """Finish the files of a segment that will not grow any more."""
+        """Finish the files of a segment that becomes inactive."""
         self.note_largest_timestamp()
         self.write_indexes()
         self._finish()
 
     async def close_for_append_in_pool(self, disk: Disk) -> None:
-        """Do what `seal` does without blocking the loop."""
+        """Do what `close_for_append` does without blocking the loop."""
         self.note_largest_timestamp()
         await self.write_indexes_in_pool(disk)
         self._finish()
@@ -207,12 +207,12 @@ class Segment:
 
     @property
     def unwritten_entries(self) -> int:
-        """How many entries of the offset index, which has the most, are in memory only."""
+        """The number of entries of the offset index, which has the most, that are in memory only."""
         return self.offset_index.storage.unwritten
 
     @property
     def are_indexes_due(self) -> bool:
-        """Whether so many index entries are in memory only that writing them is worth a trip to the pool."""
+        """True if so many index entries are in memory only that they are worth a call in the pool."""
         return self.offset_index.storage.is_write_due or self.time_index.storage.is_write_due
 
     async def write_indexes_in_pool(self, disk: Disk) -> None:

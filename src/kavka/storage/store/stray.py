@@ -1,4 +1,4 @@
-"""Stray logs: they belong to no partition of the cluster any more, so they are renamed.
+"""Stray logs: they belong to no partition of the cluster, so they are renamed.
 
     my-topic-0  ->  my-topic-0.<32 hex digits>-stray
 

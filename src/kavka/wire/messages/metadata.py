@@ -10,8 +10,8 @@ class MetadataRequestTopic:
     """A topic by name or, from version 12 on, by id."""
 
     topic_id: uuid = field("10+", ignorable=True)
-    """Zero when the topic is asked for by name. Versions 10 and 11 have the field but brokers do
-    not heed it.
+    """Zero when the topic is asked for by name. Versions 10 and 11 have the field, which brokers
+    ignore.
     """
     name: string | None = field(nullable="10+")
     """None when the topic is asked for by id."""

@@ -29,7 +29,7 @@ class RecordError(NamedTuple):
 
 @frozen
 class Refusal:
-    """Why produced bytes are not appended, as Produce 8 and later answer it."""
+    """The refusal of produced bytes, as Produce 8 and later answer it."""
 
     code: ErrorCode
     message: str

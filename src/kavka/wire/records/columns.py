@@ -53,6 +53,22 @@ class Columns:
     next_offset: int
     """Offset to read from next: the offset after the last batch seen, also if its records are not visible."""
 
+    @classmethod
+    def of(cls, fields: tuple[Any, ...], next_offset: int) -> Columns:
+        """Name what `kernel.decode` returns."""
+        return cls(
+            fields[0],
+            fields[1],
+            fields[2],
+            fields[3],
+            BytesColumn(*fields[4:8]),
+            BytesColumn(*fields[8:12]),
+            fields[12],
+            BytesColumn(fields[13], fields[14], None, 0),
+            BytesColumn(*fields[15:19]),
+            next_offset,
+        )
+
     def offset_at(self, index: int) -> int:
         """Return the offset of a record."""
         return memoryview(self.offsets).cast("B").cast("q")[index]
@@ -106,7 +122,7 @@ def decode_columns(
                 header.max_timestamp,
             )
         )
-    return _columns(kernel.decode(parts, from_offset), next_offset)
+    return Columns.of(kernel.decode(parts, from_offset), next_offset)
 
 
 def concat(columns: Sequence[Columns]) -> Columns:
@@ -137,25 +153,7 @@ def encode_columns(
     if rows <= 0 or first < 0 or first + rows > columns.count:
         raise ValueError(f"rows {first} to {first + rows} of {columns.count}")
     timestamps = memoryview(columns.timestamps).cast("B").cast("q")[first : first + rows]
-    headers = None
-    if columns.header_count:
-        headers = (
-            columns.header_offsets,
-            None,
-            first,
-            4,
-            _input(columns.header_key, 0),
-            _input(columns.header_value, 0),
-        )
-    batch = kernel.encode_columns(
-        rows,
-        (columns.timestamps, first),
-        _input(columns.key, first),
-        _input(columns.value, first),
-        headers,
-        timestamps[0],
-        HEADER_SIZE,
-    )
+    batch = encode_rows(columns, first, rows, base_timestamp=timestamps[0])
     return seal(
         batch,
         rows,
@@ -170,24 +168,34 @@ def encode_columns(
     )
 
 
+def encode_rows(
+    columns: Columns, first: int = 0, count: int | None = None, *, base_timestamp: int
+) -> bytearray:
+    """Return rows as records with offset deltas 0, 1, 2 and so on, behind the bytes of a header that are free."""
+    rows = columns.count - first if count is None else count
+    headers = None
+    if columns.header_count:
+        headers = (
+            columns.header_offsets,
+            None,
+            first,
+            4,
+            _input(columns.header_key, 0),
+            _input(columns.header_value, 0),
+        )
+    return kernel.encode_columns(
+        rows,
+        (columns.timestamps, first),
+        _input(columns.key, first),
+        _input(columns.value, first),
+        headers,
+        base_timestamp,
+        HEADER_SIZE,
+    )
+
+
 def _input(column: BytesColumn, first: int) -> tuple[Buffer, Buffer, Buffer | None, int, int]:
     return column.offsets, column.data, column.validity, first, 4
-
-
-def _columns(fields: tuple[Any, ...], next_offset: int) -> Columns:
-    """Name what `kernel.decode` returns."""
-    return Columns(
-        fields[0],
-        fields[1],
-        fields[2],
-        fields[3],
-        BytesColumn(*fields[4:8]),
-        BytesColumn(*fields[8:12]),
-        fields[12],
-        BytesColumn(fields[13], fields[14], None, 0),
-        BytesColumn(*fields[15:19]),
-        next_offset,
-    )
 
 
 def _gather(spans: list[tuple[Columns, int, int]], next_offset: int) -> Columns:

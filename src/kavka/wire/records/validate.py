@@ -34,6 +34,7 @@ from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch, CorruptBody
 from kavka.wire.records.header import (
     COMPRESSION_MASK,
     CONTROL_BIT,
+    HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     MAGIC,
     MAGIC_POSITION,
@@ -225,18 +226,20 @@ def _body_steps(
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
     except CorruptBatch as error:
         return _invalid(f"Found invalid record structure: {error}")
-    if check.violations:
+    is_rewritten = rules.compression is not None and header.compression is not rules.compression
+    renumbers = is_rewritten and _are_offsets_only(check.violations)
+    if check.violations and not renumbers:
         return _refuse_records(check.violations, stays_compressed, earliest, latest)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         header = stamp_log_append_time(buffer, header, now_ms)
     elif (largest := max(check.largest, -1)) != header.max_timestamp:
         header = stamp_max_timestamp(buffer, header, largest)
-    if rules.compression is None or header.compression is rules.compression:
+    if not is_rewritten:
         return Checked(buffer, header)
     size = max(header.size, decompressed - allowance.decompressed_bytes_left)
     if size > _LARGE_RECOMPRESSION:
         yield _RECOMPRESSION_WEIGHT * size
-    return _recompressed(buffer, header, rules)
+    return _recompressed(buffer, header, rules, (earliest, latest) if renumbers else None)
 
 
 def _bounds(rules: BatchRules, now_ms: int) -> tuple[int, int]:
@@ -249,15 +252,37 @@ def _bounds(rules: BatchRules, now_ms: int) -> tuple[int, int]:
     return max(_EARLIEST, earliest), min(NO_LIMIT_MS, now_ms + rules.timestamp_after_max_ms)
 
 
+def _are_offsets_only(violations: list[tuple[int, int]]) -> bool:
+    """Return whether there is a record with a wrong offset, and nothing else is known to be wrong."""
+    return bool(violations) and all(rule == corrupt.WRONG_OFFSET for _, rule in violations)
+
+
 def _recompressed(
-    buffer: bytearray | memoryview, header: BatchHeader, rules: BatchRules
+    buffer: bytearray | memoryview,
+    header: BatchHeader,
+    rules: BatchRules,
+    renumbered_between: tuple[int, int] | None,
 ) -> Checked | Refusal:
-    """Return the batch under the codec of the topic's compression.type."""
+    """Return the batch under the codec of the topic's compression.type.
+
+    Like Kafka's, a batch that is rewritten has the offsets 0, 1, 2 and so on whatever it had. What `check` has not
+    looked at in a record with a wrong offset is checked then, with the bounds of timestamps that are given.
+    """
     codec = rules.compression
     assert codec is not None
     limit = rules.max_message_bytes if codec is Compression.NONE else rules.body_limit
     try:
-        made = recompress(buffer, header, codec, rules.compression_level, limit=limit)
+        if renumbered_between is None:
+            made = recompress(buffer, header, codec, rules.compression_level, limit=limit)
+        else:
+            body = renumbered(buffer, header, limit)
+            check = RecordCheck(
+                header.record_count, rules.needs_key, header.base_timestamp, *renumbered_between
+            )
+            check.feed(body, 0, len(body), True)
+            if check.violations:
+                return _refuse_records(check.violations, False, *renumbered_between)
+            made = reseal(header, body, codec, rules.compression_level)
     except BatchTooLarge as error:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     if len(made) > rules.max_message_bytes:
@@ -279,6 +304,20 @@ def recompress(
     """
     body, start, end = body_of(buffer, header, limit)
     return reseal(header, memoryview(body)[start:end], codec, level)
+
+
+def renumbered(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT) -> memoryview:
+    """Return the uncompressed records of the batch with the offset deltas 0, 1, 2 and so on.
+
+    Raise CorruptBatch, and BatchTooLarge when they are more than `limit` bytes.
+    """
+    from kavka.wire.records.columns import Columns, encode_rows  # few brokers ever need them
+
+    body, start, end = body_of(buffer, header, limit)
+    # Deltas of offsets and timestamps are kept as they are: a batch at offset 0 that begins at time 0.
+    part = (body, start, end, header.record_count, 0, 0, 0, 0)
+    columns = Columns.of(kernel.decode([part], _EARLIEST), header.record_count)
+    return memoryview(encode_rows(columns, base_timestamp=0))[HEADER_SIZE:]
 
 
 def _invalid(message: str) -> Refusal:

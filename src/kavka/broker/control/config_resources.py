@@ -20,7 +20,7 @@ from kavka.broker.requests.pace import Pace
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kavka.broker.services import Services
+    from kavka.broker.control.dynamic_configs import DynamicConfigs
 
 Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
@@ -83,40 +83,42 @@ def check_changes(changes: Iterable[tuple[str, str | None]]) -> None:
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
 
 
-def present_overrides(services: Services, kind: int, name: str) -> dict[str, str]:
+def present_overrides(dynamic_configs: DynamicConfigs, kind: int, name: str) -> dict[str, str]:
     """Return what a resource overrides now. Raise ConfigRefused when there is no such resource."""
+    context = dynamic_configs.context
     if kind == ResourceType.TOPIC:
         if name == "":
             reason = "Default topic resources are not allowed."
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
-        if name not in services.metadata.topics:
+        if name not in context.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, f"The topic '{name}' does not exist.")
-        return services.configs.topic_overrides(name)
+        return context.configs.topic_overrides(name)
     if kind == ResourceType.BROKER:
-        check_broker_resource(name, services.broker_id)
-        return services.configs.broker_overrides(default=name == "")
+        check_broker_resource(name, context.broker_id)
+        return context.configs.broker_overrides(default=name == "")
     raise ConfigRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
 async def alter(
-    services: Services, kind: int, name: str, edit: Edit, *, validate_only: bool
+    dynamic_configs: DynamicConfigs, kind: int, name: str, edit: Edit, *, validate_only: bool
 ) -> None:
     """Put in force what `edit` makes of the overrides of a resource. Raise ConfigRefused.
 
     It is called with the newest overrides, so that of two changes at once neither is lost.
     """
+    context = dynamic_configs.context
 
     def make() -> dict[str, str]:
-        present = present_overrides(services, kind, name)
+        present = present_overrides(dynamic_configs, kind, name)
         after = edit(present)
         if kind == ResourceType.TOPIC:
-            return check_topic_overrides(services.configs, name, after, present)
-        return check_broker_overrides(services.configs, after, present, default=name == "")
+            return check_topic_overrides(context.configs, name, after, present)
+        return check_broker_overrides(context.configs, after, present, default=name == "")
 
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:
-        await services.dynamic_configs.configure_topic(name, make)
+        await dynamic_configs.configure_topic(name, make)
     else:
-        await services.dynamic_configs.configure_broker(make, default=name == "")
+        await dynamic_configs.configure_broker(make, default=name == "")

@@ -1,0 +1,197 @@
+"""The requests of partition leaders to the coordinators of transactions.
+
+The shell of the machine of `kavka.core.verification`: it has one connection to each broker, the way to this broker's
+own coordinators, and one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Final
+
+from kavka.broker.context import BrokerContext
+from kavka.broker.coordination.add_partitions_messages import codes_of, request_of
+from kavka.broker.coordination.broker_connection import BrokerConnection
+from kavka.broker.coordination.machine_timer import MachineTimer
+from kavka.broker.coordination.transactions import TransactionCoordinators
+from kavka.core.machine import Token
+from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
+from kavka.core.verification import events
+from kavka.core.verification.events import Effect, Event, VerificationRequest
+from kavka.core.verification.machine import VerificationMachine
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import BrokerId
+from kavka.wire.apis import ApiKey
+from kavka.wire.codec import CorruptFrame
+from kavka.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+
+log = logging.getLogger(__name__)
+
+_FIRST_BATCHED: Final = 4
+_LEADERS_ADD_PARTITIONS: Final = 2
+"""The transaction version in which leaders add partitions."""
+
+
+class VerificationChannel:
+    """Asks coordinators, here and at other brokers."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        transactions: TransactionCoordinators,
+        ended: Callable[[tuple[Token, ...], ErrorCode], None],
+    ) -> None:
+        """Start without connections; `ended` is called with what has waited for an answer, in order, and the answer."""
+        self._context = context
+        self._transactions = transactions
+        self._ended = ended
+        integer = context.config.integer
+        settings = events.VerificationSettings(
+            integer("add.partitions.to.txn.retry.backoff.ms"),
+            integer("add.partitions.to.txn.retry.backoff.max.ms"),
+        )
+        self._machine = VerificationMachine(context.broker_id, transactions, settings)
+        self._connections: dict[BrokerId, BrokerConnection] = {}
+        # A dict, not a set: the order in which they are cancelled can be seen.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._timer = MachineTimer(context.clock, self._tick)
+        self._metadata_changes: asyncio.Future[None] | None = None
+        self._last_token = 0
+
+    def new_token(self) -> Token:
+        """Return a token for `verify`."""
+        self._last_token += 1
+        return self._last_token
+
+    def verify(self, token: Token, key: Hashable, request: VerificationRequest) -> None:
+        """Ask, or wait for the answer that what came before with the same key waits for."""
+        self._handle(events.VerificationNeeded(token, key, request))
+
+    async def stop(self) -> None:
+        """End all that waits, with NETWORK_EXCEPTION."""
+        self._handle(events.Stopped())
+        self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.abort()
+
+    # -- the machine
+
+    def _handle(self, event: Event) -> None:
+        self._perform(self._machine.handle(event, self._context.clock.tick_ms()))
+
+    def _tick(self) -> None:
+        self._perform(self._machine.tick(self._context.clock.tick_ms()))
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case events.VerificationEnded(tokens, code):
+                    self._ended(tokens, code)
+                case events.SendRequest():
+                    self._in_flight[effect.number] = self._spawn(self._deliver(effect))
+                case events.VerifyHere():
+                    self._spawn(self._verify_here(effect))
+                case events.AddHere():
+                    self._spawn(self._add_here(effect))
+                case events.GiveUpRequest(number, broker_id):
+                    log.info("not verified coordinator=%d reason=moved", broker_id)
+                    self._in_flight.pop(number).cancel()
+                    self._connection(broker_id).abort()
+        self._timer.set(self._machine.deadline_ms())
+        if self._metadata_changes is None and self._machine.needs_metadata:
+            self._metadata_changes = self._context.metadata.next_change()
+            self._metadata_changes.add_done_callback(self._metadata_changed)
+
+    def _metadata_changed(self, _change: object) -> None:
+        self._metadata_changes = None
+        self._handle(events.MetadataChanged())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+        return task
+
+    # -- other brokers
+
+    async def _deliver(self, request: events.SendRequest) -> None:
+        event: Event = events.RequestFailed(request.number)
+        try:
+            event = await self._send(request)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                event = events.CoordinatorTooOld(request.number)
+            log.info("not verified coordinator=%d reason=%s", request.broker_id, error)
+        except (OSError, CorruptFrame) as error:
+            log.info("not verified coordinator=%d reason=%s", request.broker_id, error)
+        except Exception:
+            # A bug must not block later verifications.
+            log.exception("not verified coordinator=%d", request.broker_id)
+        self._in_flight.pop(request.number, None)
+        self._handle(event)
+
+    async def _send(self, request: events.SendRequest) -> Event:
+        requests = self._machine.take_requests(request.number)
+        if not requests:
+            return events.RequestAnswered(request.number, {}, ErrorCode.NONE)
+        connection = self._connection(request.broker_id)
+        peer = await connection.connected()
+        if peer.version_of(ApiKey.ADD_PARTITIONS_TO_TXN) < _FIRST_BATCHED:
+            return events.CoordinatorTooOld(request.number)
+        response: AddPartitionsToTxnResponse = await peer.send(
+            request_of(requests), timeout_ms=connection.timeout_ms
+        )
+        error = ErrorCode.of(response.error_code)
+        if error is not ErrorCode.NONE:
+            log.warning("not verified coordinator=%d error=%s", request.broker_id, error.name)
+        return events.RequestAnswered(request.number, codes_of(response), error)
+
+    def _connection(self, broker_id: BrokerId) -> BrokerConnection:
+        connection = self._connections.get(broker_id)
+        if connection is None:
+            timeout_ms = self._context.config.integer("request.timeout.ms")
+            connection = BrokerConnection(self._context, broker_id, "verifier", timeout_ms)
+            self._connections[broker_id] = connection
+        return connection
+
+    # -- this broker's own coordinators
+
+    async def _verify_here(self, effect: events.VerifyHere) -> None:
+        transactional_id, producer_id, producer_epoch, topic_partition, _adds = effect.request
+        code = ErrorCode.NETWORK_EXCEPTION
+        try:
+            reply: VerifyReply | ErrorCode = await self._transactions.submit(
+                transactional_id,
+                lambda token: Verify(
+                    token, transactional_id, producer_id, producer_epoch, (topic_partition,)
+                ),
+            )
+            code = reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
+        except Exception:
+            # A bug must not leave what waits without an answer.
+            log.exception("not verified coordinator=%d", self._context.broker_id)
+        self._handle(events.VerifiedHere(effect.number, code))
+
+    async def _add_here(self, effect: events.AddHere) -> None:
+        producer = effect.producer
+        partitions = self._machine.take_partitions(producer)
+        if not partitions:
+            return
+        code = ErrorCode.NETWORK_EXCEPTION
+        try:
+            reply: AddPartitionsReply | ErrorCode = await self._transactions.submit(
+                producer.transactional_id,
+                lambda token: AddPartitions(token, *producer, partitions, _LEADERS_ADD_PARTITIONS),
+            )
+            code = reply if isinstance(reply, ErrorCode) else reply.error_code
+        except Exception:
+            # A bug must not block later requests.
+            log.exception("partitions not added id=%s", producer.transactional_id)
+        self._handle(events.AddedHere(producer, code))

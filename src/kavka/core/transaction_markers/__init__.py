@@ -1,0 +1,1 @@
+"""Transaction markers on their way to the leaders of partitions: which request takes which, and what follows. Pure."""

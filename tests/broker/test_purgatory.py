@@ -1,0 +1,56 @@
+"""A purgatory with thousands of waiting requests leaves the loop to others between its checks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kavka.broker.requests.purgatory import Purgatory
+from kavka.core.delayed import CHECKED_KEYS
+
+
+class Clock:
+    """A clock that is moved by checks."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def tick_ms(self) -> int:
+        return self.ms
+
+
+class Slow:
+    """A request whose check takes two milliseconds."""
+
+    def __init__(self, clock: Clock, woken: list[Slow]) -> None:
+        self._clock = clock
+        self._woken = woken
+        self.checks = 0
+
+    def is_complete(self) -> bool:
+        self._clock.ms += 2  # a slice of the loop's time
+        self.checks += 1
+        return True
+
+    def wake(self) -> None:
+        self._woken.append(self)
+
+
+def test_requests_beyond_the_bound_are_completed_in_later_iterations() -> None:
+    async def run() -> None:
+        clock = Clock()
+        purgatory, woken = Purgatory(clock, 100_000), list[Slow]()
+        requests = [Slow(clock, woken) for _ in range(CHECKED_KEYS + 2)]
+        for request in requests:
+            purgatory.wait(["t"], 2**31 - 1, request)
+        purgatory.check_and_complete("t")
+        for late in range(3):
+            assert woken == requests[: CHECKED_KEYS + late]
+            await asyncio.sleep(0)
+        assert len(purgatory) == 0
+        assert [request.checks for request in requests] == [1] * len(requests)
+        purgatory.close()
+
+    asyncio.run(run())
