@@ -67,6 +67,9 @@ def typed(
         with path.open() as file, monkeypatch.context() as patch:
             patch.setattr("sys.stdin", file)
             code = main(["zookeeper-shell", served + at])
+            for thread in threading.enumerate():
+                if thread.name == "typed":  # it reads the file until its end
+                    thread.join()
         out, err = capsys.readouterr()
         greeting = f"Connecting to {served}{at}\nWelcome to ZooKeeper!\nJLine support is disabled\n{OPENED}"
         assert out.startswith(greeting)

@@ -251,7 +251,7 @@ def test_records_of_unknown_topics_are_bounded_by_the_buffer(broker, settings):
         await producer.wait_for_memory()
         return await producer.send("t", b"a")
 
-    more = {"max.block.ms": 50, "buffer.memory": 8000, "batch.size": 1000}
+    more = {"max.block.ms": 300, "buffer.memory": 8000, "batch.size": 1000}
     assert run(broker, settings, work, **more).offset == 0
 
 
