@@ -14,7 +14,7 @@ the CPU time of the broker:
     stop after nothing                none of the logs has changed
     deletion                          of every topic, until Metadata shows none
 
-Run: .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many|one] [--partitions-per-topic 10] [--directory D]
+Run: .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many] [--directory PATH]
 """
 
 from __future__ import annotations
