@@ -14,7 +14,7 @@ the CPU time of the broker:
     stop after nothing                none of the logs has changed
     deletion                          of every topic, until Metadata shows none
 
-Run: .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many] [--partitions-per-topic 10]
+Run: .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many] [--directory PATH]
 """
 
 from __future__ import annotations
@@ -264,19 +264,22 @@ def idle(broker: Broker, what: str) -> None:
     )
 
 
-def one_count(count: int, shape: str, per_topic: int) -> None:
-    """Go through all steps with so many partitions."""
+def one_count(count: int, shape: str, per_topic: int, directory: Path) -> None:
+    """Go through all steps with so many partitions, in a directory that stays.
+
+    ext4 searches long for a free inode where many were freed in the last minutes: what one count leaves behind must
+    not be removed before the next.
+    """
     print(f"{count} partitions, {shape}", flush=True)
     if shape == "one":
         topics = [NewTopic("t", count, 1)]
     else:
         topics = [NewTopic(f"t-{number}", per_topic, 1) for number in range(count // per_topic)]
-    with tempfile.TemporaryDirectory(prefix="kavka-partitions-") as path:
-        broker = Broker(Path(path))
-        try:
-            steps(broker, topics, count)
-        finally:
-            broker.stop(signal.SIGKILL)
+    broker = Broker(directory)
+    try:
+        steps(broker, topics, count)
+    finally:
+        broker.stop(signal.SIGKILL)
 
 
 def steps(broker: Broker, topics: list[NewTopic], count: int) -> None:
@@ -329,9 +332,13 @@ def main() -> None:
     parser.add_argument("--counts", default="1000,5000,10000")
     parser.add_argument("--shape", choices=("many", "one"), default="many")
     parser.add_argument("--partitions-per-topic", type=int, default=10)
+    parser.add_argument("--directory", help="where the logs are, on the disk to be measured")
     given = parser.parse_args()
-    for count in map(int, given.counts.split(",")):
-        one_count(count, given.shape, given.partitions_per_topic)
+    with tempfile.TemporaryDirectory(prefix="kavka-partitions-", dir=given.directory) as path:
+        for count in map(int, given.counts.split(",")):
+            directory = Path(path, str(count))
+            directory.mkdir()
+            one_count(count, given.shape, given.partitions_per_topic, directory)
 
 
 if __name__ == "__main__":
