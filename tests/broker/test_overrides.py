@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.configs.overrides import ConfigRefused
+from kavka.broker.requests.config_resources import check_broker_resource
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import ValueType
 from kavka.wire.messages.alter_configs import (
@@ -307,3 +309,10 @@ def test_a_topic_does_not_get_what_kafka_would_not_start_with(
         assert reason in refused.error_message
 
     run(story)
+
+
+@pytest.mark.parametrize("name", ["one", "1" * 5000])
+def test_a_broker_resource_is_named_by_a_number(name: str) -> None:
+    with pytest.raises(ConfigRefused, match="Broker id must be an integer, but it is: ") as refused:
+        check_broker_resource(name, 1)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST

@@ -19,6 +19,7 @@ from kavka.client import (
 from kavka.client.consumer import RebalanceListener
 from kavka.wire.apis import ApiKey
 from support.faults import NO_RESPONSE
+from support.waiting import until
 
 AT = TopicPartition("t", 0)
 IN_A_GROUP = {"group.id": "g", "enable.auto.commit": False}
@@ -447,5 +448,52 @@ def test_a_listener_closes_its_asynchronous_consumer(broker, settings):
         assert (
             len(broker.seen(ApiKey.JOIN_GROUP)) == 2
         )  # without an id and with it, and not once more
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["unsubscribe", "poll", "close"])
+def test_a_listener_that_unsubscribes_is_called_once(broker, settings, end):
+    events: list[Any] = []
+
+    async def main():
+        consumer = Consumer(settings | IN_A_GROUP, network=broker)
+
+        class Unsubscribing(RebalanceListener):
+            async def on_revoked(self, partitions):
+                events.append(list(partitions))
+                await consumer.unsubscribe()
+
+        async with consumer:
+            consumer.subscribe(["t"], listener=Unsubscribing())
+            while not consumer.assignment():
+                await consumer.poll(100)
+            events.append(consumer.assignment())
+            if end == "poll":
+                consumer._coordinator.request_rejoin("the test says so")
+                await consumer.poll(0)
+            else:
+                await getattr(consumer, end)()
+            assert end == "close" or consumer.subscription() == []
+
+    asyncio.run(main())
+    assert len(events) == 2
+    assert events[0] == events[1]
+    assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_a_poll_that_joins_goes_on_when_another_task_unsubscribes(broker, settings):
+    mute(broker, "join_group", threading.Event())
+
+    async def main():
+        async with Consumer(settings | IN_A_GROUP, network=broker) as consumer:
+            consumer.subscribe(["t"])
+            polling = asyncio.create_task(consumer.poll(60_000))
+            await until(lambda: broker.seen(ApiKey.JOIN_GROUP))
+            await consumer.unsubscribe()
+            consumer.assign([AT])
+            await until(lambda: broker.seen(ApiKey.FETCH))
+        with pytest.raises(RuntimeError, match="the consumer is closed"):
+            await polling
 
     asyncio.run(main())

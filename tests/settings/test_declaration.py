@@ -25,6 +25,7 @@ from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
             "Invalid value many for configuration num.partitions: Not a number of type INT",
         ),
         ("num.partitions", "2147483648", "Not a number of type INT"),
+        ("num.partitions", "1" * 5000, "Not a number of type INT"),
         ("auto.create.topics.enable", "yes", "Expected value to be either true or false"),
         ("log.cleanup.policy", "delete,burn", "String must be one of: compact, delete"),
         ("log.message.timestamp.type", "Now", "String must be one of: CreateTime, LogAppendTime"),

@@ -172,7 +172,11 @@ class Setting:
     def _whole_number(self, text: str) -> int:
         if not re.fullmatch(r"[+-]?\d+", text):
             raise InvalidSetting(self.name, text, f"Not a number of type {self.type.name}")
-        number = int(text)
+        try:
+            number = int(text)
+        except ValueError as error:  # Python converts 4,300 digits at most
+            reason = f"Not a number of type {self.type.name}"
+            raise InvalidSetting(self.name, text, reason) from error
         limit = 1 << _WIDTH[self.type]
         if not -limit <= number < limit:
             raise InvalidSetting(self.name, text, f"Not a number of type {self.type.name}")

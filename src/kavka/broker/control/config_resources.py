@@ -45,10 +45,14 @@ def check_broker_resource(name: str, broker_id: int) -> None:
     """Raise ConfigRefused when a broker resource cannot be answered here; an empty name means all brokers."""
     if name == "":
         return
-    if not _INTEGER.fullmatch(name):
+    try:
+        number = int(name) if _INTEGER.fullmatch(name) else None
+    except ValueError:  # Python converts 4,300 digits at most
+        number = None
+    if number is None:
         reason = f"Broker id must be an integer, but it is: {name}"
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
-    if int(name) != broker_id:
+    if number != broker_id:
         reason = f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
 

@@ -213,8 +213,10 @@ class Consumer(Client):
 
     @until_closed
     async def unsubscribe(self) -> None:
-        """Read nothing; leave the group."""
-        self._require_reading()
+        """Read nothing; leave the group. While the consumer is being closed it does nothing: `close` does the same."""
+        self._require_open()
+        if self._is_closing:
+            return
         if self._subscription.uses_group:
             await self._commit_before_revoke()
             await self._coordinator.leave("the consumer unsubscribed")

@@ -71,6 +71,7 @@ class ConsumerCoordinator:
         self._joining: asyncio.Task[steps.Joined] | None = None
         self._heartbeats: asyncio.Task[None] | None = None
         self._is_polling = False
+        self._leaves = 0  # calls of `leave` that have not returned: a callback may call it again
         self._poll_deadline = 0.0
         self._metadata_seen = -1
 
@@ -96,7 +97,7 @@ class ConsumerCoordinator:
 
         Raise KafkaError when the group refuses this member permanently.
         """
-        if self._is_polling:  # another thread polls, or a listener does
+        if self._is_polling or self._leaves:  # another task polls or leaves, or a listener does
             return
         self._is_polling = True
         self._poll_deadline = deadline
@@ -111,12 +112,16 @@ class ConsumerCoordinator:
 
     async def leave(self, reason: str) -> None:
         """Give up the partitions and, unless the member is static, leave the group."""
-        tasks = [task for task in (self._joining, self._heartbeats) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._joining = self._heartbeats = None
-        await run_dialogue(self.member.leave(reason), self._perform_leave)
+        self._leaves += 1
+        try:
+            tasks = [task for task in (self._joining, self._heartbeats) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._joining = self._heartbeats = None
+            await run_dialogue(self.member.leave(reason), self._perform_leave)
+        finally:
+            self._leaves -= 1
 
     async def close(self) -> None:
         """Leave the group."""
@@ -155,12 +160,13 @@ class ConsumerCoordinator:
         return None
 
     async def _await_join(self) -> steps.Joined | None:
-        assert self._joining is not None
+        task = self._joining
+        assert task is not None
         wait_s = max(self._poll_deadline - self._loop.time(), 0)
-        done, _ = await asyncio.wait({self._joining}, timeout=wait_s)
-        if not done:
+        done, _ = await asyncio.wait({task}, timeout=wait_s)
+        if not done or task.cancelled():  # by `leave` in another task
             return None
-        task, self._joining = self._joining, None
+        self._joining = None
         return task.result()
 
     def _check_metadata(self) -> None:

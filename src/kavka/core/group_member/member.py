@@ -97,6 +97,8 @@ class GroupMember:
         self._owned_generation = NO_GENERATION
         self._joined_topics: list[str] = []
         self._leaves = 0
+        self._taken_away: list[TopicPartition] = []
+        """Those for which the callback of a revocation or loss runs now."""
 
     @property
     def is_groupless(self) -> bool:
@@ -160,9 +162,24 @@ class GroupMember:
     def _call_back(self, step: PollStep) -> Generator[PollStep, Any, None]:
         """Take a step that runs callbacks of the application. Raise _MembershipEnded when they left the group."""
         leaves = self._leaves
-        yield step
+        match step:
+            case PartitionsLost() | PartitionsRevoked():
+                yield from self._take_away(step)
+            case _:
+                yield step
         if self._leaves != leaves:
             raise _MembershipEnded
+
+    def _take_away(
+        self, step: PartitionsLost | PartitionsRevoked
+    ) -> Generator[PartitionsLost | PartitionsRevoked, Any, None]:
+        """Run the callback for partitions; if it leaves the group, it is not run for them again."""
+        before = self._taken_away
+        self._taken_away = [*before, *step.partitions]
+        try:
+            yield step
+        finally:
+            self._taken_away = before
 
     def _poll_until_settled(self) -> Generator[PollStep, Any, None]:
         while True:
@@ -382,17 +399,18 @@ class GroupMember:
 
     def leave(self, reason: str) -> Generator[LeaveStep, Any, None]:
         """Give up the partitions and, unless the member is static, leave; `join` and `keep_alive` have ended."""
-        held = list(self._subscription.partitions)
+        # Before the callback, which may raise: the next poll joins again.
+        self._is_joining = False
+        self._joined = None
+        self.needs_join = True
+        held = [each for each in self._subscription.partitions if each not in self._taken_away]
         if held and self._subscription.uses_group:
             is_lost = self._is_lost or self.generation == NO_GENERATION
-            yield PartitionsLost(held) if is_lost else PartitionsRevoked(held)
+            yield from self._take_away(PartitionsLost(held) if is_lost else PartitionsRevoked(held))
         self._leaves += 1
         yield from self._send_leave(reason)
         self._forget_generation()
         self._is_lost = False
-        self._is_joining = False
-        self._joined = None
-        self.needs_join = True
 
     def _send_leave(self, reason: str) -> Generator[SendLeave, Any, None]:
         if self._settings.instance_id is None and self.member_id:
