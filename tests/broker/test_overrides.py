@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.configs.overrides import ConfigRefused
-from kavka.broker.requests.config_resources import check_broker_resource
+from kavka.broker.control.config_resources import check_broker_resource
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import ValueType
 from kavka.wire.messages.alter_configs import (
