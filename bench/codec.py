@@ -3,7 +3,7 @@
 Medians of rounds that alternate between the libraries, in processor time, which other programs do not
 disturb. All read and write the same bytes, which is asserted: 54 kB of metadata (100 topics of 12 partitions;
 version 12, and 5, the newest of aiokafka), and a produce request of four batches of 16 KiB (version 9, and 8 for
-aiokafka). What the imports left on the heap is hidden from the garbage collector: it would be counted with whoever
+aiokafka). What the imports left on the heap is hidden from the garbage collector: it would count for the codec that
 happens to wake it.
 """
 

@@ -1,17 +1,17 @@
-"""How long is nobody served when a broker goes? Three brokers on ZooKeeper, a producer that notes acknowledgements.
+"""How long a failed broker keeps clients waiting: three brokers on ZooKeeper, a producer that notes acknowledgements.
 
-    ROUNDS=10 KIND=kavka ONLY=kill,rule,office,stop,pause,many make bench-failover
+    ROUNDS=10 KIND=kavka ONLY=kill,rule,controller,stop,pause,many make bench-failover
 
 The producer is librdkafka's with its default settings, but for idempotence (acks=all): a record a millisecond, to three
 partitions with three replicas each. Of each partition the longest time between acknowledgements is noted, and at the
 end all is read: nothing may be lost, doubled or out of order. What is done to the broker that leads partition 0:
 
-    kill    it is killed; another one is the controller
-    rule    it is killed, and is the controller as well
-    office  it goes on: a fourth broker, the controller, which has none of the replicas, is killed
-    stop    it stops cleanly
-    pause   it is stopped by SIGSTOP, and goes on when its session is over
-    many    1,000 partitions on every broker: how long until all are led again, and until there is a controller again
+    kill        it is killed; another one is the controller
+    rule        it is killed, and is the controller as well
+    controller  it goes on: a fourth broker, the controller, which has none of the replicas, is killed
+    stop        it stops cleanly
+    pause       it is stopped by SIGSTOP, and goes on when its session is over
+    many        1,000 partitions on every broker: until all are led again, and there is a controller again
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def prefer(cluster: MixedCluster, topic: str) -> None:
 
 def brokers_of(what: str) -> int:
     """Return how many brokers there are."""
-    return 4 if what == "office" else 3
+    return 4 if what == "controller" else 3
 
 
 def one_round(cluster: MixedCluster, what: str, number: int) -> tuple[tuple[float, ...], str]:
@@ -137,8 +137,8 @@ def one_round(cluster: MixedCluster, what: str, number: int) -> tuple[tuple[floa
     topic = f"{what}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap}, logger=_QUIET)
     until(lambda: len(cluster.registered()) == brokers_of(what), 60, "all brokers")
-    victim = 3 if what == "office" else 0
-    cluster.make_controller(victim if what in ("rule", "office") else 1)
+    victim = 3 if what == "controller" else 0
+    cluster.make_controller(victim if what in ("rule", "controller") else 1)
     admin.list_topics(timeout=10)
     config = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(topic, 3, replica_assignment=ASSIGNMENT, config=config)])[
@@ -257,7 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--kind", choices=[str(kind) for kind in Kind], default="kavka")
-    parser.add_argument("--only", default="kill,rule,office,stop,pause,many")
+    parser.add_argument("--only", default="kill,rule,controller,stop,pause,many")
     options = parser.parse_args()
     kind = Kind(options.kind)
     with tempfile.TemporaryDirectory() as directory:

@@ -44,7 +44,7 @@ def launch_ours(directory: Path) -> Broker:
 def compile_ours() -> None:
     """Compile our modules, as pip does with those that it installs: a checkout's may never have been.
 
-    Where PYTHONDONTWRITEBYTECODE is set, every start of a checkout would compile each module anew.
+    Where PYTHONDONTWRITEBYTECODE is set, every start of a checkout would compile each module again.
     """
     compileall.compile_dir(Path(kavka.__file__).parent, quiet=1)
 
@@ -67,7 +67,7 @@ def first_acknowledged_ms(launch: Launch, directory: Path) -> float:
 
 
 def idle_cpu_percent(broker: Broker, seconds: float) -> float:
-    """Return the share of one core that the broker uses while nobody talks to it."""
+    """Return the share of one core that the broker uses while no client is connected."""
     before = broker.process.cpu_seconds()
     time.sleep(seconds)
     return (broker.process.cpu_seconds() - before) / seconds * 100

@@ -24,7 +24,7 @@ class Sample:
     """What one run gave."""
 
     records_per_second: float
-    """Of all producers together, or of all consumers when nobody produces."""
+    """Of all producers together, or of all consumers without a producer."""
     consumed_per_second: float | None
     """Where both are at work: from the first record sent until the consumers had all."""
     cpu_seconds_per_million: float

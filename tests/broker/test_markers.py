@@ -1,4 +1,4 @@
-"""Markers on their way to the leaders of partitions; the door to the partitions is scripted."""
+"""Markers on their way to the leaders of partitions; the writing to the partitions is scripted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Asked = list[tuple[int, str]]
 """Producer id and topic of each marker in a request."""
 
 
-class Door:
+class ScriptedWriter:
     """Takes requests, which wait until the test answers them."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def effect(producer_id: int, *partitions: TopicPartition, committed: bool = True
     return SendMarkers(f"x{producer_id}", producer_id, 3, committed, partitions)
 
 
-Story = Callable[[TransactionMarkerManager, Door, Coordinator, Any], Any]
+Story = Callable[[TransactionMarkerManager, ScriptedWriter, Coordinator, Any], Any]
 
 
 def play(run: Run, story: Story) -> None:
@@ -109,10 +109,10 @@ def play(run: Run, story: Story) -> None:
     async def over(served: Any) -> None:
         for topic_partition in (T, U):
             await served.topic(topic_partition.topic)
-        door = Door()
-        markers = TransactionMarkerManager(served.broker.context, door.write)
+        writer = ScriptedWriter()
+        markers = TransactionMarkerManager(served.broker.context, writer.write)
         try:
-            await story(markers, door, Coordinator(), served)
+            await story(markers, writer, Coordinator(), served)
         finally:
             await markers.stop()
 
@@ -121,14 +121,14 @@ def play(run: Run, story: Story) -> None:
 
 def test_all_partitions_of_a_transaction_get_their_marker_at_once(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T, U, committed=False))
-        assert await door.asked() == [[(1, "t"), (1, "u")]]
-        (marker,) = door.requests[0].markers
+        assert await writer.asked() == [[(1, "t"), (1, "u")]]
+        (marker,) = writer.requests[0].markers
         assert (marker.producer_epoch, marker.coordinator_epoch) == (3, 7)
         assert marker.transaction_result is False
-        door.answer()
+        writer.answer()
         assert await coordinator.until_posted(1) == [(1, (T, U))]
 
     play(run, story)
@@ -136,16 +136,16 @@ def test_all_partitions_of_a_transaction_get_their_marker_at_once(run: Run) -> N
 
 def test_a_partition_has_one_request_in_flight(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T))
-        await door.asked()
+        await writer.asked()
         markers.send(coordinator, effect(2, T))
         markers.send(coordinator, effect(3, T))
-        assert await door.asked() == [[(1, "t")]]
-        door.answer()
-        assert await door.asked() == [[(2, "t"), (3, "t")]]
-        door.answer()
+        assert await writer.asked() == [[(1, "t")]]
+        writer.answer()
+        assert await writer.asked() == [[(2, "t"), (3, "t")]]
+        writer.answer()
         assert await coordinator.until_posted(3) == [(1, (T,)), (2, (T,)), (3, (T,))]
 
     play(run, story)
@@ -153,23 +153,26 @@ def test_a_partition_has_one_request_in_flight(run: Run) -> None:
 
 def test_a_slow_partition_does_not_delay_another(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T))
-        await door.asked()
+        await writer.asked()
         for producer_id in range(2, 20):
             markers.send(coordinator, effect(producer_id, U))
-            await door.asked(2)
-            door.answer(1)
+            await writer.asked(2)
+            writer.answer(1)
         assert await coordinator.until_posted(18) == [(number, (U,)) for number in range(2, 20)]
-        assert await door.asked() == [[(1, "t")]]
+        assert await writer.asked() == [[(1, "t")]]
 
     play(run, story)
 
 
 def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager,
+        writer: ScriptedWriter,
+        coordinator: Coordinator,
+        served: Any,
     ) -> None:
         await served.send(
             CreateTopicsRequest(
@@ -184,9 +187,9 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
             await asyncio.sleep(0)
         markers.send(coordinator, effect(9, U))
         async with asyncio.timeout(30):
-            while [(9, "u")] not in [asked[-1:] for asked, _answer in door.waiting]:  # noqa: ASYNC110
+            while [(9, "u")] not in [asked[-1:] for asked, _answer in writer.waiting]:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-        assert sum(len(asked) for asked in await door.asked()) == 7
+        assert sum(len(asked) for asked in await writer.asked()) == 7
 
     play(run, story)
 
@@ -208,20 +211,20 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
 )
 def test_a_refused_marker_is_sent_again_alone(run: Run, code: ErrorCode) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T, U))
-        await door.asked()
-        door.answer(t=code)
+        await writer.asked()
+        writer.answer(t=code)
         assert await coordinator.until_posted(1) == [(1, (U,))]
-        assert await door.asked() == [[(1, "t")]]
+        assert await writer.asked() == [[(1, "t")]]
         markers.send(coordinator, effect(2, U))
-        assert await door.asked(2) == [[(1, "t")], [(2, "u")]]
-        door.answer(t=code)
-        door.answer()
+        assert await writer.asked(2) == [[(1, "t")], [(2, "u")]]
+        writer.answer(t=code)
+        writer.answer()
         assert await coordinator.until_posted(2) == [(1, (U,)), (2, (U,))]
-        await door.asked()
-        door.answer()
+        await writer.asked()
+        writer.answer()
         assert (await coordinator.until_posted(3))[2] == (1, (T,))
 
     play(run, story)
@@ -229,11 +232,11 @@ def test_a_refused_marker_is_sent_again_alone(run: Run, code: ErrorCode) -> None
 
 def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T))
-        await door.asked()
-        door.answer(t=ErrorCode.INVALID_PRODUCER_EPOCH)
+        await writer.asked()
+        writer.answer(t=ErrorCode.INVALID_PRODUCER_EPOCH)
         assert await coordinator.until_posted(1) == [(1, (T,))]
 
     play(run, story)
@@ -241,14 +244,14 @@ def test_where_a_newer_epoch_writes_nothing_is_left_to_end(run: Run) -> None:
 
 def test_a_lost_request_is_sent_again(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T))
         for error in (ConnectionError("lost"), TimeoutError("late")):
-            assert await door.asked() == [[(1, "t")]]
-            door.fail(error)
-        assert await door.asked() == [[(1, "t")]]
-        door.answer()
+            assert await writer.asked() == [[(1, "t")]]
+            writer.fail(error)
+        assert await writer.asked() == [[(1, "t")]]
+        writer.answer()
         assert await coordinator.until_posted(1) == [(1, (T,))]
 
     play(run, story)
@@ -256,14 +259,14 @@ def test_a_lost_request_is_sent_again(run: Run) -> None:
 
 def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(1, T, U))
-        await door.asked()
-        door.fail(TimeoutError("late"))  # one of them may be why it was
-        assert sorted(await door.asked(2)) == [[(1, "t")], [(1, "u")]]
-        door.answer()
-        door.answer()
+        await writer.asked()
+        writer.fail(TimeoutError("late"))  # one of them may be why it was
+        assert sorted(await writer.asked(2)) == [[(1, "t")], [(1, "u")]]
+        writer.answer()
+        writer.answer()
         assert sorted(await coordinator.until_posted(2)) == [(1, (T,)), (1, (U,))]
 
     play(run, story)
@@ -271,18 +274,18 @@ def test_partitions_of_a_late_request_are_sent_again_one_by_one(run: Run) -> Non
 
 def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         successor = Coordinator()
         markers.send(coordinator, effect(1, T, U))
-        await door.asked()
+        await writer.asked()
         markers.forget(coordinator)
         markers.send(successor, effect(2, T))
-        assert await door.asked(2) == [[(1, "t"), (1, "u")], [(2, "t")]]
-        door.answer(t=ErrorCode.NOT_ENOUGH_REPLICAS)
-        door.answer()
+        assert await writer.asked(2) == [[(1, "t"), (1, "u")], [(2, "t")]]
+        writer.answer(t=ErrorCode.NOT_ENOUGH_REPLICAS)
+        writer.answer()
         assert await successor.until_posted(1) == [(2, (T,))]
-        assert await door.asked(0) == []
+        assert await writer.asked(0) == []
         assert coordinator.posted == []
 
     play(run, story)
@@ -290,7 +293,10 @@ def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
 
 def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager,
+        writer: ScriptedWriter,
+        coordinator: Coordinator,
+        served: Any,
     ) -> None:
         metadata = served.broker.metadata
         news = metadata.topics["t"]
@@ -298,11 +304,11 @@ def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
         metadata.brokers[9] = metadata.brokers[0]._replace(broker_id=9, endpoints=())
         metadata.put_topic(news._replace(partitions=(elsewhere,)))
         markers.send(coordinator, effect(1, T))  # broker 9 cannot be reached
-        assert await door.asked(0) == []
+        assert await writer.asked(0) == []
         metadata.put_topic(news)
         markers.metadata_changed()
-        assert await door.asked() == [[(1, "t")]]
-        door.answer()
+        assert await writer.asked() == [[(1, "t")]]
+        writer.answer()
         assert await coordinator.until_posted(1) == [(1, (T,))]
 
     play(run, story)
@@ -310,7 +316,7 @@ def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
 
 def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, _: Door, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager, _: ScriptedWriter, coordinator: Coordinator, served: Any
     ) -> None:
         metadata = served.broker.metadata
         news = metadata.topics["t"]
@@ -338,29 +344,32 @@ def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> No
 
 def test_a_topic_made_again_with_fewer_partitions_needs_no_marker_in_the_others(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         gone = TopicPartition("t", 5)
         markers.send(coordinator, effect(1, gone))
         assert await coordinator.until_posted(1) == [(1, (gone,))]
-        assert door.requests == []
+        assert writer.requests == []
 
     play(run, story)
 
 
 def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager,
+        writer: ScriptedWriter,
+        coordinator: Coordinator,
+        served: Any,
     ) -> None:
         markers.send(coordinator, effect(1, T, U))
-        assert await door.asked() == [[(1, "t"), (1, "u")]]
+        assert await writer.asked() == [[(1, "t"), (1, "u")]]
         deletion = DeleteTopicsRequest(
             topics=[DeleteTopicsRequestTopic(name="t")], timeout_ms=30_000
         )
         await served.send(deletion)
         markers.metadata_changed()
         assert await coordinator.until_posted(1) == [(1, (T,))]
-        door.answer()
+        writer.answer()
         assert await coordinator.until_posted(2) == [(1, (T,)), (1, (U,))]
 
     play(run, story)
@@ -368,18 +377,21 @@ def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run
 
 def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager,
+        writer: ScriptedWriter,
+        coordinator: Coordinator,
+        served: Any,
     ) -> None:
         metadata = served.broker.metadata
         markers.send(coordinator, effect(1, T))
-        await door.asked()
+        await writer.asked()
         shown = metadata.topics["t"]
         metadata.remove_topic("t")
         markers.metadata_changed()
-        assert await door.asked() == [[(1, "t")]]
+        assert await writer.asked() == [[(1, "t")]]
         assert coordinator.posted == []
         metadata.put_topic(shown)
-        door.answer()
+        writer.answer()
         assert await coordinator.until_posted(1) == [(1, (T,))]
 
     play(run, story)
@@ -387,7 +399,10 @@ def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: 
 
 def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager,
+        writer: ScriptedWriter,
+        coordinator: Coordinator,
+        served: Any,
     ) -> None:
         registry = served.broker.registry
         await registry.create(topic_path("odd"), b"junk")
@@ -404,17 +419,17 @@ def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
 
 def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(0, T, U))
-        await door.asked()
+        await writer.asked()
         for producer_id in range(1, 301):
             markers.send(coordinator, effect(producer_id, T, U))
-        door.answer()
+        writer.answer()
         async with asyncio.timeout(30):
-            while len(door.waiting) < 2:  # noqa: ASYNC110
+            while len(writer.waiting) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
-        assert [len(asked) for asked in await door.asked(2)] == [300, 300]
+        assert [len(asked) for asked in await writer.asked(2)] == [300, 300]
 
     play(run, story)
 
@@ -425,17 +440,17 @@ def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
             raise RuntimeError("a fault")
 
     async def story(
-        markers: TransactionMarkerManager, door: Door, coordinator: Coordinator, _: Any
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
     ) -> None:
         markers.send(coordinator, effect(0, T))
-        await door.asked()
+        await writer.asked()
         markers.send(Failing(), effect(1, T))
         markers.send(coordinator, effect(2, T))
-        door.answer()
-        assert await door.asked() == [[(1, "t"), (2, "t")]]
+        writer.answer()
+        assert await writer.asked() == [[(1, "t"), (2, "t")]]
         markers.send(coordinator, effect(3, T))
-        door.answer()
+        writer.answer()
         assert await coordinator.until_posted(2) == [(0, (T,)), (2, (T,))]
-        assert await door.asked() == [[(3, "t")]]
+        assert await writer.asked() == [[(3, "t")]]
 
     play(run, story)

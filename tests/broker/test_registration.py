@@ -166,7 +166,7 @@ def test_the_controller_znode_of_a_dead_process_is_removed_with_its_registration
         session = LocalSession(znode_server, 60_000)
         await registration(session, port, own=own).register()
         assert await session.stat(CONTROLLER) is None
-        # An office that is another's stays.
+        # A controller znode that is another's stays.
         await other.create(CONTROLLER, b"{}", ephemeral=True)
         await registration(LocalSession(znode_server, 60_000), port, own=own).register()
         assert await session.stat(CONTROLLER) is not None

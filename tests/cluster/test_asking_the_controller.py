@@ -58,7 +58,7 @@ def test_controller_znode_that_cannot_be_read_is_read_again(
         asking.session_renewed()
         await cluster.until(lambda: "controller not known" in caplog.text)
         await session.set(znodes.CONTROLLER, data)
-        await cluster.until(lambda: asking.epoch > 0, "the office is known again")
+        await cluster.until(lambda: asking.epoch > 0, "the controller is known again")
 
     run(story)
 

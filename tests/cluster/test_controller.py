@@ -423,11 +423,11 @@ def test_unclean_election_that_is_allowed_while_a_controller_begins_is_not_misse
 ) -> None:
     begin = ControllerTerm.start
 
-    async def begin_and_allow(reign: ControllerTerm, bounced: Collection[int] = ()) -> None:
+    async def begin_and_allow(term: ControllerTerm, bounced: Collection[int] = ()) -> None:
         """Hear of the setting after the first elections, before the new controller is known."""
-        await begin(reign, bounced)
+        await begin(term, bounced)
         allowed = {"unclean.leader.election.enable": "true"}
-        reign._channels._control_requests._dynamic_configs.topic_configured("t", allowed)
+        term._channels._control_requests._dynamic_configs.topic_configured("t", allowed)
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])

@@ -83,12 +83,12 @@ def test_a_broker_takes_part_in_elections_only_after_it_is_registered_again(
         await cluster.until(lambda: caplog.text.count("not registered yet") > 1, "it tries")
         await ensure_paths(other, [znodes.BROKER_IDS])
         await cluster.until(lambda: znodes.CONTROLLER in cluster.znode_server.tree, "it rules")
-        office, node = [
+        controller, node = [
             cluster.znode_server.tree.stat(path)
             for path in (znodes.CONTROLLER, f"{znodes.BROKER_IDS}/1")
         ]
         assert node is not None
-        assert node.czxid < office.czxid
+        assert node.czxid < controller.czxid
 
     run(story, brokers=0)
 

@@ -229,7 +229,7 @@ def finish(world: World) -> None:
         if not world.asked and not world.under_way:
             break
     assert not world.asked
-    assert "Dead" not in {group.state for group in world.listed()}, "a buried group is gone"
+    assert "Dead" not in {group.state for group in world.listed()}, "a removed group is gone"
     restarted = world.replayed()
     assert restarted.durable() == world.shard.durable()
     assert not any(undecided for _, _, undecided in restarted.durable().values())
@@ -365,13 +365,13 @@ def test_deleted_topics_take_their_offsets_with_them() -> None:
     shard.handle(DeleteTopicsOffsets(("u",)), 0)
     shard.loaded(0)
     shard.handle(DeleteTopicsOffsets(("t",)), 0)
-    buried = []
+    removed = []
     while shard.deadline_ms() != SETTINGS.retention_check_interval_ms:
         decision = shard.tick(0)
         for record in decision.records:
             shard.apply(record)
-        buried.append(decision.records)
-    assert [rows for rows in buried if rows] == [
+        removed.append(decision.records)
+    assert [rows for rows in removed if rows] == [
         (OffsetRecord("g", "u", 3, None),),
         (OffsetRecord("g", "t", 3, None),),
         (OffsetRecord("h", "t", 0, None),),

@@ -355,14 +355,14 @@ def finish(world: World, dice: Random) -> None:
 
 def test_random_lives_see_every_state_and_every_answer() -> None:
     states: set[TransactionState] = set()
-    rotated = overflowed = buried = ended = kept = 0
+    rotated = overflowed = removed = ended = kept = 0
     for seed in range(300):
         world = live(Random(seed))
         ended += world.ended
         before: dict[str, StoredTransaction] = {}
         for record in world.log:
             if record.value is None:
-                buried += 1
+                removed += 1
                 continue
             states.add(record.value.state)
             kept += record.value.is_kept
@@ -372,7 +372,7 @@ def test_random_lives_see_every_state_and_every_answer() -> None:
                 rotated += last.next_producer_id == -1
             before[record.transactional_id] = record.value
     assert states == set(TransactionState)
-    assert min(rotated, overflowed, buried, kept) > 5
+    assert min(rotated, overflowed, removed, kept) > 5
     assert ended > 500
 
 

@@ -304,18 +304,20 @@ def test_a_flipped_bit_takes_the_last_sync_at_most_or_stops_the_start(
 ) -> None:
     loop = SimLoop()
     disk = SimDisk(loop, random.Random(1))
-    door = disk.for_process(Process("p", loop))
-    door.make_directories("/r")
+    process_disk = disk.for_process(Process("p", loop))
+    process_disk.make_directories("/r")
 
     async def story() -> None:
         await grown(
-            door, "/r", [[f"{n}-{m}" for m in range(count)] for n, count in enumerate(syncs)]
+            process_disk,
+            "/r",
+            [[f"{n}-{m}" for m in range(count)] for n, count in enumerate(syncs)],
         )
         file = disk.names[f"/r/{JOURNAL}"]
         assert file is not None
         file.flip(int(at * len(file.cached)), bit)
         try:
-            left = len(await names_of(door, "/r"))
+            left = len(await names_of(process_disk, "/r"))
         except CorruptRegistry:
             return
         assert sum(syncs[:-1]) <= left < sum(syncs)

@@ -506,7 +506,7 @@ def test_sessions_and_ephemerals_survive_a_restart_of_the_server(tmp_path: Path)
         async with serving(znode_server=znode_server) as server:
             client, begun = await Client.connected(server.port)
             await client.ask(OpCode.CREATE, create("/here", flags=1))
-        again = await opened()  # the first keeper was never closed, as after a crash
+        again = await opened()  # the first server was never closed, as after a crash
         async with serving(znode_server=again) as server:
             client, kept = await Client.connected(
                 server.port, session_id=begun.session_id, password=begun.password, last_zxid_seen=2

@@ -1,4 +1,4 @@
-"""One keeper, several sessions: watches, order, timeouts, cuts."""
+"""One znode server, several sessions: watches, order, timeouts, cuts."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_sessions_survive_in_the_snapshot(tmp_path: Path) -> None:
     run(story())
 
 
-WHERE = contextvars.ContextVar("WHERE", default="keeper")
+WHERE = contextvars.ContextVar("WHERE", default="server")
 
 
 class TellingDisk(OsDisk):
@@ -374,7 +374,7 @@ def test_changes_are_synced_in_the_servers_context_and_delivered_in_the_sessions
         await reader.children("/", lambda _event: seen.append(WHERE.get()))
         WHERE.set("writer")
         await LocalSession(znode_server).create("/a")
-        assert disk.ran_in == ["keeper"]
+        assert disk.ran_in == ["server"]
         await reader.stat("/a")
         assert seen == ["reader"]
         await znode_server.close()

@@ -92,7 +92,7 @@ class Plant:
             if not ruler.is_active:
                 await see(ruler, bounced)
 
-        async def stays(reign: ControllerTerm) -> None:
+        async def stays(term: ControllerTerm) -> None:
             return None
 
         def renewed(ruler: controller.Controller) -> None:

@@ -1,4 +1,4 @@
-"""The real disk door."""
+"""The disk of the operating system."""
 
 from __future__ import annotations
 

@@ -33,22 +33,22 @@ def door_again(disk: SimDisk) -> ProcessDisk:
 def run(seed: int, use: Callable[[SimDisk, ProcessDisk], Awaitable[None]]) -> None:
     loop = SimLoop()
     disk = SimDisk(loop, random.Random(seed))
-    door = disk.for_process(Process("p", loop))
+    process_disk = disk.for_process(Process("p", loop))
     try:
-        loop.run(_call(use, disk, door))
+        loop.run(_call(use, disk, process_disk))
     finally:
         loop.close()
 
 
 async def _call(
-    use: Callable[[SimDisk, ProcessDisk], Awaitable[None]], disk: SimDisk, door: ProcessDisk
+    use: Callable[[SimDisk, ProcessDisk], Awaitable[None]], disk: SimDisk, process_disk: ProcessDisk
 ) -> None:
-    await use(disk, door)
+    await use(disk, process_disk)
 
 
 def test_it_is_a_disk() -> None:
-    _, door = disk_of()
-    disk: Disk = door
+    _, process_disk = disk_of()
+    disk: Disk = process_disk
     disk.make_directories("/a/b")
     disk.open("/a/b/f", create=True).write_at(b"hello", 2)
     assert disk.open("/a/b/f").read_at(100, 0) == b"\0\0hello"
@@ -63,40 +63,40 @@ def test_it_is_a_disk() -> None:
 
 
 def test_a_missing_file_and_a_missing_directory_are_said() -> None:
-    _, door = disk_of()
+    _, process_disk = disk_of()
     with pytest.raises(FileNotFoundError, match="/x"):
-        door.open("/x")
+        process_disk.open("/x")
     with pytest.raises(FileNotFoundError):
-        door.open("/no/where", create=True)
+        process_disk.open("/no/where", create=True)
     with pytest.raises(FileNotFoundError):
-        door.list("/no")
+        process_disk.list("/no")
     with pytest.raises(IsADirectoryError):
-        door.open("/")
+        process_disk.open("/")
 
 
 def test_a_removed_file_stays_readable_where_it_is_open() -> None:
-    _, door = disk_of()
-    file = door.open("/f", create=True)
+    _, process_disk = disk_of()
+    file = process_disk.open("/f", create=True)
     file.write_at(b"abc", 0)
-    door.remove("/f")
+    process_disk.remove("/f")
     assert file.read_at(3, 0) == b"abc"
 
 
 def test_the_death_of_a_process_loses_nothing() -> None:
-    disk, door = disk_of()
-    door.open("/f", create=True).write_at(b"abc", 0)
-    door._process.end(killed=True)
+    disk, process_disk = disk_of()
+    process_disk.open("/f", create=True).write_at(b"abc", 0)
+    process_disk._process.end(killed=True)
     assert door_again(disk).open("/f").read_at(3, 0) == b"abc"
 
 
 def test_a_dead_process_can_do_no_io() -> None:
-    _, door = disk_of()
-    file = door.open("/f", create=True)
-    door._process.end(killed=True)
+    _, process_disk = disk_of()
+    file = process_disk.open("/f", create=True)
+    process_disk._process.end(killed=True)
     with pytest.raises(ProcessCrashed):
         file.write_at(b"abc", 0)
     with pytest.raises(ProcessCrashed):
-        door.list("/")
+        process_disk.list("/")
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -108,9 +108,9 @@ def test_a_dead_process_can_do_no_io() -> None:
 def test_a_host_crash_never_takes_what_was_synced(
     seed: int, synced: list[bytes], unsynced: list[bytes]
 ) -> None:
-    disk, door = disk_of(seed)
-    file = door.open("/f", create=True)
-    door.sync_directory("/")
+    disk, process_disk = disk_of(seed)
+    file = process_disk.open("/f", create=True)
+    process_disk.sync_directory("/")
     position = 0
     for data in synced:
         file.write_at(data, position)
@@ -136,9 +136,9 @@ def test_a_host_crash_never_takes_what_was_synced(
 def test_crashes_tear_writes_lose_pages_and_keep_all() -> None:
     seen = set()
     for seed in range(80):
-        disk, door = disk_of(seed)
-        file = door.open("/f", create=True)
-        door.sync_directory("/")
+        disk, process_disk = disk_of(seed)
+        file = process_disk.open("/f", create=True)
+        process_disk.sync_directory("/")
         for number in range(1, 5):
             file.write_at(bytes([number]) * PAGE, (number - 1) * PAGE)
         disk.crash()
@@ -155,9 +155,9 @@ def test_crashes_tear_writes_lose_pages_and_keep_all() -> None:
 
 
 def test_a_failed_sync_forgets_and_the_next_one_lies() -> None:
-    disk, door = disk_of()
-    file = door.open("/f", create=True)
-    door.sync_directory("/")
+    disk, process_disk = disk_of()
+    file = process_disk.open("/f", create=True)
+    process_disk.sync_directory("/")
     file.write_at(b"abc", 0)
     disk.faults.sync_error = 1.0
     with pytest.raises(OSError, match="Input/output"):
@@ -172,11 +172,11 @@ def test_a_failed_sync_forgets_and_the_next_one_lies() -> None:
 def test_names_that_were_not_synced_may_go_and_renames_may_be_undone() -> None:
     seen = set()
     for seed in range(40):
-        disk, door = disk_of(seed)
-        door.open("/old", create=True)
-        door.sync_directory("/")
-        door.open("/fresh", create=True)
-        door.rename("/old", "/new")
+        disk, process_disk = disk_of(seed)
+        process_disk.open("/old", create=True)
+        process_disk.sync_directory("/")
+        process_disk.open("/fresh", create=True)
+        process_disk.rename("/old", "/new")
         disk.crash()
         seen.add(tuple(door_again(disk).list("/")))
     assert seen == {("old",), ("fresh", "old"), ("fresh", "new")}
@@ -184,32 +184,32 @@ def test_names_that_were_not_synced_may_go_and_renames_may_be_undone() -> None:
 
 def test_synced_names_stay() -> None:
     for seed in range(20):
-        disk, door = disk_of(seed)
-        door.make_directories("/d")
-        file = door.open("/d/tmp", create=True)
+        disk, process_disk = disk_of(seed)
+        process_disk.make_directories("/d")
+        file = process_disk.open("/d/tmp", create=True)
         file.write_at(b"x", 0)
         file.sync()
-        door.rename("/d/tmp", "/d/checkpoint")
-        door.sync_directory("/d")
+        process_disk.rename("/d/tmp", "/d/checkpoint")
+        process_disk.sync_directory("/d")
         disk.crash()
         assert door_again(disk).open("/d/checkpoint").read_at(1, 0) == b"x"
 
 
 def test_a_full_disk_takes_a_part_and_says_so() -> None:
-    disk, door = disk_of()
+    disk, process_disk = disk_of()
     disk.faults.capacity_bytes = 10
-    file = door.open("/f", create=True)
+    file = process_disk.open("/f", create=True)
     file.write_at(b"12345678", 0)
     with pytest.raises(OSError, match="No space left") as caught:
         file.write_at(b"12345678", 8)
     assert caught.value.errno == errno.ENOSPC
     assert file.size() <= 10
-    assert door.usage("/") == (10, 10 - file.size())
+    assert process_disk.usage("/") == (10, 10 - file.size())
 
 
 def test_bytes_flip_on_read_and_at_rest() -> None:
-    disk, door = disk_of()
-    file = door.open("/f", create=True)
+    disk, process_disk = disk_of()
+    file = process_disk.open("/f", create=True)
     file.write_at(bytes(100), 0)
     file.sync()
     disk.faults.read_flip = 1.0
@@ -223,8 +223,8 @@ def test_bytes_flip_on_read_and_at_rest() -> None:
 
 
 def test_cold_ranges_are_warm_after_reading() -> None:
-    disk, door = disk_of()
-    file = door.open("/f", create=True)
+    disk, process_disk = disk_of()
+    file = process_disk.open("/f", create=True)
     file.write_at(bytes(3 * PAGE), 0)
     assert file.is_cached(3 * PAGE, 0)
     file.sync()
@@ -236,10 +236,10 @@ def test_cold_ranges_are_warm_after_reading() -> None:
 
 
 def test_a_process_can_die_in_the_middle_of_a_write() -> None:
-    disk, door = disk_of(3)
-    file = door.open("/f", create=True)
+    disk, process_disk = disk_of(3)
+    file = process_disk.open("/f", create=True)
     file.write_at(b"first", 0)
-    door._process.writes_left = 0
+    process_disk._process.writes_left = 0
     with pytest.raises(ProcessCrashed):
         file.write_at(b"second" * 100, 5)
     left = door_again(disk).open("/f")
@@ -248,30 +248,30 @@ def test_a_process_can_die_in_the_middle_of_a_write() -> None:
 
 
 def test_a_lock_belongs_to_one_process_until_it_dies() -> None:
-    disk, door = disk_of()
-    lock = door.lock("/.lock")
+    disk, process_disk = disk_of()
+    lock = process_disk.lock("/.lock")
     other = door_again(disk)
     with pytest.raises(BlockingIOError, match="p has the lock"):
         other.lock("/.lock")
     lock.release()
     other.lock("/.lock")
     other._process.end(killed=True)
-    door.lock("/.lock")
+    process_disk.lock("/.lock")
 
 
 def test_work_in_the_pool_takes_time_and_continues_without_a_waiting_caller() -> None:
-    async def use(disk: SimDisk, door: ProcessDisk) -> None:
-        file = door.open("/f", create=True)
-        task = asyncio.ensure_future(door.run(file.write_at, b"abc", 0))
+    async def use(disk: SimDisk, process_disk: ProcessDisk) -> None:
+        file = process_disk.open("/f", create=True)
+        task = asyncio.ensure_future(process_disk.run(file.write_at, b"abc", 0))
         await asyncio.sleep(0)
         assert file.size() == 0
         task.cancel()
         await asyncio.sleep(1)
         assert file.size() == 3
         started = disk.loop.time()
-        assert await door.run(file.read_at, 3, 0) == b"abc"
+        assert await process_disk.run(file.read_at, 3, 0) == b"abc"
         assert disk.loop.time() > started
         with pytest.raises(FileNotFoundError):
-            await door.run(door.open, "/missing")
+            await process_disk.run(process_disk.open, "/missing")
 
     run(0, use)

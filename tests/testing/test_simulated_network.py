@@ -147,8 +147,8 @@ def test_ranges_of_files_are_read_when_sent_and_released_once() -> None:
         near, far = await pair.open()
         process = pair.server.process
         assert process is not None
-        door = pair.server.disk.for_process(process)
-        file = door.open("/f", create=True)
+        process_disk = pair.server.disk.for_process(process)
+        file = process_disk.open("/f", create=True)
         file.write_at(b"0123456789", 0)
         part, short = Range(file, 2, 5), Range(file, 8, 5)
         far.transport.writelines([b"<", part, b">"])

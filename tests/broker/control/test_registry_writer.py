@@ -1,4 +1,4 @@
-"""Records on their way into the registry, and the office that allows to write them."""
+"""Records on their way into the registry, and the election that allows to write them."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_large_topic_is_removed_and_its_mark_last() -> None:
     run(story)
 
 
-# -- the office
+# -- the election
 
 
 def test_one_of_two_is_elected_and_the_epoch_grows_with_each_election() -> None:
@@ -239,8 +239,8 @@ def test_only_the_controller_that_was_found_dead_is_deposed() -> None:
 
 def test_first_controller_of_a_registry_begins_with_epoch_one() -> None:
     async def story(hands: Hands) -> None:
-        office = await hands.election(1, hands.session).read_or_elect(lambda _event: None)
-        assert (office.epoch, office.epoch_version) == (1, 0)
+        elected = await hands.election(1, hands.session).read_or_elect(lambda _event: None)
+        assert (elected.epoch, elected.epoch_version) == (1, 0)
         assert hands.data(znodes.CONTROLLER_EPOCH) == b"1"
 
     run(story)
@@ -250,7 +250,7 @@ def test_epoch_that_grows_during_an_election_is_read_again() -> None:
     async def story(hands: Hands) -> None:
         await hands.prepare()
         await hands.session.multi([SetData(znodes.CONTROLLER_EPOCH, b"7")])
-        office = await hands.election(1, hands.session).read_or_elect(lambda _event: None)
-        assert (office.epoch, office.epoch_version) == (8, 2)
+        elected = await hands.election(1, hands.session).read_or_elect(lambda _event: None)
+        assert (elected.epoch, elected.epoch_version) == (8, 2)
 
     run(story)

@@ -16,7 +16,7 @@ from kavka.cli.text.perf_statistics import consumer_columns, metric_lines, rates
 from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import FetchedBatches
-from kavka.client.consumer.coordinator import RebalanceListener
+from kavka.client.consumer.rebalance_listener import RebalanceListener
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition

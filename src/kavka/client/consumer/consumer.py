@@ -20,10 +20,11 @@ from kavka.client.consumer.batches import (
     FetchedBatches,
     RecordDeserializationError,
 )
-from kavka.client.consumer.coordinator import ConsumerCoordinator, RebalanceListener
+from kavka.client.consumer.coordinator import ConsumerCoordinator
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
+from kavka.client.consumer.rebalance_listener import RebalanceListener
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
     PartitionState,

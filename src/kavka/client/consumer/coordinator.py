@@ -7,9 +7,8 @@ the Java client.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -17,28 +16,14 @@ from kavka.client.cluster import Cluster, CoordinatorKind
 from kavka.client.consumer.group_channel import GroupChannel, loop_time_ms
 from kavka.client.consumer.group_leader import GroupLeader
 from kavka.client.consumer.group_requests import GroupSettings
+from kavka.client.consumer.rebalance_listener import RebalanceListener, call_listener
 from kavka.client.consumer.subscription import Mode, Subscription
 from kavka.client.coordinator import Coordinator, run_dialogue
 from kavka.core.group_member import steps
 from kavka.core.group_member.member import GroupMember
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
 
 log = logging.getLogger(__name__)
-
-
-class RebalanceListener:
-    """Override what is of interest; each may be a coroutine. Called inside `poll`, `close` and `unsubscribe`."""
-
-    def on_revoked(self, partitions: Sequence[TopicPartition]) -> Any:
-        """Finish with partitions that are taken away; committing here is still allowed."""
-
-    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Any:
-        """Begin with partitions that are new."""
-
-    def on_lost(self, partitions: Sequence[TopicPartition]) -> Any:
-        """Note that partitions already belong to another member: nothing can be committed for them."""
-        return self.on_revoked(partitions)
 
 
 class ConsumerCoordinator:
@@ -141,11 +126,11 @@ class ConsumerCoordinator:
                 await self._before_revoke()
             case steps.PartitionsLost(partitions):
                 log.warning("partitions lost group=%s count=%d", self._group_id, len(partitions))
-                await _call(self.listener.on_lost, partitions)
+                await call_listener(self.listener.on_lost, partitions)
             case steps.PartitionsRevoked(partitions):
-                await _call(self.listener.on_revoked, partitions)
+                await call_listener(self.listener.on_revoked, partitions)
             case steps.PartitionsAssigned(partitions, generation, count):
-                await _call(self.listener.on_assigned, partitions)
+                await call_listener(self.listener.on_assigned, partitions)
                 log.info(
                     "group joined group=%s generation=%d partitions=%d",
                     self._group_id,
@@ -193,16 +178,8 @@ class ConsumerCoordinator:
     async def _perform_leave(self, step: steps.LeaveStep) -> None:
         match step:
             case steps.PartitionsLost(partitions):
-                await _call(self.listener.on_lost, partitions)
+                await call_listener(self.listener.on_lost, partitions)
             case steps.PartitionsRevoked(partitions):
-                await _call(self.listener.on_revoked, partitions)
+                await call_listener(self.listener.on_revoked, partitions)
             case steps.SendLeave():
                 await self._channel.send_leave(step)
-
-
-async def _call(
-    call: Callable[[Sequence[TopicPartition]], Any], partitions: Iterable[TopicPartition]
-) -> None:
-    outcome = call(list(partitions))
-    if inspect.isawaitable(outcome):
-        await outcome

@@ -1,0 +1,32 @@
+"""The listener of a consumer: what is called when its group gives or takes partitions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kavka.ids import TopicPartition
+
+
+class RebalanceListener:
+    """Override what is of interest; each may be a coroutine. Called inside `poll`, `close` and `unsubscribe`."""
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> Any:
+        """Finish with partitions that are taken away; committing here is still allowed."""
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Any:
+        """Begin with partitions that are new."""
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> Any:
+        """Note that partitions already belong to another member: nothing can be committed for them."""
+        return self.on_revoked(partitions)
+
+
+async def call_listener(
+    call: Callable[[Sequence[TopicPartition]], Any], partitions: Iterable[TopicPartition]
+) -> None:
+    """Call a method of a listener; wait for what it returns if that is a coroutine."""
+    outcome = call(list(partitions))
+    if inspect.isawaitable(outcome):
+        await outcome
