@@ -128,7 +128,7 @@ def test_half_received_requests_take_no_more_than_their_budget_and_others_are_se
     broker: Callable[..., Broker],
 ) -> None:
     budget = 320 * _MIB
-    ours = broker(kavka_queued_max_request_bytes=str(budget), kavka_queued_request_stall_ms="2000")
+    ours = broker(kavka_queued_max_request_bytes=str(budget), kavka_queued_request_stall_ms="5000")
     assert _round_trips(ours, "before", [10]) == [10]
     before = ours.process.peak_resident_bytes()
     flood = Flood(ours.port, 24, 99 * _MIB, 98 * _MIB)
