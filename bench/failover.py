@@ -1,4 +1,4 @@
-"""How long a failed broker keeps clients waiting: three brokers on ZooKeeper, a producer that notes acknowledgements.
+"""Time for which a failed broker keeps clients waiting: 3 brokers, ZooKeeper, a producer that notes acknowledgements.
 
     ROUNDS=10 KIND=kavka ONLY=kill,rule,controller,stop,pause,many make bench-failover
 

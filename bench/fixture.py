@@ -1,4 +1,4 @@
-"""How long the pytest fixture `kavka_cluster` takes: three brokers in one process that know each other, and their end.
+"""Time of the pytest fixture `kavka_cluster`: three brokers in one process that know each other, and their end.
 
 Each round is a process of its own: its first cluster pays for the imports, as in the first test of a run.
 

@@ -1,4 +1,4 @@
-"""How many records per second are decoded and encoded: the kernel, its twin, and aiokafka's Cython records.
+"""Records decoded and encoded per second: by the kernel, its twin, and aiokafka's Cython records.
 
 Medians over rounds that alternate between the contestants, of one uncompressed batch of 150 records of 100 bytes with
 a key. What is compared: aiokafka makes one object per record, so its rivals are `records` and `encode`; columns

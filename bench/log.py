@@ -1,4 +1,4 @@
-"""How fast one log appends and serves its tail: medians over rounds, in microseconds per call.
+"""Speed at which one log appends and serves its tail: medians over rounds, in microseconds per call.
 
 Run: .venv/bin/python bench/log.py [directory]
 """

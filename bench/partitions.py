@@ -1,4 +1,4 @@
-"""What do partitions cost? One lone broker with 1,000, 5,000 and 10,000 of them, from the creation to a stop.
+"""Cost of partitions: one lone broker with 1,000, 5,000 and 10,000 of them, from the creation to a stop.
 
     COUNTS=1000,5000 SHAPE=many make bench-partitions
 
@@ -102,7 +102,7 @@ class Broker:
 
     @property
     def open_files(self) -> int:
-        """How many descriptors it holds."""
+        """Number of descriptors that it holds."""
         assert self._process is not None
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 

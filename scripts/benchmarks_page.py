@@ -31,7 +31,7 @@ class Benchmark(NamedTuple):
     title: str
     about: str
     reference: str
-    """What kavka is compared with."""
+    """The name of the release that kavka is compared with."""
     plot: str
     """The name of the picture, without suffix."""
 

@@ -1,4 +1,4 @@
-"""What holds for all tests: fixtures of others' programs and of clusters, the order, hypothesis without deadlines.
+"""Configuration of all tests: fixtures of others' programs and of clusters, the order, hypothesis without deadlines.
 
 With `--unit` only the unit tests are collected, which need no Spark, no JDK, and no library of another project.
 """

@@ -15,7 +15,7 @@ _runs = count()
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run gave."""
+    """The result of one run."""
 
     records_per_second: float
     cpu_seconds_per_million: float

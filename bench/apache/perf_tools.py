@@ -1,4 +1,4 @@
-"""What Apache Kafka's performance tools are given, and what they say."""
+"""The options and the output of Apache Kafka's performance tools."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Samples = dict[str, list[float]]
-"""What was measured on each side: `apache` and `kavka`."""
+"""The measured values of each side: `apache` and `kavka`."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Line:
     absolute: float | None = None
     """A bound of kavka's own value, in place of `goal`."""
     not_above_apache: bool = False
-    """Whether kavka's value must not be above Apache Kafka's either, where it may be zero and a ratio says nothing."""
+    """True if kavka's value must not be above Apache Kafka's either, where it may be zero and a ratio says nothing."""
 
     @property
     def ratio(self) -> float:

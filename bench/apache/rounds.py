@@ -9,11 +9,11 @@ from apache.results import tell
 
 
 class Speed(Protocol):
-    """What every sample has."""
+    """The property that every sample has."""
 
     @property
     def records_per_second(self) -> float:
-        """What is said after each run."""
+        """The rate that is printed after each run."""
         ...
 
 

@@ -17,7 +17,7 @@ class Workload:
     settings: tuple[str, ...] = ()
     """Settings of the producer."""
     consumed: bool = False
-    """Whether consuming is what is measured (the topic is filled before)."""
+    """True if consuming is measured (the topic is filled before)."""
 
     @property
     def slug(self) -> str:

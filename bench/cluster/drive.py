@@ -21,12 +21,12 @@ _FORM = "%Y-%m-%d %H:%M:%S:%f"
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run gave."""
+    """The result of one run."""
 
     records_per_second: float
     """Of all producers together, or of all consumers without a producer."""
     consumed_per_second: float | None
-    """Where both are at work: from the first record sent until the consumers had all."""
+    """Rate with both at work, from the first record sent until the consumers had all; else None."""
     cpu_seconds_per_million: float
     """Processor time of all three brokers, until all replicas have all records, for a million records."""
 

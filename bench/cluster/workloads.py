@@ -9,7 +9,7 @@ PARTITIONS = 6
 
 
 class Replication(Enum):
-    """How many replicas a topic has, and for how many of them a producer waits."""
+    """The number of replicas of a topic, and of those for which a producer waits."""
 
     NONE = "no replication"
     ASYNCHRONOUS = "3 replicas, acks=1"
@@ -50,7 +50,7 @@ class Workload:
 
     @property
     def moved(self) -> int:
-        """How many records CPU is divided by: what is produced, or else what is consumed."""
+        """Number of records by which CPU is divided: those produced, or else those consumed."""
         return self.records * (self.producers or self.consumers)
 
 

@@ -38,7 +38,7 @@ class Sample:
 
     @property
     def percent(self) -> float:
-        """What transactions cost."""
+        """Cost of transactions: the loss of throughput in percent."""
         return (1 - self.records_per_second / self.plain) * 100
 
 

@@ -57,7 +57,7 @@ _names = count()
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run gave."""
+    """The result of one run."""
 
     opened_s: float
     """Until all had their producer id and a record in their transaction."""

@@ -34,17 +34,17 @@ _names = count()
 
 @dataclass(frozen=True)
 class Found:
-    """What the producers of one run did together."""
+    """The work of all producers of one run together."""
 
     transactions: int
     seconds: float
     commits_ms: list[float]
-    """How long each call of commit took, when the record was acknowledged."""
+    """Duration of each call of commit, when the record was acknowledged."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run gave; a record is a transaction."""
+    """The result of one run; a record is a transaction."""
 
     records_per_second: float
     median_ms: float

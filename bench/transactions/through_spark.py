@@ -34,14 +34,14 @@ _runs = count()
 
 @dataclass(frozen=True)
 class Speed:
-    """What one run of the sink gave."""
+    """The result of one run of the sink."""
 
     records_per_second: float
 
 
 @dataclass(frozen=True)
 class Latency:
-    """What one run of a job gave."""
+    """The result of one run of a job."""
 
     median_ms: float
     last_hundredth_ms: float

@@ -1,4 +1,4 @@
-"""How many connections there may be, of all and of one address; how much memory their requests may take."""
+"""Limits of connections, of all and of one address, and of the memory that their requests may take."""
 
 from __future__ import annotations
 

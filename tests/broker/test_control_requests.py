@@ -1,4 +1,4 @@
-"""What a broker does on a controller's word, in every form that the word may have."""
+"""A broker's handling of control requests, in every form that they may have."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name fo
 
 
 class Held:
-    """What the requests of a broker hold."""
+    """The resources that the requests of a broker hold."""
 
     def __init__(self, served: Any) -> None:
         """Note what there is before the test's clients come."""

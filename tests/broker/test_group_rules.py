@@ -1,4 +1,4 @@
-"""What members and administrators of groups may ask for, on the wire: the rules of Kafka 3.9 and its codes."""
+"""Requests that members and administrators of groups may send: the rules of Kafka 3.9 and its codes, on the wire."""
 
 from __future__ import annotations
 

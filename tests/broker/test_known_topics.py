@@ -1,4 +1,4 @@
-"""Which logs of a start belong to no topic."""
+"""Logs that belong to no topic at a start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What topics and partitions cost as there are more of them: work is counted, with N and with 2N."""
+"""Cost of topics and partitions as there are more of them: work is counted, with N and with 2N."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What topics and brokers override: accepted, stored and returned values."""
+"""Overrides of topics and brokers: accepted, stored and returned values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOREIGN = {
     "listener.name.inside.ssl.keystore.location": "/keys",
     "listener.name.inside.ssl.keystore.password": "encrypted",
 }
-"""What a cluster may have stored before it came here."""
+"""Settings that a cluster may have stored before it came here."""
 
 
 async def rows(served: Any, kind: int, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is published when a partition changes, and in which order its subscribers are notified."""
+"""Events that are published when a partition changes, and the order in which its subscribers are notified."""
 
 from __future__ import annotations
 

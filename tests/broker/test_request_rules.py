@@ -1,4 +1,4 @@
-"""What a request may not ask for, API by API: the rules of Kafka 3.9 and its codes."""
+"""Requests that are refused, API by API: the rules of Kafka 3.9 and its codes."""
 
 from __future__ import annotations
 

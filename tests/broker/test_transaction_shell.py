@@ -1,4 +1,4 @@
-"""What a shard of transactions does around its machine."""
+"""The work of a shard of transactions around its machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `docs/how-to/operate.md` says about a cluster that changes, done with our tools while a judged load continues.
+"""The steps of `docs/how-to/operate.md` for a cluster that changes, done with our tools while a judged load continues.
 
 Three brokers become four and three again, a move is cancelled, the replication factor changes, a disk is replaced, a
 leader dies. Each step is over when `kavka reassign-partitions --verify` and `kavka topics --describe` say so.

@@ -1,4 +1,4 @@
-"""Which silence of a partition counts as a fault's."""
+"""The silence of a partition that counts as a fault's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console consumer has not printed when it ends early is not committed."""
+"""A console consumer that ends early commits no record that it has not printed."""
 
 from __future__ import annotations
 

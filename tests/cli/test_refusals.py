@@ -1,4 +1,4 @@
-"""What the tools refuse before they ask any broker: no broker runs here."""
+"""Refusals of the tools before they ask any broker: no broker runs here."""
 
 from __future__ import annotations
 

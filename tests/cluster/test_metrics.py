@@ -1,4 +1,4 @@
-"""What happens to a cluster shows on its brokers' pages."""
+"""The brokers' pages show what happens to a cluster."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
 
 _SETTINGS = {"offsets.topic.num.partitions": "4", "transaction.state.log.num.partitions": "4"}
 _BLOCK = 1000
-"""How many producer ids a broker of Apache Kafka takes at once, in ZooKeeper mode as in KRaft mode."""
+"""Number of producer ids that a broker of Apache Kafka takes at once, in ZooKeeper mode as in KRaft mode."""
 Ending = Callable[[Running], Any]
 
 

@@ -545,12 +545,12 @@ get /nope
 quit
 """
 STATES = 5
-"""How many states of the registry are tried, while it changes between two shells."""
+"""Number of states of the registry that are tried, while it changes between two shells."""
 EVENT = re.compile(r"\nWatchedEvent state:(\S+) type:(\S+) path:(\S+)\n")
 
 
 class Typed(NamedTuple):
-    """What a shell did with what was typed."""
+    """The result of what was typed into a shell."""
 
     code: int
     events: list[tuple[str, ...]]

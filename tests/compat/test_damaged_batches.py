@@ -26,7 +26,7 @@ JAVA_FAILS: Final = {
     ("lz4: blocks that decompress to nothing", 0),
     ("lz4: blocks that decompress to nothing", 1),
 }
-"""What Java's consumer throws at, although Apache Kafka's broker takes it: an lz4 block of nothing."""
+"""Bodies at which Java's consumer throws, although Apache Kafka's broker takes them: an lz4 block of nothing."""
 
 
 LIBRDKAFKA_FAILS: Final[dict[str, Collection[int]]] = {
@@ -40,7 +40,7 @@ LIBRDKAFKA_FAILS: Final[dict[str, Collection[int]]] = {
     "zstd: a frame and one that is cut": range(62),
     "zstd: a long frame and one that is cut": (0,),
 }
-"""What librdkafka 2.16 cannot read, although Apache Kafka's broker takes it and its consumer reads it.
+"""Bodies that librdkafka 2.16 cannot read, although Apache Kafka's broker takes them and its consumer reads them.
 
 It holds some rules of the codecs which Apache Kafka does not check, and reads the first member or frame only.
 """

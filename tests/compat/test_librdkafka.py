@@ -1,4 +1,4 @@
-"""What confluent-kafka does besides writing and reading: administration, seeking, positions, static members."""
+"""Use of confluent-kafka besides writing and reading: administration, seeking, positions, static members."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ ENDINGS: dict[str, Sequence[Ending]] = {
     "killed": (KILL, KILL, KILL, KILL, KILL, KILL),
     "stopped-or-killed": (STOP, KILL, STOP, KILL, STOP, KILL),
 }
-"""How each broker of Apache Kafka ends, then each of ours."""
+"""The way in which each broker of Apache Kafka ends, then each of ours."""
 
 
 @pytest.mark.parametrize(

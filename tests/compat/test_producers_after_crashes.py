@@ -42,7 +42,7 @@ LIVES = {
     "apache-then-kavka": (Kind.APACHE, Kind.KAVKA, Kind.KAVKA),
     "apache-twice-then-kavka": (Kind.APACHE, Kind.APACHE, Kind.KAVKA),
 }
-"""Which broker writes, recovers and deletes, and recovers again."""
+"""The kinds of the brokers that write, that recover and delete, and that recover again."""
 
 
 @pytest.mark.parametrize(

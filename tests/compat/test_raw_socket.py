@@ -1,4 +1,4 @@
-"""What no client sends: garbage, half frames, wrong lengths, unknown keys.
+"""Bytes that no client sends: garbage, half frames, wrong lengths, unknown keys.
 
 The broker answers as Kafka does, or closes the connection, and continues.
 """

@@ -1,4 +1,4 @@
-"""What a request names more than once: merged, refused or answered each time, as Apache Kafka 3.9 does."""
+"""Requests that name something more than once: merged, refused or answered each time, as in Apache Kafka 3.9."""
 
 from __future__ import annotations
 

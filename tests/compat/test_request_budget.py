@@ -1,4 +1,4 @@
-"""What strangers send takes no more memory of the broker than its settings say, and others are served meanwhile."""
+"""Strangers' requests take no more memory of the broker than its settings say, and others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.compat
 _MIB = 1 << 20
 _PIECE = bytes(64 << 10)
 _ROOM = 48 * _MIB
-"""What a broker that has just started grows by on its own: handlers are imported, buffers are filled."""
+"""Growth of a broker that has just started, on its own: handlers are imported, buffers are filled."""
 
 
 class Flood(threading.Thread):

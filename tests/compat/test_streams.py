@@ -16,7 +16,7 @@ from kavka_compat.word_count import Application, Books
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 _WORDS = 1200
-"""How many words are counted between two faults: twice what is in progress."""
+"""Number of words that are counted between two faults: twice those in progress."""
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",

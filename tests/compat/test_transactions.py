@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
 
 _CALL_S = 60
 _STATE = {"3.9": r"state=(\w+)", "4.1": r'"transactionStatus":(\d)'}
-"""How the states of transactions look in what kafka-dump-log prints."""
+"""Patterns of the states of transactions in the output of kafka-dump-log, by release."""
 
 
 def _topic(broker: Broker, name: str) -> str:
@@ -68,7 +68,7 @@ class Clients:
         return consumer
 
     def values(self, topic: str, isolation: str, partition: int = 0) -> list[str]:
-        """What a reader finds in a partition, from its beginning to the end that it can see."""
+        """Return what a reader finds in a partition, from its beginning to the end that it can see."""
         consumer = self.consumer("reader", isolation)
         consumer.assign([TopicPartition(topic, partition, 0)])
         found: list[str] = []

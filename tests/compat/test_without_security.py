@@ -38,7 +38,7 @@ SAME = (
     (*_DESCRIBE, *_ALICE, "--entity-type", "clients", "--entity-name", "c"),
     (*_DESCRIBE, "users", "--entity-default"),
 )
-"""What both brokers answer alike."""
+"""Commands that both brokers answer alike."""
 
 _ALTER = ("kafka-configs", "--alter", "--entity-type")
 _QUOTA = "This broker has no client quotas: none was changed, and none would be obeyed."
@@ -50,7 +50,7 @@ REFUSED = {
     (*_ALTER, *_ALICE, "--add-config", "SCRAM-SHA-256=[password=x]"): _SCRAM,
     (*_ALTER, *_ALICE, "--delete-config", "SCRAM-SHA-512"): _SCRAM,
 }
-"""What Apache Kafka would do, and ours refuses instead of keeping what it would not obey."""
+"""Commands that Apache Kafka would carry out, and ours refuses instead of keeping what it would not obey."""
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ def test_what_is_written_is_read_with_zookeepers_facts(zookeeper: Ensemble) -> N
 
 
 def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper: Ensemble) -> None:
-    """What only `kavka zookeeper-shell` asks for."""
+    """Requests that only `kavka zookeeper-shell` sends."""
     kazoo = KazooClient(zookeeper.connect)
     kazoo.start()
     acl = [make_acl("world", "anyone", read=True), make_acl("ip", "127.0.0.1", all=True)]

@@ -1,4 +1,4 @@
-"""Which changes of finalised features may be."""
+"""Allowed changes of finalised features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which session a fetcher names next: the table of KIP-227."""
+"""The session that a fetcher names next: the table of KIP-227."""
 
 from __future__ import annotations
 

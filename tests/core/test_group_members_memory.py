@@ -1,4 +1,4 @@
-"""What the members of all groups take in memory is counted, and bounded."""
+"""The memory of the members of all groups is counted, and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition of an internal topic an id belongs to, by Java's hash."""
+"""The partition of an internal topic to which an id belongs, by Java's hash."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MACHINES = {
     "update_delivery": 8,
     "verification": 20,
 }
-"""How many scenarios there are of each, at least."""
+"""Minimum of scenarios of each."""
 SCRIPTS = [
     script
     for machine in MACHINES

@@ -64,7 +64,7 @@ FOLLOWS = {
 
 @dataclass
 class Producer:
-    """What a client knows of itself."""
+    """A client's knowledge of itself."""
 
     transactional_id: str
     version: int

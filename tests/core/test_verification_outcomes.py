@@ -1,4 +1,4 @@
-"""What a coordinator's answer means for batches and offsets that waited for it."""
+"""The meaning of a coordinator's answer for batches and offsets that waited for it."""
 
 from __future__ import annotations
 

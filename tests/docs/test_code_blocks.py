@@ -43,7 +43,7 @@ class Block(NamedTuple):
     line: int
     language: str
     comment: str
-    """What the comment above it says, or nothing."""
+    """The text of the comment above it, or nothing."""
     text: str
 
     @property

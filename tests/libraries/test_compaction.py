@@ -76,7 +76,7 @@ def records(cluster: LocalCluster, number: int) -> dict[int, tuple[bytes | None,
 
 
 def is_clean(cluster: LocalCluster, number: int) -> bool:
-    """Whether a replica has cleaned all but its active segment."""
+    """Return whether a replica has cleaned all but its active segment."""
     replica = cluster._replica(number, "t", 0)
     return (
         replica is not None and replica.log.cleaner_offset == replica.log.segments[-1].base_offset

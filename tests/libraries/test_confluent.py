@@ -1,4 +1,4 @@
-"""What the workload makes of librdkafka's delivery reports."""
+"""Interpretation of librdkafka's delivery reports by the workload."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ BETWEEN_BROKERS = {
     ApiKey.ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 }
+"""APIs that no client uses; `wire/test_apache_bytes.py` compares them with Apache Kafka itself."""
 
 
 COMMON = [cls for cls in DECLARED if schema_of(cls).api_key not in BETWEEN_BROKERS]

@@ -1,4 +1,4 @@
-"""What a client of ZooKeeper keeps of its watches."""
+"""The watches that a client of ZooKeeper keeps."""
 
 import pytest
 

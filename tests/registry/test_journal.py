@@ -225,7 +225,7 @@ STEPS = st.lists(
 
 
 class Sitting(NamedTuple):
-    """What one process does, and how it ends: killed after a time, alone or with the whole machine."""
+    """The steps of one process, and its end: killed after a time, alone or with the whole machine."""
 
     steps: list[Step]
     killed_after_s: float

@@ -37,13 +37,13 @@ class Relay:
         self._to = port
         self._writers: list[asyncio.StreamWriter] = []
         self.drops_answers = False
-        """Whether the next answer is swallowed and its connection broken: the request was carried out."""
+        """True if the next answer is swallowed and its connection broken: the request was carried out."""
         self.refuses = False
         self.accepted = 0
         self.garbles_greeting = False
-        """Whether bytes without sense follow the next answer at once."""
+        """True if bytes without sense follow the next answer at once."""
         self.breaks_after: int | None = None
-        """After how many answers and events every connection breaks, once; None for never."""
+        """Number of answers and events after which every connection breaks, once; None for never."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -56,7 +56,7 @@ class Relay:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a connection."""
+        """Return whether there is a connection."""
         return any(not writer.is_closing() for writer in self._writers)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

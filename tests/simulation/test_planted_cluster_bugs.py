@@ -259,7 +259,7 @@ class Plant:
         self._patch.setattr(FollowedPartition, "offset_fetched", answer_offset)
 
     def elects_uncleanly_beside_replicas_in_sync(self) -> None:
-        """Where unclean elections are allowed, a replica that is not in sync is elected first."""
+        """A replica that is not in sync is elected first where unclean elections are allowed."""
         elect = election.elect_offline
 
         def offline(node: Any, replicas: Any, is_online: Any, *, allow_unclean: bool) -> Any:

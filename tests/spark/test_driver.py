@@ -49,7 +49,7 @@ class Crash(Exception):
 
 @dataclass
 class Query:
-    """What Spark does: batches in order, each again until it is committed and that is written down."""
+    """A query as Spark runs it: batches in order, each again until it is committed and that is written down."""
 
     bootstrap: str
     topic: str

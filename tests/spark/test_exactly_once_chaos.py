@@ -43,7 +43,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 VICTIMS = {"worker": 12, "broker": 7, "driver": 1}
-"""How often each is chosen; a driver takes a new JVM."""
+"""Weight with which each is chosen; a driver takes a new JVM."""
 
 
 class Chaos:

@@ -1,4 +1,4 @@
-"""What a worker logs when brokers do not offer two-phase commit, which is the rule."""
+"""The log lines of a worker when brokers do not offer two-phase commit, which is the rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a trigger and a task wait for a broker that cannot do what they ask."""
+"""Time for which a trigger and a task wait for a broker that cannot do what they ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which log the cleaner takes, up to where, and which segments become one."""
+"""The cleaner's choice of a log, of the offset up to which it cleans, and of the segments that become one."""
 
 from __future__ import annotations
 

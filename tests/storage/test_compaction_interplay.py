@@ -1,4 +1,4 @@
-"""What else happens to a log while it is compacted: it is cut, deleted, read, flushed too late, or on a bad disk."""
+"""A log that changes while it is compacted: it is cut, deleted, read, flushed too late, or on a bad disk."""
 
 from __future__ import annotations
 

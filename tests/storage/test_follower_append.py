@@ -1,4 +1,4 @@
-"""What a follower appends, and where it cuts."""
+"""Appends and truncations of a follower."""
 
 from __future__ import annotations
 

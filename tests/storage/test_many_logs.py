@@ -1,4 +1,4 @@
-"""What a start, a stop and deletions cost with many logs: operations are counted, with N logs and with 2N."""
+"""Cost of a start, a stop and deletions with many logs: operations are counted, with N logs and with 2N."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opening a log does after a crash or damage."""
+"""Opening of a log after a crash or damage."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.high_watermark = offset
 
     def batch_ends(self) -> st.SearchStrategy[int]:
-        """Where a follower's log may end: it copies whole batches."""
+        """Return the offsets at which a follower's log may end: it copies whole batches."""
         ends = [entry.end for entry in self.entries if entry.end >= self.high_watermark]
         return st.sampled_from([*ends, self.high_watermark])
 

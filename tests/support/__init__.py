@@ -1,1 +1,1 @@
-"""What tests of several files share. Tests import it, and never one another."""
+"""Code that tests of several files share. Tests import it, and never one another."""

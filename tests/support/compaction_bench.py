@@ -30,7 +30,7 @@ class Producer:
 
 @dataclass
 class Written:
-    """What was appended: every record, and how each transaction ended."""
+    """The appended data: every record, and how each transaction ended."""
 
     records: dict[int, Record] = field(default_factory=dict)
     owner: dict[int, int] = field(default_factory=dict)

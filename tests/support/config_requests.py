@@ -1,4 +1,4 @@
-"""What an administrator asks of settings, as the tests of a broker send it."""
+"""An administrator's requests about settings, as the tests of a broker send them."""
 
 from __future__ import annotations
 

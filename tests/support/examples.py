@@ -1,4 +1,4 @@
-"""How many examples a property is tried with."""
+"""Number of examples with which a property is tried."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Fault = Loss | ErrorCode | Replacement | None
 
 
 NO_RESPONSE: Any = object()
-"""What `respond` returns for a request that the broker does not get and that has no response."""
+"""Value that `respond` returns for a request that the broker does not get and that has no response."""
 
 REWRITTEN = {ApiKey.FETCH, ApiKey.LIST_OFFSETS}
 """APIs whose requests go on as `respond` has left them."""
@@ -79,11 +79,11 @@ class FaultInjectingNetwork:
         self.silent: set[str] = set()
         """Hosts that take requests and never respond."""
         self.faults: defaultdict[ApiKey, deque[Fault]] = defaultdict(deque)
-        """What the next requests of an API meet, in their order; None is no fault."""
+        """Faults of the next requests of an API, in their order; None is no fault."""
         self.replacements: dict[ApiKey, Replacement] = {}
-        """What becomes of every response of an API that meets no fault."""
+        """Replacement of every response of an API that meets no fault."""
         self.answers: dict[ApiKey, Callable[[Any], Any]] = {}
-        """What responds to every request of an API that meets no fault, in place of the broker."""
+        """Function that responds to every request of an API that meets no fault, in place of the broker."""
         self.hidden: set[ApiKey] = set()
         """APIs that no broker says it has."""
         self.limits: dict[ApiKey, int] = {}

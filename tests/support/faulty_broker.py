@@ -96,7 +96,7 @@ class FaultyBroker(FaultInjectingNetwork):
 
     @property
     def is_down(self) -> bool:
-        """Whether it refuses connections."""
+        """Return whether it refuses connections."""
         return HOST in self.down
 
     @is_down.setter

@@ -72,7 +72,7 @@ class MovingLeaders(FaultyBroker):
         self.near: dict[tuple[str, int], int] = {}
         """The node from which a consumer with a rack should read."""
         self.has_hints = False
-        """Whether refusals name the leader (KIP-951)."""
+        """True if refusals name the leader (KIP-951)."""
         self.coordinator = 0
         self.controller = 0
         self.hidden.add(ApiKey.DESCRIBE_CLUSTER)

@@ -209,7 +209,7 @@ EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
         [WATERMARK_5, EndOffsetRequested("r", T0), unclean(b"b"), EndOffsetRead("r", T0, 1, 1)],
     ),
 ]
-"""What an unclean election excuses; without it, none of these holds."""
+"""Invariants that an unclean election excuses; without it, none of these holds."""
 NOT_EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
     (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(b"b"), audited(b"c")]),
     (AcknowledgedRecordsSurvive, [*A_AND_B, unclean(), audited(b"a")]),
@@ -243,7 +243,7 @@ NOT_EXCUSED: list[tuple[type[Invariant], list[Event]]] = [
         ],
     ),
 ]
-"""What it does not."""
+"""Invariants that an unclean election does not excuse."""
 
 HOLDS: list[tuple[type[Invariant], list[Event]]] = [
     (OneLeaderPerEpoch, [written(state(1, 0)), looked(led(1)), looked(led(2, epoch=1))]),

@@ -1,4 +1,4 @@
-"""What a scenario of a cluster may ask of brokers: nothing that no broker could do."""
+"""A scenario of a cluster asks nothing of brokers that no broker could do."""
 
 from __future__ import annotations
 

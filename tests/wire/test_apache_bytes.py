@@ -55,7 +55,7 @@ def test_apache_kafka_was_asked_for_every_version_of_every_message() -> None:
 
 ALL = {**GOLDEN, **GOLDEN_NEWER}
 YOUNGER = {("WriteTxnMarkersRequest", 2), ("WriteTxnMarkersResponse", 2)}
-"""What came after 4.1; `test_apis.py` holds it against kafka-python's schemas."""
+"""Messages that came after 4.1; `libraries/test_declarations.py` compares them with kafka-python's schemas."""
 
 
 @pytest.mark.parametrize(("name", "version"), ALL, ids=[f"{n}-{v}" for n, v in ALL])

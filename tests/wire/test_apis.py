@@ -53,6 +53,3 @@ def test_importing_the_table_imports_no_message() -> None:
 
 
 # The schemas that kafka-python ships are Kafka's own of a 4.x release: where versions overlap, ours say the same.
-
-
-"""What no client says; `test_apache_bytes.py` holds them against Apache Kafka itself."""

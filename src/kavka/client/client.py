@@ -55,7 +55,7 @@ class Client(ABC):
     """True if it encodes or decodes records, for which the compiled kernel exists."""
     _cluster: Cluster
     logs_lost_records = True
-    """Whether a client that was not closed logs what it has lost, or its owner does."""
+    """True if a client that was not closed logs the records that it has lost, False if its owner does."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ class Connections:
         self._features_epoch = -1
         self._is_closed = False
         self.last_failure: str | None = None
-        """Why the last connection could not be made, None when it was made."""
+        """Reason why the last connection could not be made, None when it was made."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 

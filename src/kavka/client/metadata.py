@@ -60,7 +60,7 @@ class TopicMetadata:
 
     @property
     def is_refused(self) -> bool:
-        """Whether waiting cannot help: the name is invalid, or the client may not use the topic."""
+        """Return whether waiting cannot help: the name is invalid, or the client may not use the topic."""
         return self.error in _REFUSALS
 
     @property

@@ -247,7 +247,7 @@ class FetchSessionCache:
         self._max_partitions = max_partitions
         self._eviction_ms = eviction_ms
         self.partition_count = 0
-        """How many partitions all sessions remember."""
+        """Number of partitions in all sessions."""
         # Invariant: in the order of last use, so the stalest is first. len <= slots.
         self._sessions: dict[int, _Session] = {}
         self.evictions = 0

@@ -1,4 +1,4 @@
-"""What the controller watches, and watches again."""
+"""The watches of the controller, and their renewal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a broker shows on its page, under the names that the JMX exporter gives Kafka's."""
+"""A broker's page counts what is done to the broker, under the names that the JMX exporter gives Kafka's metrics."""
 
 from __future__ import annotations
 

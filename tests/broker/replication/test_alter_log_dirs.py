@@ -190,7 +190,7 @@ class HeldSwap:
         self.may_go_on = threading.Event()
         self.fails = False
         self.is_late = False
-        """Whether it waits behind the switch, before the copy's directory gets its name."""
+        """True if it waits behind the switch, before the copy's directory gets its name."""
 
     async def reached(self) -> None:
         await until(self.is_reached.is_set)

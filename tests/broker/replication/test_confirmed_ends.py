@@ -1,4 +1,4 @@
-"""What a transaction coordinator says of an end without writing it must not be of the past (as decision 013)."""
+"""Answers of a transaction coordinator that it does not write are confirmed: none is of the past (decision 013)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader answers to a follower that the test itself plays, over the wire."""
+"""A leader's responses to a follower that the test itself plays, over the wire."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
 def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is pinned stays open, and takes its place on the disk after it was deleted."""
+    """A pinned file stays open, and takes its place on the disk after it was deleted."""
     begun: list[LogRead] = []
 
     async def load_for_ever(read: LogRead, _disk: Any) -> LogRead:

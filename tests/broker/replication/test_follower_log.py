@@ -1,4 +1,4 @@
-"""What a follower does to its log."""
+"""Changes of a follower to its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader does about in-sync sets that the controller refuses."""
+"""A leader with in-sync sets that the controller refuses."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def lose_the_follower(cluster: Any) -> asyncio.Future[Any]:
 
 
 def test_a_refused_proposal_holds_nothing_back(play: Play) -> None:
-    """What waited for the one that was proposed has been written by all that are in sync."""
+    """All replicas in sync have written the record that waited for the proposed one."""
 
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)

@@ -1,4 +1,4 @@
-"""What a follower logs of fetches that its leader refuses."""
+"""The log lines of a follower about fetches that its leader refuses."""
 
 from __future__ import annotations
 

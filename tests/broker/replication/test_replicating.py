@@ -423,7 +423,7 @@ def test_follower_on_a_busy_slow_disk_is_cut_at_once(play: Play) -> None:
 
 
 def test_follower_whose_log_is_being_changed_asks_again_later(play: Play) -> None:
-    """What comes meanwhile is dropped: it would be fetched over and over, as fast as the network is."""
+    """Records that come meanwhile are dropped: they would be fetched over and over, as fast as the network is."""
 
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)

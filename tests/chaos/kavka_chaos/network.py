@@ -51,7 +51,7 @@ class Network(Protocol):
 
     description: str
     has_disks: bool
-    """Whether small disks may be mounted."""
+    """True if small disks may be mounted."""
 
     def address(self, machine: str) -> str:
         """Return the address on which a machine's processes listen."""

@@ -42,7 +42,7 @@ def table(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _fault(outcome: Outcome, name: str) -> str:
-    """How often, and the worst silence where it was alone."""
+    """Return how often a fault came, and the worst silence where it was alone."""
     alone = outcome.silence.get(name)
     return str(outcome.faults[name]) + ("" if alone is None else f" ({alone:.1f} s)")
 

@@ -17,14 +17,14 @@ from kavka_chaos.schedule import Fault
 
 _PARTITIONS = 4
 _AFTERMATH_S = 15
+"""Time after a fault in which a silence still counts as its."""
 _NOTICE_S = 0.5
-"""How long before a fault the last acknowledgement may have been."""
-"""How long after a fault a silence still counts as its."""
+"""Maximum time between the last acknowledgement and a fault."""
 
 
 @dataclass
 class Outcome:
-    """What rounds have shown; they add up."""
+    """The result of rounds; results add up."""
 
     rounds: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -33,14 +33,14 @@ class Outcome:
     anomalies: Counter[str] = field(default_factory=Counter)
     """Forbidden ones by name."""
     others: list[str] = field(default_factory=list)
-    """Whatever else was wrong."""
+    """Everything else that was wrong."""
     silence: dict[str, float] = field(default_factory=dict)
     """Worst seconds in which a partition acknowledged nothing, by the kind of the only fault at that time."""
     worst_silence: float = 0.0
 
     @property
     def passed(self) -> bool:
-        """Whether no promise was broken and nothing else was wrong."""
+        """Return whether no promise was broken and nothing else was wrong."""
         return not self.anomalies and not self.others
 
     def add(self, other: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""What is done when: drawn from a seed, without looking at the cluster, so it can be printed before and repeated."""
+"""The times of all faults, drawn from a seed without looking at the cluster: printable in advance, and repeatable."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _CLUSTER_ID = "a2Fma2EtaW4tcHl0aG9uXw"
 
 @dataclass(frozen=True)
 class Finished:
-    """What a tool left: its exit code and what it wrote."""
+    """The result of a tool: its exit code and what it wrote."""
 
     code: int
     out: str

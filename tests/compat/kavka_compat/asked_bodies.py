@@ -1,4 +1,4 @@
-"""What running brokers answer to the bodies of `damaged_bodies`, and the table of it.
+"""Answers of running brokers to the bodies of `damaged_bodies`, and their table.
 
 Run as a program (`make damaged-bodies`), it asks Apache Kafka 3.9 and 4.1 and kavka, and writes the table again. It
 fails when the two releases do not agree: the table has one row for both.

@@ -9,7 +9,7 @@ from kavka_compat.processes import Running, free_port
 
 
 class BrokerProcesses:
-    """What clusters of processes have in common. A subclass says how a broker is started, and how it is ready."""
+    """The common part of clusters of processes. A subclass says how a broker is started, and how it is ready."""
 
     def __init__(self, directory: Path, numbers: Iterable[int]) -> None:
         """Choose ports; none runs yet."""

@@ -26,5 +26,5 @@ class Broker:
 
     @property
     def is_kavka(self) -> bool:
-        """Whether it is ours."""
+        """Return whether the broker is ours."""
         return self.name == "kavka"

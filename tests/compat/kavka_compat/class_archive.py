@@ -26,7 +26,7 @@ class ClassArchive:
 
     @property
     def is_made(self) -> bool:
-        """Whether there is one."""
+        """Return whether there is an archive."""
         return self._path.exists()
 
     def reading(self) -> list[str]:

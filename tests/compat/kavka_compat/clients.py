@@ -33,7 +33,7 @@ class Consumed:
 
 
 class Client(Protocol):
-    """What every client can do."""
+    """The operations of every client."""
 
     name: str
 

@@ -19,7 +19,7 @@ _REPLICATED = {
     "offsets.topic.num.partitions": "4",
     "auto.leader.rebalance.enable": "false",
 }
-"""What leaves leaders where a test put them."""
+"""Settings for replicated internal topics, and for leaders that stay where a test put them."""
 _CHEAP = {"num.network.threads": "2", "num.io.threads": "2", "log.cleaner.enable": "false"}
 
 

@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the files of a partition hold."""
+    """The content of the files of a partition."""
 
     batches: list[Batch]
     records: list[tuple[int, bytes | None, bytes | None]]
@@ -142,7 +142,7 @@ class CompactedTopic:
         return self.content()
 
     def is_clean(self) -> bool:
-        """Whether the cleaner came as far as it may."""
+        """Return whether the cleaner came as far as it may."""
         if not self._checkpoint.exists():
             return False
         active = max(int(path.stem) for path in self.partition.glob("*.log"))

@@ -1,4 +1,4 @@
-"""What Apache Kafka's DumpLogSegments thinks of the files of a partition."""
+"""Checks of the files of a partition by Apache Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 

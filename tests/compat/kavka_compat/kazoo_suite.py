@@ -44,7 +44,7 @@ def run(modules: list[str], directory: Path) -> dict[str, str]:
 
 
 class _Member:
-    """What kazoo's tests know of a server of their ensemble."""
+    """A server of the ensemble, as kazoo's tests use it."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -65,7 +65,7 @@ class _Member:
 
 
 class _Ensemble(list[_Member]):
-    """What kazoo's tests know of an ensemble."""
+    """An ensemble, as kazoo's tests use it."""
 
     def start(self) -> None:
         for member in self:

@@ -26,7 +26,7 @@ _MIRROR = "http://deb.debian.org/debian"
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _BUILT = ".kavka-built"
 _KAFKA_VERSION = "3.9.0"
-"""What the runner takes our brokers for."""
+"""The release of Kafka that the runner takes our brokers for."""
 TRANSACTIONS = ("0098", "0103", "0107", "0129")
 _SECONDS = 600
 
@@ -46,7 +46,7 @@ LACKING = {
     "0081": "AlterConfigs of a setting of Kerberos, which the broker does not have, is refused",
     "0109": "ends with kafka-acls: there are no access lists yet",
 }
-"""What fails because a broker of ours does not have something yet; it is run all the same."""
+"""Tests that fail because a broker of ours does not have something yet; they are run all the same."""
 _PARTS = {
     "0081": (
         "Topics",
@@ -65,7 +65,7 @@ _PARTS = {
 _SCENARIOS = {"default": "true", "noautocreate": "false"}
 """The runner's names, and `auto.create.topics.enable` of each."""
 _ELSEWHERE = ("", "Filtered due to negative test flags")
-"""Why a test is skipped that is of the other scenario, or needs no broker."""
+"""Reasons why a test is skipped that is of the other scenario, or needs no broker."""
 _SETTINGS = {
     "num.partitions": "4",
     "default.replication.factor": "3",
@@ -83,7 +83,7 @@ class NoSources(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one test."""
+    """The outcome of one test."""
 
     name: str
     state: str

@@ -24,7 +24,7 @@ from kavka_compat.ours import kavka_command
 from kavka_compat.zookeeper import run_ensemble
 
 SESSION_MS = 3000
-"""How long a killed broker of Apache Kafka stays registered."""
+"""Time for which a killed broker of Apache Kafka stays registered."""
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
@@ -53,7 +53,7 @@ _READY = {Kind.APACHE: "[KafkaServer id={}] started (", Kind.KAVKA: "kavka broke
 
 
 class State(NamedTuple):
-    """What the registry says of a partition."""
+    """The state of a partition in the registry."""
 
     leader: int
     leader_epoch: int

@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a recipe did while it was killed again and again."""
+    """The outcome of a recipe that was killed again and again."""
 
     killed: dict[int, int]
     """By line, how often a child died there."""
@@ -39,7 +39,7 @@ class Outcome:
     """Lines with code at which no child died."""
     orders: int
     invoices: list[str]
-    """What readers of committed records see, partition by partition."""
+    """Invoices that readers of committed records see, partition by partition."""
 
     @property
     def missing(self) -> set[str]:
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def repeated(self) -> int:
-        """How many invoices there are too many."""
+        """Number of invoices that are too many."""
         return len(self.invoices) - len(set(self.invoices))
 
 

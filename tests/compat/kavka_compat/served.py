@@ -24,7 +24,7 @@ class Served:
     starts: int = 0
     host: str = "127.0.0.1"
     within: Sequence[str] = ()
-    """What goes in front of the command, where it has a machine of its own."""
+    """Words in front of the command, where it has a machine of its own."""
 
     def start(self) -> None:
         """Start the process, and return when it says that it is ready."""

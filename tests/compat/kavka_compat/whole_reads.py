@@ -22,7 +22,7 @@ _PROGRAM: Final = Path(__file__).resolve().parent.parent / "java" / "ReadPartiti
 
 
 class _Read:
-    """What came of one partition so far."""
+    """The records that came of one partition so far: their count and checksum."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -23,7 +23,7 @@ _COMPILER = "org.eclipse.jdt.internal.compiler.batch.Main"
 _PARTITIONS = 3
 _WORDS_IN_LINE = 6
 _WORDS_AHEAD = 600
-"""How many words may be written and not counted yet: what is in progress whenever something is killed."""
+"""Maximum of words that are written and not counted yet: those in progress whenever something is killed."""
 _PATIENCE_S = 90
 
 
@@ -126,7 +126,7 @@ class Books:
 
     @property
     def seen(self) -> int:
-        """How many words readers of committed records have seen counted."""
+        """Number of words that readers of committed records have seen counted."""
         return self._seen
 
     def work_until(self, holds: Callable[[], bool], what: str) -> None:

@@ -14,7 +14,7 @@ from kavka_compat.artifacts import ZOOKEEPER, jars, java
 from kavka_compat.processes import ProcessDied, Running, free_port
 
 RELEASES = {"3.8": "3.9", "3.9": ZOOKEEPER}
-"""Which of the cached jars hold a release of ZooKeeper."""
+"""Name of the cached jars that hold a release of ZooKeeper, by release."""
 TICK_MS = 500
 """The shortest session is two ticks."""
 

@@ -27,7 +27,7 @@ _LARGE_BYTES = 10_000_000
 _SWEPT, _CLIMBED, _HOSTILE = 0.55, 0.35, 0.1
 """Shares of the minutes."""
 _AGAIN_S, _LARGE_S, _APACHE_S = 60.0, 30.0, 90.0
-"""What the stages behind the minutes take at most, or a tenth of the minutes if that is more: to measure again what was
+"""Maximum time of the stages behind the minutes, or a tenth of the minutes if that is more: to measure again what was
 too much, to send large frames, and to ask Apache Kafka, whose start is most of it in a short run."""
 _INTERRUPTED = 130
 _ATTACKS = 20

@@ -1,4 +1,4 @@
-"""What stands in the broker under test, and the check that it still does."""
+"""The data in the broker under test, and the check that it is still there."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _INTEGERS = ("min", "minus-two", "minus-one", "zero", "max")
 _STRINGS = ("empty", "longest")
 _UUIDS = ("zero", "unknown")
 _TOO_LARGE = ("topics.num_partitions", "topics.count")
-"""What Apache Kafka tries to carry out: two thousand million partitions."""
+"""Fields whose largest value Apache Kafka tries to carry out: two thousand million partitions."""
 _QUIET_S = 0.25
 _PATIENCE_S = 20.0
 
@@ -43,7 +43,7 @@ class Extreme:
 
 @dataclass
 class Verdict:
-    """What the broker did with one."""
+    """The broker's reaction to one extreme."""
 
     extreme: Extreme
     outcome: str
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def is_unknown_error(self) -> bool:
-        """Whether the broker says that it does not know what is wrong."""
+        """Return whether the broker answers UNKNOWN_SERVER_ERROR."""
         return ErrorCode.UNKNOWN_SERVER_ERROR in self.errors
 
 

@@ -1,4 +1,4 @@
-"""What no client would send: random bytes, torn frames, lies about lengths, floods, sockets that are half closed.
+"""Attacks of no real client: random bytes, torn frames, lies about lengths, floods, sockets that are half closed.
 
 Each attack is a connection. The broker may answer or close; it says at most once that it closed it, and never with a
 traceback.
@@ -39,9 +39,9 @@ class Attack:
     name: str
     data: bytes
     half_close: bool = False
-    """Whether the sending side is closed behind them."""
+    """True if the sending side is closed behind them."""
     vanish: bool = False
-    """Whether the connection is reset behind them, without a check the answer."""
+    """True if the connection is reset behind them, without a check of the answer."""
 
 
 def attacks(random: Random, known: Known) -> Iterator[Attack]:

@@ -28,7 +28,7 @@ Gene = str | int
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a request is made of; fields without a gene hold a plausible value, arrays are empty."""
+    """The parts of a request; fields without a gene hold a plausible value, arrays are empty."""
 
     api: int
     version: int
@@ -72,7 +72,7 @@ class Place:
 
     @property
     def can_fill(self) -> bool:
-        """Whether it can be made as long as one likes."""
+        """Return whether it can be made as long as one likes."""
         return isinstance(self.type, ListOf) or self.type.name in ("records", "bytes")
 
     def choices(self) -> tuple[Gene, ...]:

@@ -35,13 +35,13 @@ class Finding:
     recipe: Recipe
     cost: Cost
     failure: str = ""
-    """Why the broker counts as failed, when it does."""
+    """Reason why the broker counts as failed, when it does."""
     apache_ms: float | None = None
     """For how long another client of Apache Kafka waited."""
 
     @property
     def is_asserted(self) -> bool:
-        """Whether the frame is small enough to be judged."""
+        """Return whether the frame is small enough to be judged."""
         return self.cost.bytes <= ASSERTED_BYTES
 
     @property
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def score(self) -> float:
-        """How bad it is: 1 is what is just allowed."""
+        """Return how bad the finding is: 1 is what is just allowed."""
         worst = max(self.cost.loop_ms / MOST_LOOP_MS, self.cost.growth_mb / MOST_GROWTH_MB)
         return worst + (100 if self.failure or self.cost.tracebacks else 0)
 

@@ -33,12 +33,12 @@ class Stage:
 
     @property
     def seconds_left(self) -> float:
-        """How much of its time is left; 0 when it is over."""
+        """Seconds left of its time; 0 when it is over."""
         return max(0.0, self._end - self._clock())
 
     @property
     def is_over(self) -> bool:
-        """Whether its time is over: nothing more is to be begun."""
+        """Return whether its time is over: nothing more is to be begun."""
         return self._clock() >= self._end
 
     def step(self) -> None:

@@ -46,7 +46,7 @@ class BrokerFailed(AssertionError):
 
 @dataclass
 class Cost:
-    """What a frame did."""
+    """The cost and the outcome of a frame."""
 
     bytes: int = 0
     loop_ms: float = 0.0
@@ -100,7 +100,7 @@ class Other:
 
 
 class Process:
-    """What the system says of a process."""
+    """The operating system's data about a process."""
 
     def __init__(self, pid: int) -> None:
         """`pid` is a child that runs."""
@@ -278,7 +278,7 @@ def exchange(
 
 
 class _Quiet:
-    """Whether the broker has nothing more to do, checked from time to time.
+    """A check, from time to time, whether the broker has nothing more to do.
 
     It is quiet when its threads slept and used next to no time, and it answered the other client, through some windows
     in a row: one when the frame has been answered, more when it has not.

@@ -77,7 +77,7 @@ _PLAUSIBLE_INTEGERS: dict[str, tuple[int, ...]] = {
 
 @dataclass
 class Known:
-    """What exists in the broker under test."""
+    """Topic ids and log directory of the broker under test."""
 
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     directory: str = "/"

@@ -26,7 +26,7 @@ PARTITIONS = [TopicPartition("t", n) for n in range(2)]
 
 
 class Batch:
-    """What lies in a log: a value at an offset, of a transaction or of none."""
+    """A batch in a log: a value at an offset, of a transaction or of none."""
 
     def __init__(self, offset: int, value: str, transaction: Transaction | None) -> None:
         self.offset = offset

@@ -28,7 +28,7 @@ IN_SMALL_PIECES = {
 
 @dataclass(frozen=True)
 class Job:
-    """What to run."""
+    """The parameters of a job."""
 
     bootstrap: str
     source: str
@@ -43,7 +43,7 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)
     """Of the session, as long as the job runs."""
     restarts: int = 0
-    """How often the query is started again in the same session when it has failed."""
+    """Number of times that the query is started again in the same session when it has failed."""
     until: str = ""
     """A file: the query is started again, whatever its end, until this is there and all is written."""
     is_batch: bool = False
@@ -70,7 +70,7 @@ def random_split(rows: DataFrame) -> DataFrame:
 
 
 def word_count(rows: DataFrame) -> DataFrame:
-    """How often each word has come: all words with each batch."""
+    """Return how often each word has come: all words with each batch."""
     words = rows.select(F.explode(F.split(F.col("value").cast("string"), " ")).alias("word"))
     counts = words.groupBy("word").count()
     return counts.select(F.col("word").alias("key"), F.col("count").cast("string").alias("value"))

@@ -19,11 +19,11 @@ from support.spark.standalone import SOURCES, environment
 
 _JOB = Path(__file__).with_name("exactly_once_job.py")
 _TESTS = Path(__file__).parents[2]
-"""Where jobs find the package `support`."""
+"""Directory in which jobs find the package `support`."""
 _PATIENT = {"spark.python.authenticate.socketTimeout": "120s"}
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECONDS = 400
-"""How long a step may take on a machine that others use, too: a JVM and a first batch."""
+"""Maximum time of a step on a machine that others use, too: a JVM and a first batch."""
 
 
 class Watch:

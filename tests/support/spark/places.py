@@ -1,4 +1,4 @@
-"""Where the failure table is played: brokers that can be killed, a source, a target, and jobs of Spark between them."""
+"""Environment of the failure table: brokers that can be killed, a source, a target, and Spark jobs between them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SPECULATION = {
 
 @dataclass(frozen=True)
 class Master:
-    """Where a session runs its tasks."""
+    """The place where a session runs its tasks."""
 
     url: str
     settings: Mapping[str, str]

@@ -46,7 +46,7 @@ class Died(Exception):
 
 
 class Replica:
-    """What a broker believes of a partition."""
+    """A broker's view of a partition."""
 
     def __init__(self) -> None:
         self.leader = -1

@@ -1,4 +1,4 @@
-"""How far readers were behind."""
+"""The lag of readers."""
 
 from __future__ import annotations
 

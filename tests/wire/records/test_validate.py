@@ -1,4 +1,4 @@
-"""What a leader accepts from clients, and how it refuses the rest."""
+"""Batches that a leader accepts from clients, and its refusals of the rest."""
 
 import os
 import struct

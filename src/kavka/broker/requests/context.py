@@ -47,7 +47,7 @@ class RequestContext:
         self.version = header.api_version
         """The version of the API that the client speaks."""
         self.authorizer: ConnectionAuthorizer | None = connection.attachment.authorizer
-        """What the client may do with each resource; None when everything is allowed."""
+        """Authorizer of what the client may do with each resource; None when everything is allowed."""
         self.received_ms = received_ms
         self.local_ms = -1
         """Milliseconds of the first stage; -1 until there is a second."""

@@ -30,7 +30,7 @@ _MAX_FAULTS: Final = 20
 
 
 class Verdict(Enum):
-    """What a response means for the updates of its request."""
+    """The meaning of a response for the updates of its request."""
 
     APPLIED = "applied"
     OUTDATED = "outdated"
@@ -68,7 +68,7 @@ class UpdateDelivery:
         self._paused_until_ms: int | None = None
         self._taken = 0  # how often updates were taken from the outbox
         self.finished = 0
-        """How often all updates that were taken from the outbox were sent, or put back."""
+        """Number of times that all updates taken from the outbox were sent, or put back."""
 
     def next_part(self, now_ms: int) -> PendingUpdates | None:
         """Return what is to be sent now; None when nothing is dirty, or until `deadline_ms`."""

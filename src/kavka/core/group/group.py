@@ -46,9 +46,9 @@ _PREVIOUS: dict[GroupState, tuple[GroupState, ...]] = {
 }
 
 _MEMBER_BYTES = 1000
-"""What a member takes beside what it says of itself, about."""
+"""Approximate memory of a member besides the data that it sends, in bytes."""
 _STORED_MEMBER_BYTES = 500
-"""What a member of a stored generation takes beside its texts and bytes, about."""
+"""Approximate memory of a member of a stored generation besides its strings and byte strings, in bytes."""
 
 
 class Member:

@@ -85,7 +85,7 @@ class GroupShard:
         self.is_loading = True
         self._groups: dict[str, Group] = {}
         self.members_memory = MembersMemory(of_broker)
-        """What the members of all groups of the shard take."""
+        """Memory of the members of all groups of the shard, in bytes."""
         # (deadline, group id); an entry counts while it is its group's `scheduled_ms`. Deadlines that moved back are
         # found when the entry comes up, so that a heartbeat costs nothing here.
         self._timers: list[tuple[int, str]] = []

@@ -150,7 +150,7 @@ class SendJoin:
     topics: list[str]
     held: list[TopicPartition]
     owned: list[TopicPartition]
-    """What an eager member held before it revoked it: assignors may give it back."""
+    """Partitions that an eager member held before it revoked them: assignors may give them back."""
     owned_generation: int
     reason: str
 

@@ -152,7 +152,7 @@ class AddHere(NamedTuple):
 
 
 class VerificationEnded(NamedTuple):
-    """What waited for a verification goes on, in this order: accepted with NONE, else refused."""
+    """Resume the requests that waited for a verification, in this order: accepted with NONE, else refused."""
 
     tokens: tuple[Token, ...]
     code: ErrorCode

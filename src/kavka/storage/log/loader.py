@@ -75,7 +75,7 @@ class LoadedLog:
     is_new: bool = False
     """True if its topic id and the directory's own name must be synced, too."""
     is_settled: bool = False
-    """Whether a clean start would find the same: a stop has nothing to write while nothing changes."""
+    """True if a clean start would find the same: a stop has nothing to write while nothing changes."""
     recovery: Recovery = field(factory=Recovery)
     cleaner_offset: int | None = None
 
