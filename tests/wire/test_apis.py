@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 
 import pytest
 
 from kavka.wire.apis import APIS, Api, ApiKey
 from kavka.wire.codec import decoder_of, encoder_of
 from kavka.wire.schema import schema_of, version_range
-
-with warnings.catch_warnings():
-    # kafka-python reads its schemas by a call that Python 3.11 deprecates.
-    warnings.simplefilter("ignore", DeprecationWarning)
 
 API_IDS = [api.key.title for api in APIS.values()]
 
@@ -50,6 +45,3 @@ def test_importing_the_table_imports_no_message() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
-
-
-# The schemas that kafka-python ships are Kafka's own of a 4.x release: where versions overlap, ours say the same.
