@@ -329,7 +329,7 @@ BUGS: dict[Callable[[Plant], None], int] = {
     Plant.tears_transactions: 0,
     Plant.obeys_fenced_producers: 0,
     Plant.commits_offsets_before_their_transaction: 0,
-    Plant.does_not_await_the_former_lifes_commit: 22,
+    Plant.does_not_await_the_former_lifes_commit: 59,
     Plant.times_out_what_is_prepared: 4,
     Plant.aborts_what_is_prepared_when_the_id_is_taken_over: 4,
     Plant.never_truncates_what_was_committed: 21,
