@@ -6,14 +6,13 @@ timer. A request fails when it is not answered in twice `request.timeout.ms`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.broker_connection import ConnectionPool
-from kavka.broker.coordination.machine_timer import MachineTimer
+from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
 from kavka.broker.coordination.marker_messages import codes_of, request_of
 from kavka.core.transaction.events import SendMarkers
 from kavka.core.transaction_markers import events
@@ -46,8 +45,7 @@ class TransactionMarkerManager:
         self._write_here = write_here
         self._machine = TransactionMarkerMachine(context.metadata)
         self._pools: dict[BrokerId, ConnectionPool] = {}
-        # A dict, not a set: the order in which they are cancelled can be seen.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = EffectTasks()
         self._timer = MachineTimer(context.clock, self._tick)
 
     def __len__(self) -> int:
@@ -72,10 +70,7 @@ class TransactionMarkerManager:
         """Send nothing any more."""
         self._machine = TransactionMarkerMachine(self._context.metadata)
         self._timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         for pool in self._pools.values():
             pool.abort()
         self._pools.clear()
@@ -89,11 +84,11 @@ class TransactionMarkerManager:
         for effect in effects:
             match effect:
                 case events.SendRequest():
-                    self._spawn(self._deliver(effect))
+                    self._tasks.spawn(self._deliver(effect))
                 case events.ReportWritten():
                     _report(effect)
                 case events.CheckDeletion():
-                    self._spawn(self._check_deletion(effect))
+                    self._tasks.spawn(self._check_deletion(effect))
                 case events.Disconnect(broker_id):
                     if broker_id in self._pools:
                         self._pools[broker_id].abort()
@@ -106,11 +101,6 @@ class TransactionMarkerManager:
 
     def _tick(self) -> None:
         self._perform(self._machine.tick(self._context.clock.tick_ms()))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
 
     # -- requests
 

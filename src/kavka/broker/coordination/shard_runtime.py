@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from kavka.broker.coordination.machine_shell import MachineTimer
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Answer, Decision, Machine, Token
@@ -108,8 +109,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._undecided: deque[Undecided[R, F]] = deque()
         # Answers without records that wait for a confirmation; nothing waits for them. End offsets ascend.
         self._confirming: deque[Undecided[R, F]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms: int | None = None
+        self._timer = MachineTimer(clock, self._tick)
         self._loading: asyncio.Task[None] | None = None
         self._stopped = False
         self._began_ms = clock.now_ms() - clock.tick_ms()
@@ -189,8 +189,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._stopped = True
         if self._loading is not None:
             self._loading.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._release_decided(self._shard.resign(self._now_ms()))
         for future in self._tokens.values():
             if not future.done():
@@ -390,19 +389,10 @@ class ShardRuntime(Generic[E, R, F]):
         if self._stopped:
             return
         deadline_ms = self._deadline_ms()
-        if deadline_ms == self._timer_ms and self._timer is not None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_ms = deadline_ms
-        if deadline_ms is not None:
-            delay_s = max(0, deadline_ms - self._now_ms()) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+        self._timer.set(None if deadline_ms is None else deadline_ms - self._began_ms)
 
     def _tick(self) -> None:
         """Do what is due, for a slice of the loop's time; the rest follows after others had their turn."""
-        self._timer, self._timer_ms = None, None
         now_ms = self._now_ms()
         self._time_out(now_ms)
         slice_end = self._clock.tick_ms() + _SLICE_MS

@@ -128,6 +128,7 @@ class Verifier:
             else:
                 return _append(replica, batch, begun.verification)
         except Exception:
+            # A bug: its producer learns that it is not known whether the batch is stored.
             log.exception("verified batch not appended partition=%s", replica.topic_partition)
             outcome = AppendOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
         count_refused_produce(replica.traffic, outcome.error, len(batch[0]))
@@ -186,6 +187,7 @@ def _judge(first: _Waiting, code: ErrorCode) -> ErrorCode:
         leader_epoch = replica.partition.leader_epoch
         return code_for_batches(first.begun, code, replica.log.producers, leader_epoch)
     except Exception:
+        # A bug: the batches are refused with a retriable code.
         log.exception("verified batch not appended partition=%s", replica.topic_partition)
         return ErrorCode.NETWORK_EXCEPTION
 

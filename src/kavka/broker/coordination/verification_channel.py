@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable
-from typing import Any, Final
+from collections.abc import Callable, Hashable
+from typing import Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.add_partitions_messages import codes_of, request_of
 from kavka.broker.coordination.broker_connection import BrokerConnection
-from kavka.broker.coordination.machine_timer import MachineTimer
+from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
 from kavka.broker.coordination.transactions import TransactionCoordinators
 from kavka.core.machine import Token
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
@@ -54,8 +54,7 @@ class VerificationChannel:
         )
         self._machine = VerificationMachine(context.broker_id, transactions, settings)
         self._connections: dict[BrokerId, BrokerConnection] = {}
-        # A dict, not a set: the order in which they are cancelled can be seen.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = EffectTasks()
         self._in_flight: dict[int, asyncio.Task[None]] = {}
         self._timer = MachineTimer(context.clock, self._tick)
         self._metadata_changes: asyncio.Future[None] | None = None
@@ -74,10 +73,7 @@ class VerificationChannel:
         """End all that waits, with NETWORK_EXCEPTION."""
         self._handle(events.Stopped())
         self._timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         for connection in self._connections.values():
             connection.abort()
 
@@ -95,11 +91,11 @@ class VerificationChannel:
                 case events.VerificationEnded(tokens, code):
                     self._ended(tokens, code)
                 case events.SendRequest():
-                    self._in_flight[effect.number] = self._spawn(self._deliver(effect))
+                    self._in_flight[effect.number] = self._tasks.spawn(self._deliver(effect))
                 case events.VerifyHere():
-                    self._spawn(self._verify_here(effect))
+                    self._tasks.spawn(self._verify_here(effect))
                 case events.AddHere():
-                    self._spawn(self._add_here(effect))
+                    self._tasks.spawn(self._add_here(effect))
                 case events.GiveUpRequest(number, broker_id):
                     log.info("not verified coordinator=%d reason=moved", broker_id)
                     self._in_flight.pop(number).cancel()
@@ -112,12 +108,6 @@ class VerificationChannel:
     def _metadata_changed(self, _change: object) -> None:
         self._metadata_changes = None
         self._handle(events.MetadataChanged())
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
-        return task
 
     # -- other brokers
 

@@ -174,6 +174,7 @@ class ReplicaFetcher:
                 self._disconnect()
                 await self._pause()
             except Exception:
+                # A bug must not end the fetcher: its partitions would fall behind without another try.
                 log.exception("fetcher failed leader=%d", self._leader)
                 self._disconnect()
                 await self._pause()

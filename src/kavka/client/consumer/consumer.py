@@ -547,7 +547,7 @@ class Consumer(Client):
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(chosen)
-            except Exception:
+            except Exception:  # as in Kafka: an interceptor cannot stop its client
                 log.exception("interceptor failed in on_commit group=%s", self._group_id)
 
     def commit_soon(

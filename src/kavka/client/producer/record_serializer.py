@@ -50,7 +50,7 @@ class RecordSerializer:
         for interceptor in self.interceptors:
             try:
                 record = interceptor.on_send(record)
-            except Exception:
+            except Exception:  # as in Kafka: an interceptor cannot stop its client
                 log.exception("interceptor failed in on_send topic=%s", record.topic)
         key, value = record.key, record.value
         if self._key_serializer is not None:

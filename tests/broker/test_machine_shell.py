@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from kavka.broker.coordination.machine_timer import MachineTimer
+from kavka.broker.coordination.machine_shell import MachineTimer
 from kavka.simulation.loop import SimLoop
 
 

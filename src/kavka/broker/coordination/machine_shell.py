@@ -1,9 +1,10 @@
-"""The timer of a machine of `core`."""
+"""Parts of a shell around a machine of `core`: its timer, and the tasks that perform its effects."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from kavka.io import Clock
 
@@ -39,3 +40,30 @@ class MachineTimer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class EffectTasks:
+    """The tasks that perform a machine's effects; all end with the shell."""
+
+    def __init__(self) -> None:
+        """Start without a task."""
+        # A dict, not a set: the order in which they are cancelled can be seen.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __len__(self) -> int:
+        """Return how many are not done."""
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task and keep it until it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+        return task
+
+    async def stop(self) -> None:
+        """Cancel all tasks, oldest first, and wait for their ends."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
