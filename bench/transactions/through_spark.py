@@ -27,7 +27,7 @@ _PARTITIONS = 2
 _FORMATS = {"apache": "kafka", "kavka": "kavka"}
 _PER_SECOND = 20
 _WARM_UP_S = 15
-"""For how long after the first copy records do not count: the first batches load classes and modules."""
+"""Seconds after the first copy in which records do not count: the first batches load classes and modules."""
 _PATIENCE_S = 120
 _runs = count()
 

@@ -222,7 +222,7 @@ EXPLICIT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes":
 def test_retention_and_cleaner_leave_adopted_logs_whole(
     run: Run, tmp_path: Path, settings: dict[str, str], broker_policy: str
 ) -> None:
-    """Whatever the topic's settings were, and whatever the broker's defaults are."""
+    """Neither the topic's former settings nor the broker's defaults matter."""
     values = [b"1", b"2", b"3"]
     dynamic = {"log.cleanup.policy": broker_policy, "log.retention.bytes": "1"}
     of_broker = {name.replace(".", "__"): text for name, text in dynamic.items()}

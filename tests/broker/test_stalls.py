@@ -1,4 +1,4 @@
-"""A turn of the loop that takes too long is counted and logged with the API's name."""
+"""An iteration of the loop that takes too long is counted and logged with the API's name."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_large_request_shows_as_a_turn_of_its_api(run: Any) -> None:
     stalls: list[Stall] = []
 
     async def story(served: Any) -> None:
-        served.broker.turns.watch(1, stalls.append)
+        served.broker.iterations.watch(1, stalls.append)
         topics = [MetadataRequestTopic(name="unknown") for _ in range(20_000)]
         await served.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
 
@@ -110,13 +110,13 @@ def test_stalls_show_on_the_page_of_metrics(run: Any) -> None:
     from kavka.metrics.families import lines
 
     async def story(served: Any) -> None:
-        served.broker.turns.ended(0, 500_000_000, 400_000_000)
+        served.broker.iterations.ended(0, 500_000_000, 400_000_000)
         text = "".join(
             line for f in families(served.broker.metrics_sources(), 1.0) for line in lines(f)
         )
         assert "kavka_event_loop_stalls_total 1\n" in text
         assert "kavka_event_loop_stalled_ms_total 500\n" in text
-        assert "kavka_event_loop_longest_turn_ms 500\n" in text
-        assert 'kavka_event_loop_turntimems{quantile="0.999"}' in text
+        assert "kavka_event_loop_longest_iteration_ms 500\n" in text
+        assert 'kavka_event_loop_iterationtimems{quantile="0.999"}' in text
 
     run(story, kavka__event__loop__stall__warn__ms="499")

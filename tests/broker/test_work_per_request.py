@@ -80,7 +80,7 @@ but not each time.
 
 
 class Turns:
-    """The longest turns of the loop, in processor time."""
+    """The longest iterations of the loop, in processor time."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -242,7 +242,7 @@ def test_others_are_served_while_a_large_request_is(run: Run) -> None:
 
 
 def test_requests_behind_a_large_one_are_served_after_it(run: Run) -> None:
-    """Of two commits on one connection the later one counts, though the first takes many turns of the loop."""
+    """Of two commits on one connection the later one counts, though the first takes many iterations of the loop."""
 
     async def story(served: Any) -> None:
         await served.create("t", 1)

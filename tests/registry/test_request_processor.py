@@ -1,4 +1,4 @@
-"""Whatever a client sends, it is answered, refused or cut off: nothing else happens to the server."""
+"""A client that sends arbitrary bytes is answered, refused or disconnected: nothing else happens to the server."""
 
 from __future__ import annotations
 

@@ -380,7 +380,7 @@ class _Story:
         assert set(expected) - tombstones <= set(after) <= set(expected)
 
     def _check(self, log: Log) -> None:
-        """Whatever is there is as it was written; the last value of each key is there; aborted records are not seen."""
+        """Check that records are as written, the last value of each key is there, and aborted ones are not seen."""
         committed = self.written.committed()
         seen = records(log, committed=True)
         still_open = {

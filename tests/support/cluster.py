@@ -44,7 +44,7 @@ class Cluster(InProcessCluster):
             },
         )
         self.session_ms = 6_000
-        """For how long the sessions of brokers that start from now on outlive them."""
+        """The session timeout of brokers that start from now on."""
         environment = OsEnvironment()
         self.znode_server = ZnodeServer(environment.clock, environment.random, None, ZnodeTree())
         self.sessions: dict[int, FaultySession] = {}

@@ -52,7 +52,7 @@ from kavka.core.fetch_session import FetchSessionCache
 from kavka.core.znodes import Operation
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Environment
-from kavka.net.event_loop import turns_of
+from kavka.net.event_loop import iterations_of
 from kavka.net.request_budget import RequestBudget
 from kavka.registry.interface import Registry, ensure_paths
 from kavka.wire.records import kernel
@@ -201,7 +201,7 @@ class Broker:
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
-        self.turns = turns_of(asyncio.get_running_loop())
+        self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
 
     # -- parts that not every broker needs
@@ -345,7 +345,7 @@ class Broker:
             await self.replica_manager.write_meta(self.broker_id, identity.cluster_id)
         await self.controller.start(bounced=not self.replica_manager.was_clean)
         await self.features.read()  # this broker may have begun the cluster
-        self.turns.watch(
+        self.iterations.watch(
             self.config.integer("kavka.event.loop.stall.warn.ms"), self._stall_warnings.stalled
         )
         self.dispatcher.begin(self.services)
@@ -378,7 +378,7 @@ class Broker:
             context=self.context,
             state=lambda: self.state,
             is_registered=self._is_registered,
-            turns=self.turns,
+            iterations=self.iterations,
             dispatcher=self.dispatcher,
             request_budget=self.request_budget,
             produce_purgatory=self.produce_purgatory,
@@ -506,7 +506,7 @@ class Broker:
 
     async def _stop_parts(self) -> None:
         """Stop all that works on the storage, and does so by events and timers."""
-        self.turns.unwatch(self._stall_warnings.stalled)
+        self.iterations.unwatch(self._stall_warnings.stalled)
         if self.exposition is not None:
             await self.exposition.stop()
         await self.periodic_tasks.stop()

@@ -290,7 +290,7 @@ class Connection:
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Let answers wait for `uncork`, to be sent together: both are called in one turn of the loop."""
+        """Let answers wait for `uncork`, to be sent together: both are called in one iteration of the loop."""
         self._corked = True
 
     def uncork(self) -> None:
@@ -311,7 +311,7 @@ class Connection:
         self._blocks += 1
 
     def unblock(self) -> None:
-        """Handle frames again, in the next turn of the loop, unless there was another `block`."""
+        """Handle frames again, in the next iteration of the loop, unless there was another `block`."""
         self._blocks -= 1
         assert self._blocks >= 0, "unblocked twice"
         self._update_flow_control()

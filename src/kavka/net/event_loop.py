@@ -1,15 +1,15 @@
-"""An event loop that measures its turns: how long it is busy between two calls of `select`.
+"""An event loop that measures its iterations: how long it is busy between two calls of `select`.
 
-asyncio calls `select`, then runs all ready callbacks: that is a turn. No other client is served while it lasts, so a
-long one is a *stall*, which is reported at its end with its duration, its processor time, and the work that was begun
-in it.
+asyncio calls `select`, then runs all ready callbacks: that is an iteration. No other client is served while it lasts,
+so a long one is a *stall*, which is reported at its end with its duration, its processor time, and the work that was
+begun in it.
 
     select -> callbacks, steps of tasks -> select -> ...
-              |<------- a turn ------->|
+              |<------- an iteration ------->|
 
-It costs 0.1 us a turn (the least of forty runs): the monotonic clock is read twice. The thread's processor time,
-which needs a system call, is read at the beginning of a turn when it was not within the last ten milliseconds: that
-of a stall is too large by ten milliseconds at the most.
+It costs 0.1 us an iteration (the least of forty runs): the monotonic clock is read twice. The thread's processor
+time, which needs a system call, is read at the beginning of an iteration when it was not within the last ten
+milliseconds: that of a stall is too large by ten milliseconds at the most.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEVER_NS = 1 << 62
 
 
 class Work(Protocol):
-    """Work that was begun in a turn, described by its owner."""
+    """Work that was begun in an iteration, described by its owner."""
 
     @property
     def began_ms(self) -> int:
@@ -39,7 +39,7 @@ class Work(Protocol):
 
 
 class Stall(NamedTuple):
-    """A turn that was too long."""
+    """An iteration that was too long."""
 
     duration_ms: int
     cpu_ms: int
@@ -48,15 +48,15 @@ class Stall(NamedTuple):
     """The noted work that lasted longest; None when none was noted, as in the step of a task."""
 
 
-class LoopTurns:
-    """Statistics of a loop's turns. All calls come from its thread."""
+class LoopIterations:
+    """Statistics of a loop's iterations. All calls come from its thread."""
 
     def __init__(self, *, is_measured: bool = True) -> None:
-        """Begin with none; where turns are not measured, what is noted is forgotten at once."""
+        """Begin with none; where iterations are not measured, what is noted is forgotten at once."""
         self.works: deque[Work] = deque(maxlen=_MAX_WORKS if is_measured else 1)
-        """Work that was begun in this turn, in order. `works.append` is for the hot path: it is a call into C."""
+        """Work that was begun in this iteration, in order. `works.append` is for the hot path: it is a call into C."""
         self.timings = Timings()
-        """Of the turns of at least a millisecond."""
+        """Of the iterations of at least a millisecond."""
         self.stalls = 0
         self.stalled_ms = 0
         """The sum of all stalls."""
@@ -65,7 +65,7 @@ class LoopTurns:
         self._stalled: Callable[[Stall], None] | None = None
 
     def watch(self, stall_ms: int, stalled: Callable[[Stall], None]) -> None:
-        """Call `stalled` at the end of every turn that takes `stall_ms` or more."""
+        """Call `stalled` at the end of every iteration that takes `stall_ms` or more."""
         self._stall_ns = stall_ms * _NS
         self._stalled = stalled
 
@@ -76,16 +76,16 @@ class LoopTurns:
 
     @property
     def longest_ms(self) -> int:
-        """The longest turn of the last minute or two."""
+        """The longest iteration of the last minute or two."""
         return max(self._longest)
 
-    def turn_over(self) -> None:
+    def rotate(self) -> None:
         """Begin another minute; the one before the last is forgotten."""
         self._longest = [0, self._longest[0]]
         self.timings.rotate()
 
     def ended(self, began_ns: int, ended_ns: int, cpu_ns: int) -> None:
-        """Count a turn of at least a millisecond; in its time the thread has worked `cpu_ns`."""
+        """Count an iteration of at least a millisecond; in its time the thread has worked `cpu_ns`."""
         duration_ms = (ended_ns - began_ns) // _NS
         self.timings.record(duration_ms)
         self._longest[0] = max(self._longest[0], duration_ms)
@@ -105,17 +105,17 @@ class LoopTurns:
 
 
 class MeasuredSelector(selectors.DefaultSelector):
-    """The system's selector; it reports each turn of at least a millisecond to `turns`."""
+    """The system's selector; it reports each iteration of at least a millisecond to `iterations`."""
 
-    def __init__(self, turns: LoopTurns) -> None:
+    def __init__(self, iterations: LoopIterations) -> None:
         """Wait for nothing yet."""
         super().__init__()
-        self._turns = turns
-        self._works = turns.works
+        self._iterations = iterations
+        self._works = iterations.works
         self.begin()
 
     def begin(self) -> None:
-        """Begin a turn now, on the thread that the loop runs on: what was before belongs to none."""
+        """Begin an iteration now, on the thread that the loop runs on: what was before belongs to none."""
         self._began_ns = self._cpu_read_ns = time.monotonic_ns()
         self._cpu_ns = time.thread_time_ns()
 
@@ -128,11 +128,11 @@ class MeasuredSelector(selectors.DefaultSelector):
             selectors.DefaultSelector.select
         ),
     ) -> list[tuple[selectors.SelectorKey, int]]:
-        """End a turn, wait, and begin the next."""
+        """End an iteration, wait, and begin the next."""
         ended = _now()
         if ended - self._began_ns >= _NS:
             cpu_ns = time.thread_time_ns() - self._cpu_ns
-            self._turns.ended(self._began_ns, ended, cpu_ns)
+            self._iterations.ended(self._began_ns, ended, cpu_ns)
         if self._works:
             self._works.clear()
         ready = _wait(self, timeout)
@@ -148,19 +148,19 @@ class MeasuredEventLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         """Make a loop that runs on the thread that makes it, or on another."""
-        self.turns = LoopTurns()
-        self._measured = MeasuredSelector(self.turns)
+        self.iterations = LoopIterations()
+        self._measured = MeasuredSelector(self.iterations)
         super().__init__(self._measured)
         # asyncio's own `time` is a call of this in a function; called directly it saves what the measuring costs.
         self.time = time.monotonic  # type: ignore[method-assign]
 
     def run_forever(self) -> None:
-        """Run until `stop` is called; the time in which the loop did not run is no turn."""
+        """Run until `stop` is called; the time in which the loop did not run is no iteration."""
         self._measured.begin()
         super().run_forever()
 
 
-def turns_of(loop: asyncio.AbstractEventLoop) -> LoopTurns:
-    """Return the turns of a loop; of one that does not measure them, an object that stays empty."""
-    found: Any = getattr(loop, "turns", None)
-    return found if isinstance(found, LoopTurns) else LoopTurns(is_measured=False)
+def iterations_of(loop: asyncio.AbstractEventLoop) -> LoopIterations:
+    """Return the iterations of a loop; of one that does not measure them, an object that stays empty."""
+    found: Any = getattr(loop, "iterations", None)
+    return found if isinstance(found, LoopIterations) else LoopIterations(is_measured=False)

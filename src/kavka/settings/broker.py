@@ -446,7 +446,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.event.loop.stall.warn.ms",
         _T.INT,
         200,
-        "A turn of the event loop that takes this long is a stall: it is counted, and logged with the API at fault.",
+        "An iteration of the event loop that takes this long is a stall: counted, and logged with the API at fault.",
         minimum=1,
     ),
     Setting(

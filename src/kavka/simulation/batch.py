@@ -67,7 +67,7 @@ class Batch:
     """The summaries of the runs that did not pass."""
     marks: set[str] = field(default_factory=set)
     met: Counter[str] = field(default_factory=Counter)
-    """By how many seeds each mark was met."""
+    """The number of seeds that met each mark."""
 
     def add(self, outcome: Outcome) -> None:
         """Take the outcome of another seed."""

@@ -45,7 +45,7 @@ class LocalProcess:
         return self.call(answer())
 
     def pause(self) -> None:
-        """Stand still from the next turn of the loop on."""
+        """Stand still from the next iteration of the loop on."""
         standing = threading.Event()
 
         def stand() -> None:
@@ -63,7 +63,7 @@ class LocalProcess:
         self._may_run.set()
 
     def kill(self) -> None:
-        """End with this turn of the loop: sockets close, tasks never continue."""
+        """End with this iteration of the loop: sockets close, tasks never continue."""
         self.network.is_dead = True
         # Tasks in progress end without a report.
         self.loop.set_exception_handler(lambda _loop, _context: None)

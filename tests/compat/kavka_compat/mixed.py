@@ -43,7 +43,7 @@ _SETTINGS = {
 
 
 class Kind(StrEnum):
-    """Whose broker."""
+    """The program that a broker runs."""
 
     APACHE = "apache"
     KAVKA = "kavka"

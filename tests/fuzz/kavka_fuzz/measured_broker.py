@@ -1,4 +1,4 @@
-"""`python -m kavka_fuzz.measured_broker FILE server-start ...`: a broker that says how long its loop's turns were.
+"""`python -m kavka_fuzz.measured_broker FILE server-start ...`: a broker that says how long its loop's iterations were.
 
 It is `kavka server-start` with one thing around it: the processor time of the main thread between two calls of
 `select`, the longest of which stands in FILE, in nanoseconds, until the other side writes 0.

@@ -37,7 +37,7 @@ class Finding:
     failure: str = ""
     """Reason why the broker counts as failed, when it does."""
     apache_ms: float | None = None
-    """For how long another client of Apache Kafka waited."""
+    """Milliseconds that another client of Apache Kafka waited."""
 
     @property
     def is_asserted(self) -> bool:

@@ -52,10 +52,10 @@ class Cost:
     loop_ms: float = 0.0
     """The most processor time of the loop's thread in one go; -1 where it cannot be known."""
     wall_ms: float = 0.0
-    """For how long another client waited for its ApiVersions at the worst."""
+    """The longest wait of another client for its ApiVersions."""
     total_ms: float = 0.0
     growth_mb: float = 0.0
-    """By how much the process was larger than before, at the most."""
+    """The largest growth of the process, in MB."""
     outcome: str = ""
     """`answered`, `closed`, `silent` (a request that waits), or `busy`: still at work after twenty
     seconds, as with topics to be created."""
@@ -76,7 +76,7 @@ class Other:
 
     @property
     def unanswered_ms(self) -> float:
-        """For how long its last request has had no answer."""
+        """Milliseconds since its unanswered request was sent; 0 when there is none."""
         return 0.0 if self._asked is None else (time.monotonic() - self._asked) * 1000
 
     def ask(self) -> None:
@@ -158,7 +158,7 @@ class Target:
         """Start a broker over the directory of the one before, which has ended."""
         self._seen_of_log = 0
         self.frames = 0
-        counter = self._counter = self.home / "longest-turn"
+        counter = self._counter = self.home / "longest-iteration"
         counter.write_bytes(bytes(LAYOUT.size))
         settings = {
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -230,8 +230,8 @@ class Target:
                 found.append("\n".join(lines[max(0, number - 1) : end + 1]))
         return found
 
-    def _longest_turn_ns(self) -> int:
-        """Return the longest turn since the last call, in processor time."""
+    def _longest_iteration_ns(self) -> int:
+        """Return the longest iteration since the last call, in processor time."""
         with self._counter.open("r+b") as file:  # not to be truncated: the broker has it mapped
             (longest,) = LAYOUT.unpack(file.read(LAYOUT.size))
             file.seek(0)
@@ -241,13 +241,13 @@ class Target:
     def cost(self, frame: bytes, patience_s: float = 20.0) -> Cost:
         """Send a frame on a connection of its own, and return what it cost when the broker is quiet again."""
         self.frames += 1
-        self._longest_turn_ns()
+        self._longest_iteration_ns()
         self.system.forget_peak()
         before_mb = self.system.resident_mb()
         began = time.monotonic()
         outcome, other = exchange(self.port, frame, self.system, patience_s)
         self.check_alive()
-        longest_ns = self._longest_turn_ns()
+        longest_ns = self._longest_iteration_ns()
         return Cost(
             len(frame),
             longest_ns / 1e6,

@@ -51,8 +51,8 @@ def handle(
 ) -> ListOffsetsResponse | SecondStage:
     """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice, but in version 0.
 
-    Nearly every request asks for the ends of logs, which are known: it is answered in this turn of the loop. Times are
-    looked up in the pool, one of a request after the other.
+    Nearly every request asks for the ends of logs, which are known: it is answered in this iteration of the loop. Times
+    are looked up in the pool, one of a request after the other.
     """
     answering = _answer(services, context, request)
     if context.large is not None or context.version == 0 or _asks_for_times(request):

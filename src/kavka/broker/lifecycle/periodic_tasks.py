@@ -14,7 +14,7 @@ from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.io import Clock
 from kavka.net.connection import Connection
-from kavka.net.event_loop import turns_of
+from kavka.net.event_loop import iterations_of
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class PeriodicTasks:
     def _run_every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         interval_s = min(interval_ms, _MAX_SLEEP_MS) / 1000
 
-        note_work = turns_of(asyncio.get_running_loop()).works.append
+        note_work = iterations_of(asyncio.get_running_loop()).works.append
 
         async def loop() -> None:
             while True:

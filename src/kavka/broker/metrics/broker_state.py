@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kavka import __version__
 from kavka.broker.metrics.sources import MetricsSources
 from kavka.metrics.families import Family, counter, gauge, labelled, summarized, summary
-from kavka.net.event_loop import LoopTurns
+from kavka.net.event_loop import LoopIterations
 from kavka.registry.zookeeper import ZooKeeperRegistry
 
 _LOOP = "kavka_event_loop_"
@@ -31,19 +31,19 @@ def families(sources: MetricsSources, idle: float) -> Iterator[Family]:
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
     ):
         yield gauge(name, help, idle)
-    yield from _of_loop(sources.turns)
+    yield from _of_loop(sources.iterations)
     yield from _of_session(sources)
 
 
-def _of_loop(turns: LoopTurns) -> Iterator[Family]:
-    help = "Turns of the event loop of 1 ms and more, in ms: clients wait while one lasts."
-    yield summary(f"{_LOOP}turntimems", help, summarized([turns.timings]))
-    help = "The longest turn of the last minute or two, in ms."
-    yield gauge(f"{_LOOP}longest_turn_ms", help, turns.longest_ms)
-    help = "Turns that took kavka.event.loop.stall.warn.ms or more."
-    yield counter(f"{_LOOP}stalls_total", help, turns.stalls)
-    help = "The sum of these turns, in ms."
-    yield counter(f"{_LOOP}stalled_ms_total", help, turns.stalled_ms)
+def _of_loop(iterations: LoopIterations) -> Iterator[Family]:
+    help = "Iterations of the event loop of 1 ms and more, in ms: clients wait while one lasts."
+    yield summary(f"{_LOOP}iterationtimems", help, summarized([iterations.timings]))
+    help = "The longest iteration of the last minute or two, in ms."
+    yield gauge(f"{_LOOP}longest_iteration_ms", help, iterations.longest_ms)
+    help = "Iterations that took kavka.event.loop.stall.warn.ms or more."
+    yield counter(f"{_LOOP}stalls_total", help, iterations.stalls)
+    help = "The sum of these iterations, in ms."
+    yield counter(f"{_LOOP}stalled_ms_total", help, iterations.stalled_ms)
 
 
 def _of_session(sources: MetricsSources) -> Iterator[Family]:

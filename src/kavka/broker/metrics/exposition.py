@@ -105,7 +105,7 @@ class Exposition:
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():
                 timings.rotate()
-            self._sources.turns.turn_over()
+            self._sources.iterations.rotate()
         self._set_timer()
 
     def _timings(self) -> list[Timings]:

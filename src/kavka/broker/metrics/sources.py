@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.core.fetch_session import FetchSessionCache
-    from kavka.net.event_loop import LoopTurns
+    from kavka.net.event_loop import LoopIterations
     from kavka.net.request_budget import RequestBudget
 
 
@@ -30,7 +30,7 @@ class MetricsSources:
     context: BrokerContext
     state: Callable[[], int]
     is_registered: Callable[[], bool]
-    turns: LoopTurns
+    iterations: LoopIterations
     dispatcher: Dispatcher
     request_budget: RequestBudget
     produce_purgatory: Purgatory

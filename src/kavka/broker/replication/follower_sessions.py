@@ -2,7 +2,7 @@
 
 A session is kept as a list of what is *dirty*: partitions that the follower named, and those that were touched since
 it last learned of them. Only these are checked, so that a fetch of a thousand quiet partitions costs as much as one of
-none, and an append wakes the fetch that waits for it within the same turn of the loop.
+none, and an append wakes the fetch that waits for it within the same iteration of the loop.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class DelayedFollowerFetch(DeferredResponse):
         self.wake()
 
     def wake(self) -> None:
-        """Answer in the next turn of the loop."""
+        """Answer in the next iteration of the loop."""
         self._detach()
         super().wake()
 

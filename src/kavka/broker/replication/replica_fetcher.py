@@ -397,7 +397,7 @@ class ReplicaFetcher:
     def _answered(self, future: asyncio.Future[Any]) -> None:
         """Handle a response and fetch again at once, when the task rests and nothing is to be awaited: the usual case.
 
-        All else is for the task, which would come two turns of the loop later.
+        All else is for the task, which would come two iterations of the loop later.
         """
         if not future.cancelled():
             future.exception()  # the loop asks for the result of the first only

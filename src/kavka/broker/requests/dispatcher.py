@@ -39,7 +39,7 @@ from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
 from kavka.broker.requests.responses import Responses
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, ServedApi, handler_module
 from kavka.net.connection import Connection, ResponseSlot
-from kavka.net.event_loop import turns_of
+from kavka.net.event_loop import iterations_of
 from kavka.net.frames import InvalidFrameSize
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
@@ -63,7 +63,7 @@ class Dispatcher:
         """Load no handler yet: each is imported at the first request for its API."""
         self._tick_ms = clock.tick_ms
         self._slices = slices
-        self._note_work = turns_of(asyncio.get_running_loop()).works.append
+        self._note_work = iterations_of(asyncio.get_running_loop()).works.append
         self._apis: dict[int, ServedApi] = {}
         self._has_begun = False
         self._policies = Policies()

@@ -1,4 +1,4 @@
-"""Log lines of turns of the event loop that took too long."""
+"""Log lines of iterations of the event loop that took too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which directory of a broker a replica lies, and moving it to another one (KIP-113)."""
+"""The log directory of a replica, and its move to another one (KIP-113)."""
 
 from __future__ import annotations
 

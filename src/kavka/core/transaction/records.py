@@ -16,7 +16,7 @@ NO_PRODUCER_EPOCH = -1
 
 
 class Identity(NamedTuple):
-    """By what a producer shows that it is the last one to have a transactional id."""
+    """The id and epoch with which a producer proves that it is the latest owner of its transactional id."""
 
     producer_id: int
     producer_epoch: int

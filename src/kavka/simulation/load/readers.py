@@ -50,10 +50,10 @@ class Fetched:
     log_start_offset: int
     records: list[tuple[int, bytes]]
     leader_epoch: int = -1
-    """In which the leader answered, where there can be several."""
+    """The epoch in which the leader answered, where there can be several."""
     last_stable_offset: int = -1
     next_offset: int = -1
-    """Behind all batches of the answer, be there something to see in them or not."""
+    """The offset after all batches of the answer, also those without visible records."""
     preferred: int = -1
     """The follower that is to be asked, -1 for none."""
     follower: int = -1
