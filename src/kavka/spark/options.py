@@ -106,6 +106,10 @@ class SourceOptions:
     """The group to which a streaming query commits what it has processed."""
     client: dict[str, str]
     """Settings of the Kafka client, without the prefix `kafka.`."""
+    is_latest_view: bool = False
+    """True if keys are reduced to their last records: the view `latest`."""
+    view_cache: str | None = None
+    """The directory on each worker in which a batch read keeps the view for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ _SOURCE_NAMES = (
     "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRecordsPerPartition", "groupIdPrefix", "groupId", "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "view", "viewCache",
 )  # fmt: skip
 _SINK_NAMES = (
     "topic", "includeHeaders", "checkpointLocation", "queryName", "path", "deliveryGuarantee", "sinkId", "writeId",
@@ -198,9 +202,12 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
             f"startingOffsetsByTimestampStrategy must be error or latest, not {strategy!r}."
         )
     _check_trigger_bounds(given)
+    is_latest_view = _is_latest_view(given, streaming)
     return SourceOptions(
         selection=_selection(given),
-        starting=_starting(given, streaming),
+        starting=_starting(
+            given, EARLIEST if is_latest_view or not streaming else LATEST, streaming
+        ),
         ending=_ending(given, streaming),
         latest_without_match=strategy == "latest",
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
@@ -212,7 +219,35 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         group_id=_filled(given, "groupId"),
         client=_client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
+        is_latest_view=is_latest_view,
+        view_cache=_filled(given, "viewCache"),
     )
+
+
+def _is_latest_view(given: Mapping[str, str], streaming: bool) -> bool:
+    """Return whether `view` is latest. Raise ConnectorError for options that do not go with it."""
+    view = given.get("view", "records").lower()
+    if view not in ("records", "latest"):
+        raise ConnectorError(f"view must be records or latest, not {view!r}.")
+    if view == "records":
+        if "viewcache" in given:
+            raise ConnectorError("The option viewCache means nothing without view latest.")
+        return False
+    for name in ("minPartitions", "maxRecordsPerPartition"):
+        if name.lower() in given:
+            raise ConnectorError(
+                f"The option {name} does not go with view latest: a task has a whole partition."
+            )
+    if streaming and "viewcache" in given:
+        raise ConnectorError(
+            "The option viewCache is of batch queries; a stream has its checkpoint."
+        )
+    if not streaming and any(name.startswith("starting") for name in given):
+        raise ConnectorError(
+            "A batch query with view latest reads each partition from its beginning: leave out startingOffsets and "
+            "startingTimestamp; endingOffsets and endingTimestamp give an earlier state."
+        )
+    return True
 
 
 def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOptions:
@@ -398,8 +433,7 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(set(pairs)))
 
 
-def _starting(given: Mapping[str, str], streaming: bool) -> Bound:
-    default = LATEST if streaming else EARLIEST
+def _starting(given: Mapping[str, str], default: int, streaming: bool) -> Bound:
     bound = _bound(given, "starting", Everywhere(default))
     if not streaming and LATEST in _ends(bound):
         raise ConnectorError("startingOffsets of a batch query cannot be latest.")

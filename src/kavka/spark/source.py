@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kavka.ids import TopicPartition
 from kavka.spark.errors import ConnectorError, one_sentence
+from kavka.spark.latest_view import read_changes, read_latest
 from kavka.spark.offset_plan import (
     check_order,
     check_topics,
@@ -60,23 +61,18 @@ _PUBLISH_S = 2.0
 class RangePartition(InputPartition):  # type: ignore[misc]
     """A task of Spark: one range of offsets; None stands for a batch that reads nothing."""
 
-    def __init__(self, value: OffsetRange | None) -> None:
-        """Take the range."""
+    def __init__(self, value: OffsetRange | None, topic_id: str = "") -> None:
+        """Take the range, and the id of its topic where the task needs it."""
         super().__init__(value)
         self.value: OffsetRange | None = value
+        self.topic_id = topic_id
 
 
-def _tasks(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+def _tasks(
+    ranges: list[OffsetRange], options: SourceOptions, ids: TopicIds | None = None
+) -> list[InputPartition]:
     tasks = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-    return [RangePartition(one) for one in tasks]
-
-
-def _read(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """Read a task's range in an executor."""
-    if partition.value is None:
-        return
-    with one_sentence():
-        yield from read_range(options, partition.value)
+    return [RangePartition(one, (ids or {}).get(one.topic, "")) for one in tasks]
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
@@ -91,6 +87,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         options = self._options
         with one_sentence(), BrokerTopics(options.client) as topics:
             partitions = topics.partitions(options.selection)
+            names = {one.topic for one in partitions}
+            ids = topics.known_ids(names) if options.view_cache is not None else {}
             start = start_offsets(options, partitions, topics)
             end = end_offsets(options, partitions, topics)
             for partition, last in topics.latest(partitions, end).items():
@@ -102,11 +100,17 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
                     end[partition] = last
             ranges = [OffsetRange(*one, start[one], end[one]) for one in partitions]
             check_order(ranges)
-            return _tasks(ranges, options) or [RangePartition(None)]
+            return _tasks(ranges, options, ids) or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task."""
-        return _read(partition, self._options)
+        """Yield the records of a task, in an executor."""
+        if partition.value is None:
+            return
+        with one_sentence():
+            if self._options.is_latest_view:
+                yield from read_latest(self._options, partition.value, partition.topic_id)
+            else:
+                yield from read_range(self._options, partition.value)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -226,8 +230,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return _tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task."""
-        return _read(partition, self._options)
+        """Yield the records of a task, in an executor."""
+        with one_sentence():
+            if self._options.is_latest_view:
+                yield from read_changes(self._options, partition.value)
+            else:
+                yield from read_range(self._options, partition.value)
 
     def commit(self, end: OffsetJson) -> None:
         """Publish progress: Spark will not ask for anything before `end` again."""
