@@ -62,6 +62,10 @@ class File(Protocol):
         """Return when all that was written is on the medium (fdatasync)."""
         ...
 
+    def start_writeback(self) -> None:
+        """Have the kernel begin to write what is dirty, for a `sync` that follows; a hint, which never fails."""
+        ...
+
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes."""
         ...

@@ -35,6 +35,7 @@ class Slow:
         return True
 
     def wake(self) -> None:
+        self._clock.ms += 1
         self._woken.append(self)
 
 
@@ -51,6 +52,25 @@ def test_requests_beyond_the_bound_are_completed_in_later_iterations() -> None:
             await asyncio.sleep(0)
         assert len(purgatory) == 0
         assert [request.checks for request in requests] == [1] * len(requests)
+        purgatory.close()
+
+    asyncio.run(run())
+
+
+def test_requests_with_the_same_deadline_expire_in_several_iterations() -> None:
+    async def run() -> None:
+        clock = Clock()
+        purgatory, woken = Purgatory(clock, 100_000), list[Slow]()
+        requests = [Slow(clock, woken) for _ in range(10)]
+        for request in requests:
+            purgatory.wait(["t"], 0, request)
+        seen = []
+        while len(woken) < len(requests):
+            await asyncio.sleep(0)
+            seen.append(len(woken))
+        assert sorted(set(seen) - {0}) == [2, 4, 6, 8, 10]
+        assert woken == requests
+        assert len(purgatory) == 0
         purgatory.close()
 
     asyncio.run(run())

@@ -556,6 +556,104 @@ def test_what_was_committed_before_a_revoke_does_not_count_after_it(broker, sett
     assert broker.committed == {("t", 0): 10}
 
 
+class RaisingListener(RecordingListener):
+    """Raises in each of its methods."""
+
+    async def on_assigned(self, partitions):
+        await super().on_assigned(partitions)
+        raise LookupError(f"assigned {len(self.story)}")
+
+    def on_revoked(self, partitions):
+        super().on_revoked(partitions)
+        raise LookupError(f"revoked {len(self.story)}")
+
+    def on_lost(self, partitions):
+        super().on_lost(partitions)
+        raise LookupError(f"lost {len(self.story)}")
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_member_whose_listener_always_raises_stays_in_its_group(broker, settings, assignor):
+    broker.create("u")
+    fill(broker, settings, 10)
+    listener = RaisingListener()
+    raised: list[str] = []
+
+    async def poll(consumer):
+        try:
+            return await consumer.poll(20)
+        except LookupError as error:
+            raised.append(str(error))
+            return []
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=listener)
+        found = 0
+        while found < 10:
+            found += sum(len(batches) for batches in await poll(consumer))
+        broker.faults[ApiKey.HEARTBEAT].append(ErrorCode.UNKNOWN_MEMBER_ID)
+        while len(listener.story) < 3:
+            await poll(consumer)
+        consumer.subscribe(["u"], listener=listener)  # t-0 is revoked
+        while consumer.assignment() != [TopicPartition("u", 0)]:
+            await poll(consumer)
+        await consumer.unsubscribe()
+
+    with pytest.raises(LookupError, match="revoked 6"):
+        run(
+            broker,
+            settings,
+            work,
+            **{
+                "group.id": "g",
+                "heartbeat.interval.ms": 5,
+                "partition.assignment.strategy": assignor,
+            },
+        )
+    kinds = ["assigned", "lost", "assigned", "revoked", "assigned", "revoked"]
+    assert [kind for kind, _ in listener.story] == kinds
+    assert raised == [f"{kind} {number}" for number, kind in enumerate(kinds[:-1], 1)]
+    assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
+
+
+@pytest.mark.parametrize("mistake", [LookupError("its own"), TimeoutError("its own")])
+def test_closing_raises_what_the_listener_raised_and_leaves_the_group(broker, settings, mistake):
+    class Failing(RebalanceListener):
+        def on_revoked(self, partitions):
+            raise mistake
+
+    async def work(consumer):
+        consumer.subscribe(["t"], listener=Failing())
+        while not consumer.assignment():
+            await consumer.poll(20)
+
+    with pytest.raises(type(mistake), match="its own"):
+        run(broker, settings, work, **{"group.id": "g"})
+    assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_a_subscription_in_a_listener_has_no_effect_while_the_consumer_closes(broker, settings):
+    class Subscribing(RecordingListener):
+        consumer: Any
+
+        def on_revoked(self, partitions):
+            super().on_revoked(partitions)
+            self.consumer.subscribe(["u"], listener=self)
+
+    listener = Subscribing()
+
+    async def work(consumer):
+        listener.consumer = consumer
+        consumer.subscribe(["t"], listener=listener)
+        while not consumer.assignment():
+            await consumer.poll(20)
+
+    run(broker, settings, work, **{"group.id": "g"})
+    assert listener.story == [("assigned", ["t-0"]), ("revoked", ["t-0"])]
+    assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
+    assert len(broker.seen(ApiKey.JOIN_GROUP)) == 2  # without an id and with it
+
+
 def test_an_interceptor_that_raises_is_logged_and_loses_no_record(broker, settings, caplog):
     fill(broker, settings, 5)
 

@@ -37,8 +37,8 @@ def test_operations_expire_in_the_order_of_their_deadlines() -> None:
     delayed.register(["a"], 20, late)
     delayed.register(["a"], 10, early)
     assert delayed.deadline_ms() == 10
-    assert delayed.expire(9) == []
-    assert delayed.expire(20) == [early, late]
+    assert list(delayed.expire(9)) == []
+    assert list(delayed.expire(20)) == [early, late]
     assert delayed.deadline_ms() is None
     assert "a" not in delayed.keys
 

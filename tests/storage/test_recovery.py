@@ -151,6 +151,30 @@ def test_a_lost_index_of_a_flushed_segment_is_rebuilt_after_a_clean_stop(bench: 
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_rebuilding_an_index_below_the_log_start_keeps_later_leader_epochs(
+    bench: LogBench, is_clean: bool
+) -> None:
+    """A batch below the log's start contradicted the checkpoint, which begins there: the later epochs were lost."""
+
+    async def scenario() -> None:
+        log = await bench.open(SMALL)
+        for number in range(45):
+            epoch = number // 15
+            log.assign_epoch(epoch, epoch * 15)
+            add(log, size=100, epoch=epoch)
+        await log.flush()
+        log.delete_before(5, 45)
+        await log.close()
+        (bench.log_path / f"{FIRST}.index").unlink()
+        known = {"recovery_point": 45, "log_start_offset": 5, "is_clean": is_clean}
+        async with bench.log(SMALL, **known) as log:
+            assert log.recovery.rebuilt_segments == [0]
+            assert log.epochs.entries == [(0, 5), (1, 15), (2, 30)]
+
+    asyncio.run(scenario())
+
+
 def test_a_clean_stop_needs_no_recovery(bench: LogBench) -> None:
     async def scenario() -> None:
         log = await bench.open(SMALL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from kavka.ids import TopicPartition
@@ -20,7 +22,7 @@ from kavka.simulation.events import (
     Sent,
     WatermarkSeen,
 )
-from kavka.simulation.faults import POWER, PROCESSES
+from kavka.simulation.faults import POWER, POWER_WITH_FLUSH, PROCESSES, FaultModel
 from kavka.simulation.invariants import Invariant, Violation, for_model
 from kavka.simulation.invariants.acknowledged import AcknowledgedRecordsSurvive
 from kavka.simulation.invariants.contiguous import OffsetsHaveNoGaps
@@ -38,7 +40,10 @@ T0 = TopicPartition("t", 0)
 
 
 def see(kind: type[Invariant], *events: Event) -> None:
-    invariant = kind()
+    show(kind(), events)
+
+
+def show(invariant: Invariant, events: Iterable[Event]) -> None:
     for event in events:
         invariant.observe(event)
 
@@ -115,3 +120,28 @@ def test_losing_power_without_syncing_promises_less() -> None:
     fewer = {type(invariant) for invariant in for_model(POWER)}
     assert AcknowledgedRecordsSurvive not in fewer
     assert OffsetsHaveNoGaps in fewer
+
+
+PROCESSED_A: list[Event] = [Processed("g", "m", T0, 0, b"a"), Committed("g", "m", T0, 2, 1.0)]
+REPLACED: list[Event] = [*PROCESSED_A, PowerLost("b"), Sent("p", T0, 0, b"new"), audit(b"new")]
+
+
+def test_what_came_in_the_place_of_records_that_power_lost_need_not_be_processed() -> None:
+    """A group's offset may survive a loss that its records did not: broker seed 300."""
+    for invariant in for_model(POWER):
+        show(invariant, REPLACED)
+
+
+@pytest.mark.parametrize(
+    ("model", "events"),
+    [
+        pytest.param(POWER_WITH_FLUSH, REPLACED, id="all was synced"),
+        pytest.param(POWER, [*PROCESSED_A, audit(b"new")], id="without a loss of power"),
+        pytest.param(POWER, [PowerLost("b"), *REPLACED[:2], audit(b"new")], id="a loss before"),
+        pytest.param(POWER, [*REPLACED[:-1], audit(b"a", b"new")], id="a place without a record"),
+    ],
+)
+def test_a_loss_of_power_excuses_nothing_else(model: FaultModel, events: list[Event]) -> None:
+    (invariant,) = (i for i in for_model(model) if isinstance(i, CommittedRecordsWereProcessed))
+    with pytest.raises(Violation):
+        show(invariant, events)

@@ -118,15 +118,12 @@ class DelayedOperations(Generic[K, O]):
         """The keys for which anything waits, as they are at each look."""
         return self._by_key.keys()
 
-    def expire(self, now_ms: int) -> list[O]:
-        """Remove and return the operations with a deadline up to `now_ms`, in the order of deadlines."""
-        expired: list[O] = []
-        heap = self._by_deadline
-        while heap and heap[0].deadline_ms <= now_ms:
-            waiting = heappop(heap)
+    def expire(self, now_ms: int) -> Iterator[O]:
+        """Take out and yield, one by one, the operations with a deadline up to `now_ms`, in the order of deadlines."""
+        while self._by_deadline and self._by_deadline[0].deadline_ms <= now_ms:
+            waiting = heappop(self._by_deadline)
             if waiting.operation is not None:
-                expired.append(self._remove(waiting))
-        return expired
+                yield self._remove(waiting)
 
     def cancel(self, waiting: WatchedOperation[K, O]) -> bool:
         """Drop an operation after its connection is gone; False when it has left already."""

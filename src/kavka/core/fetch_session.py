@@ -179,6 +179,10 @@ class FetchContext:
         """Return whether `finish` may need a candidate for the id of a new session."""
         return self._session is None and self._wants_session
 
+    def __len__(self) -> int:
+        """Return how many partitions are to be read."""
+        return len(self._partitions if self._session is None else self._session.partitions)
+
     def partitions(self) -> list[tuple[PartitionKey, FetchPartition]]:
         """Return all partitions to read, in the order in which the bytes of the answer are shared out."""
         if self._session is None:

@@ -427,6 +427,10 @@ class SimFile:
             raise _error(errno.EIO, self._path)
         self._inode.sync()
 
+    def start_writeback(self) -> None:
+        """Do nothing: what is dirty may reach the medium at any time."""
+        self._check()
+
     def truncate(self, size: int) -> None:
         """Cut or extend the file."""
         self._check()

@@ -11,7 +11,7 @@ heartbeat-answered [CODE]
 connection-lost                     of the join, or of the heartbeat
 no-coordinator CODE                 the coordinator of the join cannot be found
 wait MS                             sleeps that are over end
-rejoin TEXT     leave TEXT     state
+rejoin TEXT     leave [raise] TEXT     state      `raise`: the listener does
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from kavka.core.group_member import steps
 from kavka.core.group_member.member import GroupMember
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+
+MISTAKE = LookupError("the listener's own mistake")
 
 
 class Subscribed:
@@ -98,7 +100,7 @@ class Story:
                     self.out.append(show(step))
                 reply = self.perform_poll(step)
                 if options.get("raise") == name:
-                    reply = LookupError("the listener's own mistake")
+                    reply = MISTAKE
                 if options.get("leave") == name:
                     self.do_leave(["the", "listener", "closed", "the", "consumer"], {})
                 if options.get("stop") == name:
@@ -195,7 +197,18 @@ class Story:
 
     def do_leave(self, words: list[str], _: dict[str, str]) -> None:
         self.joining = self.join_step = self.joined = self.alive = self.alive_step = None
-        self.out += [show(step) for step in self.member.leave(" ".join(words))]
+        raises = words[0] == "raise"
+        dialogue = self.member.leave(" ".join(words[raises:]))
+        try:
+            step = next(dialogue)
+            while True:
+                self.out.append(show(step))
+                mistaken = raises and not isinstance(step, steps.SendLeave)
+                step = dialogue.throw(MISTAKE) if mistaken else next(dialogue)
+        except StopIteration:
+            pass
+        except LookupError as error:
+            self.out.append(f"raises {error}")
         self.subscription.replace_assignment([])
 
     def do_state(self, _: list[str], __: dict[str, str]) -> None:

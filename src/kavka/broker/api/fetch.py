@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
@@ -28,6 +30,9 @@ from kavka.wire.messages.fetch import (
     FetchResponseTopic,
 )
 
+_MANY_PARTITIONS: Final = 64
+"""More are read in slices of the loop's time: one takes 5 to 10 us, and a thousand clients may ask at the same time."""
+
 
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
@@ -50,6 +55,9 @@ def handle(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
+    if len(session) > _MANY_PARTITIONS:
+        context.pace = services.slices.pace()
+        return SecondStage(_fetch_many(services, context, request, session))
     reader = FetchReader(
         services, request, context.version, session.partitions(), context.authorizer
     )
@@ -70,7 +78,7 @@ def handle(
 async def _handle_many(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | DeferredResponse:
-    """Do as `handle` for thousands of partitions, in slices of the loop's time."""
+    """Do as `handle` for a large request, in slices of the loop's time."""
     pace = context.pace
     named: dict[PartitionKey, FetchPartition] = {}
     for key, asked in named_partitions(request):
@@ -88,12 +96,20 @@ async def _handle_many(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
+    return await _fetch_many(services, context, request, session)
+
+
+async def _fetch_many(
+    services: Services, context: RequestContext, request: FetchRequest, session: FetchContext
+) -> FetchResponse | DeferredResponse:
+    """Read many partitions, and wait when there is too little, in slices of the loop's time."""
+    pace = context.pace
     request.topics, request.forgotten_topics_data = [], []  # all is in the session
-    await pace.rest()
+    await pace.rest_if_over()
     reader = FetchReader(
         services, request, context.version, session.partitions(), context.authorizer
     )
-    await pace.rest()
+    await pace.rest_if_over()
     before = reader.appended_bytes()
     reads = await reader.read_at(pace)
     if any(read.is_uncached for read in reads) or _is_enough(request, reader, reads):
@@ -113,7 +129,8 @@ async def _read_and_respond(
     session: FetchContext,
     reader: FetchReader,
 ) -> FetchResponse:
-    """Read thousands of partitions again, after the wait, and respond with the available records."""
+    """Read many partitions again, after the wait, and respond with the available records."""
+    await context.pace.rest_if_over()
     reads = await reader.read_at(context.pace)
     return await _load_and_respond(services, context, request, session, reader, reads)
 
@@ -248,7 +265,7 @@ class _DelayedFetch(DeferredResponse):
             self._session,
         )
         reader = self._reader
-        if context.large is not None:
+        if context.is_paced:
             return SecondStage(_read_and_respond(services, context, request, session, reader))
         reads = reader.read()
         if any(read.is_uncached for read in reads):
@@ -280,9 +297,9 @@ async def _response_at(
     pace: Pace,
 ) -> FetchResponse:
     """Do as `_response`, in slices of the loop's time."""
-    await pace.rest()
+    await pace.rest_if_over()
     answer = _finish(services, context, session, reads)
-    await pace.rest()
+    await pace.rest_if_over()
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:

@@ -25,6 +25,7 @@ class RequestContext:
         "header",
         "large",
         "local_ms",
+        "pace",
         "received_ms",
         "slot",
         "throttle_ms",
@@ -53,15 +54,17 @@ class RequestContext:
         """Milliseconds of the first stage; -1 until there is a second."""
         self.large: LargeRequest | None = None
         """The state of a request that is large."""
+        self.pace: Pace = UNPACED
+        """Small requests are served in one iteration; a handler may set another pace where it finds much to do."""
         self.throttle_ms = 0
         """Milliseconds for which quotas throttle the client."""
 
     # -- for handlers
 
     @property
-    def pace(self) -> Pace:
-        """Return the pace of the request: small ones are served in one iteration of the loop."""
-        return UNPACED if self.large is None else self.large.pace
+    def is_paced(self) -> bool:
+        """Return whether the request is served in slices of the loop's time."""
+        return self.pace is not UNPACED
 
     @property
     def client_id(self) -> str:

@@ -193,6 +193,7 @@ class Dispatcher:
             self._slices.pace(),
             self._memory,
         )
+        context.pace = large.pace
         if large.decode_slice():
             return large.take_message()
         context.block_connection()

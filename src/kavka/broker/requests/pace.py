@@ -103,6 +103,11 @@ class Pace:
         self._steps_left = _STEPS
         return self._slices.tick_ms() >= self._end_ms
 
+    async def rest_if_over(self) -> None:
+        """Rest at the beginning of a stage unless this iteration has time left: many stages may begin in one."""
+        if self.is_over(_STEPS):
+            await self.rest()
+
     async def rest(self) -> None:
         """Let the loop serve others, then begin the next slice."""
         self.rests += 1

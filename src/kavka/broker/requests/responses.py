@@ -111,7 +111,7 @@ class Responses:
             step = self._encode_later(context, response)
             self.waiting.run_step(context, step, partial(_release, context, response))
             return
-        if api.may_respond_large or large is not None:
+        if api.may_respond_large or context.is_paced:
             self._encode_in_slices(context, response)
             return
         _count_errors(context, response)

@@ -22,6 +22,7 @@ from kavka.client.consumer.batches import (
 )
 from kavka.client.consumer.coordinator import ConsumerCoordinator
 from kavka.client.consumer.fetcher import Fetcher
+from kavka.client.consumer.interceptors import ConsumerInterceptors
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
 from kavka.client.consumer.rebalance_listener import RebalanceListener
@@ -77,7 +78,7 @@ class Consumer(Client):
         self._group_settings = group_settings(checked, self._group_id or "")
         self._max_poll_records = checked.integer("max.poll.records")
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
-        self._interceptors = list(checked.value("interceptor.classes") or ())
+        self._interceptors = ConsumerInterceptors(checked.value("interceptor.classes"))
         self._commits = checked.flag("enable.auto.commit") and self._group_id is not None
         if (
             self._group_id is None
@@ -146,7 +147,8 @@ class Consumer(Client):
     async def close(self, timeout_ms: int = 30_000) -> None:
         """Commit if so configured, leave the group and close the connections, within `timeout_ms`.
 
-        A poll of another task ends with RuntimeError at once, its other calls when the connections are closed.
+        A poll of another task ends with RuntimeError at once, its other calls when the connections are closed. What
+        the listener raises is raised when all that is done.
 
         While an exception is handled, the record that an iteration returned last does not count as processed.
         """
@@ -156,12 +158,15 @@ class Consumer(Client):
             self.put_back_unfinished()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
         self._polls.end()
+        limit = asyncio.timeout(timeout_ms / 1000)
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with limit:
                 await self._commit_before_revoke()
                 if self._group_id is not None and self._subscription.uses_group:
                     await self._coordinator.close()
         except TimeoutError:
+            if not limit.expired():  # the listener's own
+                raise
             log.warning("consumer closed without leaving its group group=%s", self._group_id)
         finally:
             self._is_open = False
@@ -183,10 +188,10 @@ class Consumer(Client):
     ) -> None:
         """Read topics, by name or all that match `pattern` as a whole, sharing them with the group.
 
-        It replaces an earlier subscription. Raise RuntimeError without `group.id` or after `assign`, ValueError for an
-        empty name.
+        It replaces an earlier subscription; a listener's, while the consumer is being closed, has no effect. Raise
+        RuntimeError without `group.id` or after `assign`, ValueError for an empty name.
         """
-        self._require_reading()
+        self._require_open()
         if self._group_id is None:
             raise RuntimeError("subscribe needs the setting group.id; without a group, use assign")
         if (topics is None) == (pattern is None):
@@ -214,13 +219,20 @@ class Consumer(Client):
 
     @until_closed
     async def unsubscribe(self) -> None:
-        """Read nothing; leave the group. While the consumer is being closed it does nothing: `close` does the same."""
+        """Read nothing; leave the group, then raise what the listener raised. `close` includes it: no effect there."""
         self._require_open()
         if self._is_closing:
             return
         if self._subscription.uses_group:
             await self._commit_before_revoke()
-            await self._coordinator.leave("the consumer unsubscribed")
+            try:
+                await self._coordinator.leave("the consumer unsubscribed")
+            except Exception:  # the listener's own: the group was left
+                self._forget_subscription()
+                raise
+        self._forget_subscription()
+
+    def _forget_subscription(self) -> None:
         self._discard_rows(None)
         self._subscription.clear()
 
@@ -275,20 +287,12 @@ class Consumer(Client):
             if taken:
                 for batches in taken:
                     batches.go_back = self._go_back_one
-                return self._intercepted(taken)
+                return self._interceptors.on_consume(taken)
             wait_s = deadline - loop.time()
             if wait_s <= 0:
                 return []
             with self._polls.until_closed():
                 await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
-
-    def _intercepted(self, taken: list[FetchedBatches]) -> list[FetchedBatches]:
-        for interceptor in self._interceptors:
-            try:
-                taken = interceptor.on_consume(taken)
-            except Exception:  # the records are taken already: raising would lose them
-                log.exception("interceptor failed in on_consume")
-        return taken
 
     def __aiter__(self) -> Self:
         """Iterate over records without end."""
@@ -544,11 +548,7 @@ class Consumer(Client):
         for topic_partition, where in chosen.items():
             if topic_partition in states:
                 states[topic_partition].last_committed = where
-        for interceptor in self._interceptors:
-            try:
-                interceptor.on_commit(chosen)
-            except Exception:  # as in Kafka: an interceptor cannot stop its client
-                log.exception("interceptor failed in on_commit group=%s", self._group_id)
+        self._interceptors.on_commit(chosen)
 
     def commit_soon(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None

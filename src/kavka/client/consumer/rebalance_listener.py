@@ -10,7 +10,11 @@ from kavka.ids import TopicPartition
 
 
 class RebalanceListener:
-    """Override what is of interest; each may be a coroutine. Called inside `poll`, `close` and `unsubscribe`."""
+    """Override what is of interest; each may be a coroutine. Called inside `poll`, `close` and `unsubscribe`.
+
+    What a method raises is raised by that call when the rebalance, or the leaving, has gone as far as it can; as in
+    the Java client, the method is not called for the same partitions again.
+    """
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> Any:
         """Finish with partitions that are taken away; committing here is still allowed."""

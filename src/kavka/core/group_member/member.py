@@ -43,6 +43,7 @@ from kavka.core.group_member.steps import (
     Joined,
     JoinStep,
     LeaveStep,
+    ListenerStep,
     MemberSettings,
     PartitionsAssigned,
     PartitionsLost,
@@ -70,7 +71,7 @@ _GENERATION_GONE = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class _MembershipEnded(Exception):
-    """A callback of the application has left the group: the poll that called it has nothing more to do."""
+    """The listener, or another task, has left the group: the poll has nothing more to do."""
 
 
 class GroupMember:
@@ -152,34 +153,49 @@ class GroupMember:
     def poll(self, now_ms: int) -> Generator[PollStep, Any, None]:
         """Do what membership needs until there is nothing to do or `AwaitJoin` gives None.
 
-        Raise KafkaError when the group refuses this member permanently. A dialogue that is not resumed has changed
-        nothing that the next one would miss. It ends where a callback of the application leaves the group.
+        Raise KafkaError when the group refuses this member permanently, and what the listener raised: it is not called
+        for the same partitions again, and the next poll goes on. A dialogue that is not resumed has changed nothing
+        that the next one would miss. It ends where the listener leaves the group.
         """
         self._last_poll_ms = now_ms
         with suppress(_MembershipEnded):
             yield from self._poll_until_settled()
 
-    def _call_back(self, step: PollStep) -> Generator[PollStep, Any, None]:
-        """Take a step that runs callbacks of the application. Raise _MembershipEnded when they left the group."""
+    def _call_back(self, step: ListenerStep) -> Generator[PollStep, Any, Exception | None]:
+        """Call the listener, and return what it raised: the rebalance goes on, and the poll raises it at its end.
+
+        Raise _MembershipEnded, or what the listener raised, when it has left the group.
+        """
         leaves = self._leaves
-        match step:
-            case PartitionsLost() | PartitionsRevoked():
-                yield from self._take_away(step)
-            case _:
-                yield step
+        failure = None
+        try:
+            match step:
+                case PartitionsAssigned():
+                    yield step
+                case _:
+                    yield from self._take_away(step)
+        except Exception as error:  # noqa: BLE001  the application's own; as in the Java client
+            failure = error
         if self._leaves != leaves:
-            raise _MembershipEnded
+            raise failure or _MembershipEnded
+        return failure
 
     def _take_away(
         self, step: PartitionsLost | PartitionsRevoked
     ) -> Generator[PartitionsLost | PartitionsRevoked, Any, None]:
-        """Run the callback for partitions; if it leaves the group, it is not run for them again."""
+        """Call the listener for partitions; if it leaves the group, it is not called for them again."""
         before = self._taken_away
         self._taken_away = [*before, *step.partitions]
         try:
             yield step
         finally:
             self._taken_away = before
+
+    def _commit_positions(self) -> Generator[PollStep, Any, None]:
+        leaves = self._leaves
+        yield CommitPositions()
+        if self._leaves != leaves:  # by another task or thread
+            raise _MembershipEnded
 
     def _poll_until_settled(self) -> Generator[PollStep, Any, None]:
         while True:
@@ -217,14 +233,16 @@ class GroupMember:
         held = list(self._subscription.partitions)
         self._owned = []
         if held:
-            yield from self._call_back(PartitionsLost(held))
+            failure = yield from self._call_back(PartitionsLost(held))
             self._subscription.replace_assignment([])
+            if failure is not None:
+                raise failure
 
     def _prepare(self) -> Generator[PollStep, Any, None]:
         """Give up what must not be held while joining."""
         if self._subscription.is_unmatched_pattern:
             yield RefreshTopics()  # joining without topics would only mean to join again
-        yield from self._call_back(CommitPositions())
+        yield from self._commit_positions()
         held = list(self._subscription.partitions)
         self._owned = held or self._owned
         if held and self.generation != NO_GENERATION:
@@ -234,8 +252,10 @@ class GroupMember:
         kept = [partition for partition in held if is_kept and partition.topic in topics]
         revoked = [partition for partition in held if partition not in kept]
         if revoked:
-            yield from self._call_back(PartitionsRevoked(revoked))
+            failure = yield from self._call_back(PartitionsRevoked(revoked))
             self._subscription.replace_assignment(kept)
+            if failure is not None:
+                raise failure
 
     def _adopt(self, joined: Joined) -> Generator[PollStep, Any, None]:
         """Take the assignment, unless it is outdated already; the next poll does if this one is given up before."""
@@ -247,16 +267,20 @@ class GroupMember:
         held = list(self._subscription.partitions)
         revoked = [partition for partition in held if partition not in joined.assigned]
         added = [partition for partition in joined.assigned if partition not in held]
+        failure = None
         if revoked:
-            yield from self._call_back(CommitPositions())
-            yield from self._call_back(PartitionsRevoked(revoked))
+            yield from self._commit_positions()
+            failure = yield from self._call_back(PartitionsRevoked(revoked))
             self.request_rejoin("revoked partitions can be given to others")
         self._subscription.replace_assignment(joined.assigned)
         self._joined = None
         self._owned = []
-        yield from self._call_back(
+        later_failure = yield from self._call_back(
             PartitionsAssigned(added, joined.generation, len(joined.assigned))
         )
+        failure = failure or later_failure
+        if failure is not None:
+            raise failure
 
     # Joining
 
@@ -398,19 +422,30 @@ class GroupMember:
     # Leaving
 
     def leave(self, reason: str) -> Generator[LeaveStep, Any, None]:
-        """Give up the partitions and, unless the member is static, leave; `join` and `keep_alive` have ended."""
-        # Before the callback, which may raise: the next poll joins again.
+        """Give up the partitions and, unless the member is static, leave; `join` and `keep_alive` have ended.
+
+        Raise at the end what the listener raised.
+        """
+        # Before the callback, which may be cancelled: the next poll joins again.
         self._is_joining = False
         self._joined = None
         self.needs_join = True
+        failure = None
         held = [each for each in self._subscription.partitions if each not in self._taken_away]
         if held and self._subscription.uses_group:
             is_lost = self._is_lost or self.generation == NO_GENERATION
-            yield from self._take_away(PartitionsLost(held) if is_lost else PartitionsRevoked(held))
+            try:
+                yield from self._take_away(
+                    PartitionsLost(held) if is_lost else PartitionsRevoked(held)
+                )
+            except Exception as error:  # noqa: BLE001  the application's own; the group need not wait for a timeout
+                failure = error
         self._leaves += 1
         yield from self._send_leave(reason)
         self._forget_generation()
         self._is_lost = False
+        if failure is not None:
+            raise failure
 
     def _send_leave(self, reason: str) -> Generator[SendLeave, Any, None]:
         if self._settings.instance_id is None and self.member_id:

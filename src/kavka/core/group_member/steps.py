@@ -128,16 +128,8 @@ class AwaitJoin:
     """Wait for the end of `join`, and give its outcome; None when the poll's time is over."""
 
 
-PollStep = (
-    CheckMetadata
-    | RefreshTopics
-    | CommitPositions
-    | PartitionsRevoked
-    | PartitionsLost
-    | PartitionsAssigned
-    | StartJoin
-    | AwaitJoin
-)
+ListenerStep = PartitionsRevoked | PartitionsLost | PartitionsAssigned
+PollStep = CheckMetadata | RefreshTopics | CommitPositions | ListenerStep | StartJoin | AwaitJoin
 
 # Steps of a join
 

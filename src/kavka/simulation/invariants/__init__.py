@@ -52,7 +52,6 @@ _ALWAYS: tuple[type[Invariant], ...] = (
     OffsetsHaveNoGaps,
     RecordsKeepTheirOrder,
     OneOwnerPerPartition,
-    CommittedRecordsWereProcessed,
 )
 _IF_NOTHING_IS_LOST: tuple[type[Invariant], ...] = (
     AcknowledgedRecordsSurvive,
@@ -66,9 +65,11 @@ _IF_NOTHING_IS_LOST: tuple[type[Invariant], ...] = (
 def for_model(model: FaultModel) -> list[Invariant]:
     """Return new invariants: those that hold under `model`."""
     kinds = _ALWAYS
-    if model.durability is Durability.EVERYTHING_ACKNOWLEDGED:
+    keeps_all = model.durability is Durability.EVERYTHING_ACKNOWLEDGED
+    if keeps_all:
         kinds += _IF_NOTHING_IS_LOST
-    return [kind() for kind in kinds]
+    processed = CommittedRecordsWereProcessed(loses_records_with_power=not keeps_all)
+    return [*(kind() for kind in kinds), processed]
 
 
 _IN_CLUSTERS: tuple[type[Invariant], ...] = (

@@ -76,13 +76,17 @@ class CommittedRecordsWereProcessed(Invariant):
     """No record is skipped: below a committed offset, each record of the log was processed by some member.
 
     An offset that was committed before an unclean election says nothing of what came in the place of lost records.
+    Nor does it after a loss of power, where the model lets that lose records: the group has processed what was there.
     """
 
     says = "everything below a committed offset was processed"
 
-    def __init__(self) -> None:
+    def __init__(self, *, loses_records_with_power: bool = False) -> None:
         """Know of no group."""
+        self._loses_records_with_power = loses_records_with_power
         self._processed: dict[tuple[str, TopicPartition], set[bytes]] = {}
+        self._places: dict[tuple[str, TopicPartition], set[int]] = {}
+        self._places_before_loss: dict[tuple[str, TopicPartition], set[int]] = {}
         self._committed: dict[tuple[str, TopicPartition], int] = {}
         self._deleted: dict[TopicPartition, int] = {}
         self._kept: dict[TopicPartition, int] = {}
@@ -90,8 +94,11 @@ class CommittedRecordsWereProcessed(Invariant):
     def observe(self, event: Event) -> None:
         """Compare the audit with what was processed."""
         match event:
-            case Processed(group, _, partition, _, value):
+            case Processed(group, _, partition, offset, value):
                 self._processed.setdefault((group, partition), set()).add(value)
+                self._places.setdefault((group, partition), set()).add(offset)
+            case PowerLost() if self._loses_records_with_power:
+                self._places_before_loss = {at: set(found) for at, found in self._places.items()}
             case UncleanElection(partition=partition, first_lost=first_lost):
                 self._kept[partition] = min(first_lost, self._kept.get(partition, first_lost))
             case Deleted(partition, offset):
@@ -117,10 +124,11 @@ class CommittedRecordsWereProcessed(Invariant):
         records: tuple[tuple[int, bytes], ...],
     ) -> None:
         processed = self._processed.get((group, partition), set())
+        replaced = self._places_before_loss.get((group, partition), set())
         start = self._first_to_check(partition)
         end = min(committed, self._kept.get(partition, committed))
         for offset, value in records:
-            if start <= offset < end and value not in processed:
+            if start <= offset < end and value not in processed and offset not in replaced:
                 raise Violation(
                     f"{group} committed {committed} for {partition}, but offset {offset} ({value!r}) was not processed"
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kavka.ids import TopicPartition
-from kavka.io import Disk
+from kavka.io import Disk, File
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -33,14 +33,24 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
 
 def write_temporary(disk: Disk, path: str, content: bytes, *, is_synced: bool = True) -> None:
     """Write `content` beside `path`, for `rename_temporary`, and make it durable if so. It blocks."""
-    file = disk.open(path + _TEMPORARY_SUFFIX, create=True)
+    file = open_temporary(disk, path, content)
     try:
-        file.truncate(0)
-        file.write_at(content, 0)
         if is_synced:
             file.sync()
     finally:
         file.close()
+
+
+def open_temporary(disk: Disk, path: str, content: bytes) -> File:
+    """Write `content` beside `path`; return the open file, which the caller syncs and closes."""
+    file = disk.open(path + _TEMPORARY_SUFFIX, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(content, 0)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def rename_temporary(disk: Disk, path: str) -> None:

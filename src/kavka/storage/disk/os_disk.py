@@ -13,6 +13,7 @@ import os
 import resource
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeVar
 
 from kavka.io import Buffer
@@ -27,7 +28,23 @@ _UNLIMITED = 2**31 - 1
 # one byte per stride shows nearly as much as one per page, at a sixteenth of the cost.
 _PROBE_STRIDE = 65536
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_SYNC_FILE_RANGE_WRITE = 2
 _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Return the system call, which Python does not have; None where the C library has none."""
+    import ctypes  # only a stop of many logs needs it
+
+    try:
+        call = ctypes.CDLL(None).sync_file_range
+    except (AttributeError, OSError):
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    call.restype = ctypes.c_int
+    found: Callable[[int, int, int, int], int] = call
+    return found
 
 
 class OsFile:
@@ -96,6 +113,12 @@ class OsFile:
     def sync(self) -> None:
         """Return when all that was written is on the medium (fdatasync)."""
         os.fdatasync(self._fd)
+
+    def start_writeback(self) -> None:
+        """Have the kernel begin to write what is dirty; a failure shows at the `sync` that follows."""
+        sync_file_range = _sync_file_range()
+        if sync_file_range is not None:
+            sync_file_range(self._fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
 
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from kavka.io import File
+from kavka.storage.directory.sync_group import SyncGroup
 from kavka.storage.disk.partition_directory import DataFile
 from kavka.storage.log.context import LogContext
 from kavka.storage.log.locks import LogLocks
@@ -56,10 +58,10 @@ class LogFlusher:
         is_flushed = end_offset <= self.recovery_point or not is_flush_due
         return None if is_written and is_flushed else self.schedule()
 
-    async def finish(self) -> None:
+    async def finish(self, group: SyncGroup) -> None:
         """Flush for the last time, with all that spares the next start recovery. Raise LogDirectoryFailed."""
         async with self._locks.flush:
-            await self._flush_written(closes=True)
+            await self._flush_written(group)
 
     def lower(self, offset: int) -> None:
         """Forget that something above `offset` was flushed."""
@@ -69,21 +71,21 @@ class LogFlusher:
         async with self._locks.flush:
             # Calls from now on may have appended behind what this one waits for.
             self._waiting = None
-            await self._flush_written(closes=False)
+            await self._flush_written()
 
-    async def _flush_written(self, *, closes: bool) -> None:
+    async def _flush_written(self, closing: SyncGroup | None = None) -> None:
         directory = self._context.directory
         await directory.writes.reached()
         if self._context.is_closed:
             return
         directory.check()
         try:
-            await self._flush_now(closes)
+            await self._flush_now(closing)
         except OSError as error:
             raise directory.fail(error) from error
 
-    async def _flush_now(self, closes: bool) -> None:
-        """Sync the log above the recovery point, then move it.
+    async def _flush_now(self, closing: SyncGroup | None) -> None:
+        """Sync the log above the recovery point, then move it; a log that closes does so with its group.
 
         Indexes count only when their segment is closed: recovery rebuilds those of the recovery point's segment.
         """
@@ -91,20 +93,32 @@ class LogFlusher:
         target, truncation_count = segments.written_offset, segments.truncation_count
         self.last_flush_ms = directory.clock.tick_ms()
         is_due = target > self.recovery_point or self._small_files.has_new_files
-        if not is_due and not closes:
+        if not is_due and closing is None:
             return
         # A segment that ends at the recovery point was flushed while it was active, without its indexes.
         first = max(segments.count_before(self.recovery_point) - 1, 0)
-        for segment in segments.all[first:] if is_due else [segments.active]:
-            if closes and segment is segments.active and segment.size:
-                segment.note_largest_timestamp()
-                segment.write_indexes()
-            await self.sync(*self._unsynced(segment, closes))
-        await self._small_files.store(with_snapshot=closes)
+        unsynced = segments.all[first:] if is_due else [segments.active]
+        if closing is None:
+            for segment in unsynced:
+                await self.sync(*self._unsynced(segment, closes=False))
+            await self._small_files.store()
+        else:
+            await self._finish_now(unsynced, closing)
         if truncation_count == segments.truncation_count:
             self.recovery_point = max(self.recovery_point, target)
         if is_due:
             directory.flushes.record(directory.clock.tick_ms() - self.last_flush_ms)
+
+    async def _finish_now(self, unsynced: Sequence[Segment], group: SyncGroup) -> None:
+        """Write what a closed log has besides its records, and sync all of it with the group. Raise OSError."""
+        active = self._segments.active
+        if active.size:
+            active.note_largest_timestamp()
+            active.write_indexes()
+        with _pinned(
+            data for each in unsynced for data in self._unsynced(each, closes=True)
+        ) as files:
+            await self._small_files.finish(files, group)
 
     def _unsynced(self, segment: Segment, closes: bool) -> list[DataFile]:
         """Return the files of a segment that a flush has to sync. Of an empty index its name is all there is."""
@@ -120,16 +134,23 @@ class LogFlusher:
 
     async def sync(self, *files: DataFile) -> None:
         """Sync those that are not discarded, one after the other, in one call of the pool. Raise OSError."""
-        pinned: list[tuple[DataFile, File]] = []
-        try:
-            for data in files:
-                if not data.is_discarded:
-                    pinned.append((data, data.pin()))
+        with _pinned(files) as pinned:
             if pinned:
-                await self._context.directory.disk.run(_sync_all, [file for _, file in pinned])
-        finally:
-            for data, _ in pinned:
-                data.unpin()
+                await self._context.directory.disk.run(_sync_all, pinned)
+
+
+@contextmanager
+def _pinned(files: Iterable[DataFile]) -> Iterator[list[File]]:
+    """Keep those that are not discarded open. Raise OSError."""
+    pinned: list[tuple[DataFile, File]] = []
+    try:
+        for data in files:
+            if not data.is_discarded:
+                pinned.append((data, data.pin()))
+        yield [file for _, file in pinned]
+    finally:
+        for data, _ in pinned:
+            data.unpin()
 
 
 def _sync_all(files: Sequence[File]) -> None:

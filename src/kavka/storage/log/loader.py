@@ -241,7 +241,8 @@ async def _load_segment(
     )
     # Which transactions were aborted depends on where they began, which may be before the segment.
     producers = await _producers_before(files, segments[:index], segment.base_offset)
-    cut, damage = await recovery.run(loaded.epochs, producers)
+    # The checkpoint has the epochs of all that was flushed, from the log's start on; this segment knows some of them.
+    cut, damage = await recovery.run(LeaderEpochs(), producers)
     loaded.recovery.rebuilt_segments.append(segment.base_offset)
     _note_damage(loaded.recovery, files, cut, damage)
     segment.next_offset = bound

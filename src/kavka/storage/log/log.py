@@ -21,6 +21,7 @@ from kavka.ids import TopicId, TopicPartition
 from kavka.io import Buffer
 from kavka.storage.checkpoint.leader_epochs import EpochStart
 from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.directory.sync_group import SyncGroup
 from kavka.storage.disk.partition_directory import PartitionDirectory
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log.cleaning_state import CleaningState
@@ -361,12 +362,14 @@ class Log:
         """Store the topic's id where there is none yet. Raise LogDirectoryFailed."""
         await self._small_files.learn_topic_id(topic_id)
 
-    async def close(self) -> None:
-        """Flush, leave everything as a clean start wants it, and release the files."""
+    async def close(self, group: SyncGroup | None = None) -> None:
+        """Flush, with the other logs of a group, leave everything as a clean start wants it, and release the files."""
         if self._context.is_closed:
             return
         if self.directory.failure is None and not self._is_as_found:
-            await self._flusher.finish()
+            group = SyncGroup(self.directory.disk) if group is None else group
+            with group.member():
+                await self._flusher.finish(group)
         self._context.close()
         for segment in self._segments.all:
             segment.close()

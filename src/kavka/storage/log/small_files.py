@@ -6,11 +6,14 @@ Flushes write them before the recovery point moves: above it, recovery learns ep
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from struct import pack
 
 from kavka.core.producer_state import ProducerEntry
 from kavka.ids import TopicId
+from kavka.io import File
 from kavka.storage.checkpoint.files import (
+    open_temporary,
     read_file,
     rename_temporary,
     sync_file,
@@ -21,6 +24,7 @@ from kavka.storage.checkpoint.partition_metadata import (
     PARTITION_METADATA,
     encode_partition_metadata,
 )
+from kavka.storage.directory.sync_group import SyncGroup
 from kavka.storage.failures import CorruptFile
 from kavka.storage.log.context import LogContext
 from kavka.storage.log.loader import LoadedLog, reload_producers
@@ -63,42 +67,95 @@ class SmallFiles:
 
     # A flush
 
-    async def store(self, *, with_snapshot: bool) -> None:
-        """Store leader epochs that have changed, and the names of new files; at a stop the producers, too."""
+    async def store(self) -> None:
+        """Store leader epochs that have changed, and the names of new files."""
         directory = self._context.directory
         async with self._locks.checkpoints:
-            epochs = snapshot = None
-            if self.epochs.is_changed:
-                self.epochs.note_stored()
-                epochs = self.epochs.encode()
-            end_offset = self._segments.end_offset
-            if with_snapshot and end_offset > self._snapshot_offset:
-                self._snapshot_offset = end_offset
-                snapshot = encode_snapshot(self.producers.entries())
-            if epochs is None and snapshot is None and not self.has_new_files:
+            epochs = self._changed_epochs()
+            if epochs is None and not self.has_new_files:
                 return
-            is_new, self.has_new_files, self._is_new = self._is_new, False, False
-            await directory.disk.run(self._store, epochs, snapshot, is_new)
+            is_new = self._take_is_new()
+            await directory.disk.run(self._store, epochs, is_new)
         if is_new:
             await directory.sync_names()
 
-    def _store(self, epochs: bytes | None, snapshot: bytes | None, is_new: bool) -> None:
-        """Replace small files and make all names durable; of a new log, also its topic id. It blocks.
-
-        The snapshot of a stop is not synced: one that a host crash damages fails its checksum, and the start replays
-        the batches since the snapshot before, of which none has been deleted.
-        """
+    def _store(self, epochs: bytes | None, is_new: bool) -> None:
+        """Replace small files and make all names durable; of a new log, also its topic id. It blocks."""
         disk, files = self._context.directory.disk, self._context.files
         if epochs is not None:
             write_temporary(disk, files.path_of(LEADER_EPOCHS), epochs)
             rename_temporary(disk, files.path_of(LEADER_EPOCHS))
-        if snapshot is not None:
-            path = files.path_of(snapshot_name(self._snapshot_offset))
-            write_temporary(disk, path, snapshot, is_synced=False)
-            rename_temporary(disk, path)
         if is_new and self.topic_id is not None:
             sync_file(disk, files.path_of(PARTITION_METADATA))
         files.sync()
+
+    def _changed_epochs(self) -> bytes | None:
+        if not self.epochs.is_changed:
+            return None
+        self.epochs.note_stored()
+        return self.epochs.encode()
+
+    def _take_is_new(self) -> bool:
+        is_new, self.has_new_files, self._is_new = self._is_new, False, False
+        return is_new
+
+    # A stop
+
+    async def finish(self, data: Sequence[File], group: SyncGroup) -> None:
+        """Store all that a clean start reads; sync it, and the log's own open files `data`, with the group.
+
+        The snapshot of the producers is not synced: one that a host crash damages fails its checksum, and the start
+        replays the batches since the snapshot before, of which none has been deleted. Raise OSError.
+        """
+        directory, path = self._context.directory, self._context.files.path
+        async with self._locks.checkpoints:
+            replaced, snapshot = list[str](), None
+            epochs = self._changed_epochs()
+            if epochs is not None:
+                replaced.append(LEADER_EPOCHS)
+            end_offset = self._segments.end_offset
+            if end_offset > self._snapshot_offset:
+                self._snapshot_offset = end_offset
+                snapshot = encode_snapshot(self.producers.entries())
+                replaced.append(snapshot_name(end_offset))
+            has_new_files, is_new = self.has_new_files, self._take_is_new()
+            written = await directory.disk.run(self._write_temporaries, epochs, snapshot, is_new)
+            try:
+                await group.sync([*data, *written])
+            finally:
+                for file in written:
+                    file.close()
+            if not replaced and not has_new_files:
+                return
+            await directory.disk.run(self._rename_temporaries, replaced)
+            await group.sync(directories=[path])
+            if is_new:
+                # Under the lock: a snapshot of a roll that still waits for it must find the log closed.
+                await directory.sync_names()
+
+    def _write_temporaries(
+        self, epochs: bytes | None, snapshot: bytes | None, is_new: bool
+    ) -> list[File]:
+        """Write small files beside their places; return those that must be synced, of a new log also its topic id."""
+        disk, files = self._context.directory.disk, self._context.files
+        written = list[File]()
+        try:
+            if snapshot is not None:
+                path = files.path_of(snapshot_name(self._snapshot_offset))
+                write_temporary(disk, path, snapshot, is_synced=False)
+            if is_new and self.topic_id is not None:
+                written.append(disk.open(files.path_of(PARTITION_METADATA)))
+            if epochs is not None:
+                written.append(open_temporary(disk, files.path_of(LEADER_EPOCHS), epochs))
+        except BaseException:
+            for file in written:
+                file.close()
+            raise
+        return written
+
+    def _rename_temporaries(self, names: Sequence[str]) -> None:
+        for name in names:
+            rename_temporary(self._context.directory.disk, self._context.files.path_of(name))
 
     # Leader epochs
 

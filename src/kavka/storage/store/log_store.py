@@ -28,6 +28,7 @@ from kavka.storage.directory.directory_names import (
     partition_of,
 )
 from kavka.storage.directory.log_directory import LogDirectory
+from kavka.storage.directory.sync_group import SyncGroup
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log.log import FoundLog, Log
 from kavka.storage.log_config import LogConfig
@@ -38,7 +39,9 @@ from kavka.values import frozen
 
 logger = logging.getLogger(__name__)
 
-_CLOSES_AT_ONCE = 16
+_MIN_CLOSES = 4
+_FILES_OF_A_LOG = 8
+"""Files that a log which closes has open, as a rule: the log, its indexes, and small files."""
 _LOADS_IN_ONE_CALL = 32
 _LOGS_PER_TURN = 512
 
@@ -287,12 +290,13 @@ class LogStore:
             await directory.close(is_clean=directory.was_clean)
 
     async def _close_logs(self, directory: LogDirectory) -> None:
-        # Many at once wait for one commit of the file system; one after the other each waits for its own.
-        slots = asyncio.Semaphore(max(self._loads_at_once, _CLOSES_AT_ONCE))
+        # All in a group wait for one commit of the file system's journal; each has some files open meanwhile.
+        slots = asyncio.Semaphore(max(_MIN_CLOSES, directory.open_files.limit // _FILES_OF_A_LOG))
+        group = SyncGroup(directory.disk)
 
         async def close(log: Log) -> None:
             async with slots:
-                await log.close()
+                await log.close(group)
 
         await _gather_all([close(log) for log in self._logs_in(directory)])
 
