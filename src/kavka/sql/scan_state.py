@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.ids import TopicPartition
+from kavka.sql.bounds import Predicate
 from kavka.sql.brokers import Brokers, OffsetRange, RangesReader
 from kavka.sql.errors import RecordsLost, UndecodableValue
+from kavka.wire.records.columns import Columns
+
+if TYPE_CHECKING:
+    from kavka.sql.topic_table import TopicTable
+
+
+class Scan(NamedTuple):
+    """A scan that a statement has begun."""
+
+    table: TopicTable
+    predicates: list[Predicate]
+
+
+Feed = list[tuple[TopicPartition, Columns]]
+"""Records that a statement reads in place of those in the topic."""
 
 
 class ScanState:
     """The state of one statement. Scans of it run in several threads."""
 
-    def __init__(self, brokers: Brokers, *, is_strict: bool = False) -> None:
+    def __init__(
+        self, brokers: Brokers, *, is_strict: bool = False, feed: Feed | None = None
+    ) -> None:
         """With `is_strict`, a value that cannot be decoded and a record that is gone end the statement."""
         self._brokers = brokers
         self._is_strict = is_strict
+        self.feed = feed
+        self.scans: list[Scan] = []
         self._lock = threading.Lock()
         self._bounds: dict[TopicPartition, OffsetRange] = {}
         self._losses: dict[str, None] = {}

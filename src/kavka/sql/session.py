@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ from kavka.client.schemas.errors import SchemaError
 from kavka.errors import KafkaError
 from kavka.sql.brokers import Brokers
 from kavka.sql.errors import SqlError
-from kavka.sql.scan_state import ScanState
+from kavka.sql.scan_state import Feed, Scan, ScanState
 from kavka.sql.topic_table import TopicTable
 from kavka.sql.value_formats import FormatOptions, TopicFormats, formats_of
 from kavka.values import frozen
@@ -60,21 +61,41 @@ class Rows:
         self._relation = relation
         self.names: list[str] = list(relation.columns)
         self.types: list[str] = [str(kind) for kind in relation.types]
+        self.limit: int | None = None
+        """Number of rows after which there are no more, None for no such."""
+        self.before_batch: Callable[[], None] = _nothing
+        """Called before rows are handed on."""
 
     def arrow(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns, and the rows with the engine's types."""
-        return self._session.read(self._relation)
+        schema, batches = self._session.read(self._relation)
+        return schema, self._limited(batches)
+
+    def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left = self.limit
+        for batch in batches:
+            self.before_batch()
+            yield batch if left is None else batch.slice(0, left)
+            if left is not None:
+                left -= min(left, batch.num_rows)
+                if not left:
+                    return
 
     def texts(self) -> Iterator[pa.RecordBatch]:
         """Yield rows of text, nested values as JSON; null stays null."""
         columns = [f"c{number}" for number in range(len(self.names))]
         shown = ", ".join(map(_as_text, columns, self.types))
         relation = self._relation.query("r", f"select {shown} from r as r({', '.join(columns)})")
-        return self._session.read(relation)[1]
+        return self._limited(self._session.read(relation)[1])
 
     def json_lines(self) -> Iterator[pa.RecordBatch]:
         """Yield rows with one column, the JSON object of each row."""
-        return self._session.read(self._relation.query("r", "select to_json(r)::varchar from r"))[1]
+        relation = self._relation.query("r", "select to_json(r)::varchar from r")
+        return self._limited(self._session.read(relation)[1])
+
+
+def _nothing() -> None:
+    pass
 
 
 def _as_text(column: str, kind: str) -> str:
@@ -168,18 +189,40 @@ class Session:
         escaped = name.replace('"', '""')
         return f'"{escaped}"'
 
+    def known_columns(self, name: str) -> list[str]:
+        """Return the columns of a topic, none when it does not exist or cannot be read."""
+        with suppress(SqlError, KafkaError, OSError):
+            return list(self.table(self.topic_of(name)).schema.names)
+        return []
+
+    def words(self) -> list[tuple[str, str]]:
+        """Return the engine's keywords and functions, each with its kind."""
+        query = (
+            "select keyword_name, 'keyword' from duckdb_keywords() union all select distinct function_name, "
+            "'function' from duckdb_functions() where function_name ~ '^[a-z][a-z0-9_]*$' order by 1"
+        )
+        found: list[tuple[str, str]] = self._translated(
+            lambda: self.engine.execute(query).fetchall()
+        )
+        return found
+
     def note(self, topic: str) -> str:
         """Return where the columns of a topic that was used come from."""
         return self._formats[topic].note if topic in self._formats else ""
 
-    def _add_table(self, name: str, is_qualified: bool) -> None:
-        """Let the engine know a topic that a statement names. Raise SqlError when there is none."""
+    def topic_of(self, name: str) -> str:
+        """Return the topic that a statement names. Raise SqlError when there is none."""
         topics = self.brokers.topics()
         topic = name if name in topics else _without_case(name, topics)
-        if is_qualified and topic is not None:
-            raise SqlError(f"The topic {topic} is to be quoted: {self.quoted(topic)}.")
-        if topic is None or is_qualified:
+        if topic is None:
             raise SqlError(f"There is no topic {name}{self._hint(name, topics)}")
+        return topic
+
+    def _add_table(self, name: str, is_qualified: bool) -> None:
+        """Let the engine know a topic that a statement names. Raise SqlError when there is none."""
+        topic = self.topic_of(name)
+        if is_qualified:
+            raise SqlError(f"The topic {topic} is to be quoted: {self.quoted(topic)}.")
         source = self.table(topic).source(lambda: self._state)
         self.engine._register_arrow_source(topic, source)
 
@@ -202,11 +245,41 @@ class Session:
             lambda: [one.query.strip() for one in self.engine.extract_statements(text)]
         )
 
-    def execute(self, statement: str) -> Rows | None:
-        """Plan a statement; None for one without rows, which is done. Raise SqlError, KafkaError, OSError."""
-        self._state = ScanState(self.brokers, is_strict=self.options.is_strict)
+    def execute(self, statement: str, feed: Feed | None = None) -> Rows | None:
+        """Plan a statement; None for one without rows, which is done. Raise SqlError, KafkaError, OSError.
+
+        With a `feed`, it reads those records in place of its topic's.
+        """
+        self._state = self.new_state(feed)
         relation = self._planned(statement)
         return None if relation is None else Rows(self, relation)
+
+    def new_state(self, feed: Feed | None = None) -> ScanState:
+        """Return the state of a statement that begins now."""
+        return ScanState(self.brokers, is_strict=self.options.is_strict, feed=feed)
+
+    @property
+    def scans(self) -> list[Scan]:
+        """The scans that the last statement has begun."""
+        return self._state.scans
+
+    def explain(self, statement: str) -> list[dict[str, Any]]:
+        """Return the operators of a statement's plan, as the engine's JSON has them."""
+        import json
+
+        rows = self._translated(
+            lambda: self.engine.execute(f"explain (format json) {statement}").fetchall()
+        )
+        found: list[dict[str, Any]] = json.loads(rows[0][1])
+        return found
+
+    def rows_of(self, reader: pa.RecordBatchReader) -> Rows:
+        """Return rows that another engine made."""
+        return Rows(self, self._translated(lambda: self.engine.from_arrow(reader)))
+
+    def fail(self, failure: Exception) -> None:
+        """Note what has ended rows that another engine makes."""
+        self._state.failure = failure
 
     @property
     def warnings(self) -> list[str]:

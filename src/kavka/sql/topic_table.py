@@ -20,7 +20,7 @@ from kavka.sql.bounds import (
 )
 from kavka.sql.brokers import Brokers, OffsetRange, refused
 from kavka.sql.record_columns import RECORD_COLUMNS, record_arrays, record_fields, text_of
-from kavka.sql.scan_state import ScanState
+from kavka.sql.scan_state import Scan, ScanState
 from kavka.wire.records.columns import Columns
 
 if TYPE_CHECKING:
@@ -91,6 +91,15 @@ class TopicTable:
         *first, value, headers = record_fields(key_is_text, value_is_text)
         self.schema = pa.schema([*first, *fields, value, headers])
 
+    @property
+    def values_schema(self) -> pa.Schema:
+        """The fields of the values."""
+        return self._values.schema
+
+    def field_of(self, column: str) -> str | None:
+        """Return the field of the values that a column has, None for a column of the record."""
+        return self._fields.get(column)
+
     def source(self, state: Callable[[], ScanState]) -> TopicSource:
         """Return what the engine reads; `state` is that of the statement that runs."""
 
@@ -118,9 +127,14 @@ class TopicTable:
     def _scan(
         self, names: list[str], predicates: list[Predicate], state: ScanState
     ) -> Iterator[pa.RecordBatch]:
+        state.scans.append(Scan(self, predicates))
+        rows = ScannedRows(self, names, predicates, state)
+        if state.feed is not None:
+            for place, columns in state.feed:
+                yield from rows.batches(place, columns)
+            return
         ranges = self.ranges(predicates, state)
         state.add_range(sum(one.end - one.start for one in ranges))
-        rows = Rows(self, names, predicates, state)
         reader = self._brokers.read(ranges, state.on_loss)
         state.add_reader(reader)
         try:
@@ -151,7 +165,7 @@ class TopicTable:
             for one in state.bounds(boxes)
         ]
         times = {place: box.timestamp for place, box in boxes.items()}
-        starts = self._starts_by_time(times)
+        starts = self.starts_by_time(times)
         ends = self._ends_by_time(times)
         return [
             narrow
@@ -159,9 +173,7 @@ class TopicTable:
             if (narrow := _cut(one, starts.get(one.topic_partition), ends.get(one.topic_partition)))
         ]
 
-    def _starts_by_time(
-        self, times: Mapping[TopicPartition, Interval]
-    ) -> dict[TopicPartition, int]:
+    def starts_by_time(self, times: Mapping[TopicPartition, Interval]) -> dict[TopicPartition, int]:
         """Return the first offset of a record that is young enough: all before it are older, whatever their order."""
         wanted = {
             place: -(-time.low // 1000) for place, time in times.items() if time.low > INT64_MIN
@@ -214,7 +226,7 @@ class TopicTable:
         return found, bad
 
 
-class Rows:
+class ScannedRows:
     """Fetched records of a scan as batches of the columns that it returns."""
 
     def __init__(
