@@ -117,6 +117,7 @@ class Session:
         self._formats: dict[str, TopicFormats] = {}
         self._state = ScanState(self.brokers)
         self._reserved: set[str] | None = None
+        self._reader: pa.RecordBatchReader | None = None
         self._worker = ThreadPoolExecutor(1, "kavka-sql-engine")
 
     def __enter__(self) -> Session:
@@ -129,9 +130,7 @@ class Session:
 
     def close(self) -> None:
         """Close the engine and the connections."""
-        self._state.cancel()
-        if self._engine is not None:
-            self._engine.interrupt()
+        self._end_reading()
         self._worker.shutdown()
         if self._engine is not None:
             self._engine.close()
@@ -250,6 +249,7 @@ class Session:
 
         With a `feed`, it reads those records in place of its topic's.
         """
+        self._end_reading()
         self._state = self.new_state(feed)
         relation = self._planned(statement)
         return None if relation is None else Rows(self, relation)
@@ -305,7 +305,8 @@ class Session:
 
     def read(self, relation: duckdb.DuckDBPyRelation) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Run what was planned. The iterator raises SqlError, KafkaError, OSError and KeyboardInterrupt."""
-        reader: pa.RecordBatchReader = self._translated(relation.to_arrow_reader)
+        self._end_reading()
+        self._reader = reader = self._translated(relation.to_arrow_reader)
         return reader.schema, self._batches(reader)
 
     def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -313,6 +314,13 @@ class Session:
             while (batch := self._translated(lambda: next(reader, None))) is not None:
                 yield batch
         finally:
+            if self._reader is reader:
+                self._end_reading()
+
+    def _end_reading(self) -> None:
+        """End a statement of which not all rows may have been read."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
             self._state.cancel()
             self._run(reader.close)
 
@@ -323,7 +331,7 @@ class Session:
 
         try:
             return self._run(work)
-        except (duckdb.Error, pa.ArrowException) as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow has OSErrors, too
             raise self._cause(error) from error
 
     def _cause(self, error: Exception) -> BaseException:

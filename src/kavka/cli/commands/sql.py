@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -140,18 +139,20 @@ class _Command:
         if path is None:
             yield sys.stdout.buffer
             return
-        if path.exists() and not path.is_file():  # a device or a pipe
-            with path.open("wb") as file:
-                yield file
-            return
-        made = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
+        is_file = path.is_file() or not path.exists()  # and no device or pipe
+        written = path.with_name(f".{path.name}.{os.getpid()}") if is_file else path
         try:
-            with made:
-                yield made  # type: ignore[misc]
-            os.chmod(made.name, 0o666 & ~_umask())
-            os.replace(made.name, path)
+            file = written.open("wb")
+        except OSError as error:
+            raise _Misuse(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            with file:
+                yield file
+            if is_file:
+                written.replace(path)
         except BaseException:
-            Path(made.name).unlink(missing_ok=True)
+            if is_file:
+                written.unlink(missing_ok=True)
             raise
 
     def _act(self, statement: str, sink: BinaryIO, kind: str) -> None:
@@ -222,12 +223,6 @@ class _Command:
 
 def _nothing() -> None:
     pass
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _session_options(given: argparse.Namespace) -> SessionOptions:
