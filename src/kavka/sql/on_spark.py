@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ class SparkEngine:
         """Start Spark. Raise SqlError when it is not installed."""
         self._session = session
         self._directory = tempfile.TemporaryDirectory(prefix="kavka-sql-spark-")
+        # Spark logs a name that it does not know as an error, and that is how topics become views.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         settings = {"spark.sql.ansi.doubleQuotedIdentifiers": "true"}
         try:
             self._spark: SparkSession = local_session(
@@ -124,6 +127,8 @@ def _columns(table: TopicTable) -> list[str]:
             found.append(f"{parsed}.{_ticked(source)} as {name}")
         elif field.name in ("key", "value") and field.type == "string":
             found.append(f"cast({name} as string) as {name}")
+        elif field.name == "headers":
+            found.append("coalesce(headers, array()) as headers")
         else:
             assert field.name in RECORD_COLUMNS, "a column is of the record or of its value"
             found.append(name)

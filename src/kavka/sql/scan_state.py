@@ -42,6 +42,7 @@ class ScanState:
         self._bounds: dict[TopicPartition, OffsetRange] = {}
         self._losses: dict[str, None] = {}
         self._bad: dict[str, int] = {}
+        self._bad_before: dict[str, int] = {}
         self._example: dict[str, str] = {}
         self.offsets_total = 0
         self.offsets_done = 0
@@ -106,10 +107,21 @@ class ScanState:
             self._bad[place.topic] = max(self._bad.get(place.topic, 0), count_so_far)
             self._example.setdefault(place.topic, f"{place} at offset {offset}: {reason}")
 
+    def add_counts(self, before: ScanState) -> None:
+        """Continue the counts of the piece before, of a statement that runs piece by piece."""
+        self._losses.update(before._losses)
+        self._example.update(before._example)
+        self._bad_before = before.bad_counts()
+
+    def bad_counts(self) -> dict[str, int]:
+        """Return how many values could not be decoded, by topic."""
+        topics = dict.fromkeys([*self._bad_before, *self._bad])
+        return {topic: self._bad_before.get(topic, 0) + self._bad.get(topic, 0) for topic in topics}
+
     def warnings(self) -> list[str]:
         """Return sentences about what the rows lack."""
         found = [f"Records were removed meanwhile: {sentence}." for sentence in self._losses]
-        for topic, count in self._bad.items():
+        for topic, count in self.bad_counts().items():
             values = "1 value" if count == 1 else f"{count:,} values"
             found.append(
                 f"{values} of {topic} could not be decoded and became null, the first of {self._example[topic]} "

@@ -206,8 +206,9 @@ class Session:
         return found
 
     def note(self, topic: str) -> str:
-        """Return where the columns of a topic that was used come from."""
-        return self._formats[topic].note if topic in self._formats else ""
+        """Return where the columns of a topic come from."""
+        self.table(topic)
+        return self._formats[topic].note
 
     def topic_of(self, name: str) -> str:
         """Return the topic that a statement names. Raise SqlError when there is none."""
@@ -247,16 +248,33 @@ class Session:
     def execute(self, statement: str, feed: Feed | None = None) -> Rows | None:
         """Plan a statement; None for one without rows, which is done. Raise SqlError, KafkaError, OSError.
 
-        With a `feed`, it reads those records in place of its topic's.
+        With a `feed`, it reads those records in place of its topic's, and warnings count on.
         """
         self._end_reading()
-        self._state = self.new_state(feed)
+        state = self.new_state(feed)
+        if feed:
+            state.add_counts(self._state)
+        self._state = state
         relation = self._planned(statement)
-        return None if relation is None else Rows(self, relation)
+        if relation is None or not self._has_rows(statement):
+            return None
+        return Rows(self, relation)
+
+    def _has_rows(self, statement: str) -> bool:
+        """Return whether a statement gives more than the number of rows that it has changed."""
+        import duckdb
+
+        parsed = self._translated(lambda: self.engine.extract_statements(statement))
+        return parsed[0].expected_result_type[0] == duckdb.ExpectedResultType.QUERY_RESULT
 
     def new_state(self, feed: Feed | None = None) -> ScanState:
         """Return the state of a statement that begins now."""
         return ScanState(self.brokers, is_strict=self.options.is_strict, feed=feed)
+
+    @property
+    def progress(self) -> ScanState:
+        """The state of the last statement: how much its scans read."""
+        return self._state
 
     @property
     def scans(self) -> list[Scan]:
