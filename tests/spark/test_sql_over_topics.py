@@ -14,7 +14,7 @@ from support.spark.topic_filling import make_topic
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(200)]
 
 
 def test_the_same_statement_on_spark(kavka_broker: Broker, fresh_name: str) -> None:
