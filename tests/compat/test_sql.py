@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from kavka.client import blocking
 from kavka.client.admin import NewTopic
 from kavka.sql.session import Session, SessionOptions
-from support.sql_rows import rows, values
+from support.sql_place import rows, values
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker

@@ -14,7 +14,9 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sql.conftest import Place
+    from support.sql_place import Place
+
+pytestmark = pytest.mark.slow
 
 KAVKA = [sys.executable, "-m", "kavka", "sql"]
 
@@ -27,7 +29,7 @@ def filled(place: Place) -> None:
 
 def sql(place: Place, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [*KAVKA, *words, "--bootstrap-server", place.bootstrap]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
 
 
 def test_statements_come_as_an_argument_or_on_standard_input(place: Place) -> None:

@@ -13,7 +13,7 @@ from kavka.sql.follow import Follower, followed
 
 if TYPE_CHECKING:
     from kavka.sql.session import Session
-    from sql.conftest import Open, Place
+    from support.sql_place import Open, Place
 
 
 @contextmanager

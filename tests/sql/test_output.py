@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kavka.sql.session import Session
-    from sql.conftest import Open
+    from support.sql_place import Open
 
 SELECT = (
     "select 1 as n, 'a,\"b\"\n' as t, null as nothing, {'x': [1, 2]} as s, '\\xFF'::blob as b, "

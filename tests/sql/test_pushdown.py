@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kavka.client import blocking
-from support.sql_rows import values
+from support.sql_place import values
 
 if TYPE_CHECKING:
-    from sql.conftest import Open, Place
+    from support.sql_place import Open, Place
 
 BEGIN = 1_700_000_000_000
 """The time of the first records in milliseconds, 2023-11-14 22:13:20 UTC."""

@@ -7,12 +7,12 @@ import pytest
 
 from kavka.client import blocking
 from kavka.sql.errors import SqlError, UndecodableValue
-from support.sql_rows import rows, values
+from support.sql_place import rows, values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sql.conftest import Open, Place
+    from support.sql_place import Open, Place
 
 
 def test_a_topic_has_the_columns_of_its_records_and_of_its_values(

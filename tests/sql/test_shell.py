@@ -15,7 +15,7 @@ from kavka.sql.shell import Shell, SqlCompleter, history_file
 
 if TYPE_CHECKING:
     from kavka.sql.session import Session
-    from sql.conftest import Open, Place
+    from support.sql_place import Open, Place
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -117,7 +117,7 @@ class Follower:
             yield rows
 
     def _boxes(self) -> dict[TopicPartition, Box]:
-        topic = self._statement.scan.table.topic
+        topic = self._statement.scan.topic
         partitions = self._session.brokers.partitions(topic) or []
         return {
             place: box
@@ -130,7 +130,7 @@ class Follower:
         boxes = self._boxes()
         state = self._session.new_state()
         bounds = {one.topic_partition: one for one in state.bounds(boxes)}
-        by_time = self._statement.scan.table.starts_by_time(
+        by_time = self._statement.scan.starts_by_time(
             {place: box.timestamp for place, box in boxes.items()}
         )
         positions = {}

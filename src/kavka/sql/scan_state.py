@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from kavka.ids import TopicPartition
-from kavka.sql.bounds import Predicate
+from kavka.sql.bounds import Interval, Predicate
 from kavka.sql.brokers import Brokers, OffsetRange, RangesReader
 from kavka.sql.errors import RecordsLost, UndecodableValue
 from kavka.wire.records.columns import Columns
-
-if TYPE_CHECKING:
-    from kavka.sql.topic_table import TopicTable
 
 
 class Scan(NamedTuple):
     """A scan that a statement has begun."""
 
-    table: TopicTable
+    topic: str
     predicates: list[Predicate]
+    starts_by_time: Callable[[Mapping[TopicPartition, Interval]], dict[TopicPartition, int]]
+    """Gives the first offset that is young enough."""
 
 
 Feed = list[tuple[TopicPartition, Columns]]

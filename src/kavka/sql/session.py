@@ -265,7 +265,7 @@ class Session:
         import duckdb
 
         parsed = self._translated(lambda: self.engine.extract_statements(statement))
-        return parsed[0].expected_result_type[0] == duckdb.ExpectedResultType.QUERY_RESULT
+        return bool(parsed[0].expected_result_type[0] == duckdb.ExpectedResultType.QUERY_RESULT)
 
     def new_state(self, feed: Feed | None = None) -> ScanState:
         """Return the state of a statement that begins now."""

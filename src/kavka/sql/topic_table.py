@@ -127,7 +127,7 @@ class TopicTable:
     def _scan(
         self, names: list[str], predicates: list[Predicate], state: ScanState
     ) -> Iterator[pa.RecordBatch]:
-        state.scans.append(Scan(self, predicates))
+        state.scans.append(Scan(self.topic, predicates, self._starts_by_time))
         rows = ScannedRows(self, names, predicates, state)
         if state.feed is not None:
             for place, columns in state.feed:
@@ -165,7 +165,7 @@ class TopicTable:
             for one in state.bounds(boxes)
         ]
         times = {place: box.timestamp for place, box in boxes.items()}
-        starts = self.starts_by_time(times)
+        starts = self._starts_by_time(times)
         ends = self._ends_by_time(times)
         return [
             narrow
@@ -173,7 +173,9 @@ class TopicTable:
             if (narrow := _cut(one, starts.get(one.topic_partition), ends.get(one.topic_partition)))
         ]
 
-    def starts_by_time(self, times: Mapping[TopicPartition, Interval]) -> dict[TopicPartition, int]:
+    def _starts_by_time(
+        self, times: Mapping[TopicPartition, Interval]
+    ) -> dict[TopicPartition, int]:
         """Return the first offset of a record that is young enough: all before it are older, whatever their order."""
         wanted = {
             place: -(-time.low // 1000) for place, time in times.items() if time.low > INT64_MIN
