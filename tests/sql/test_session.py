@@ -124,9 +124,9 @@ def test_a_strict_statement_ends_at_a_value_that_cannot_be_decoded(
     place.create("stern", 2)
     place.write("stern", [b'{"n": 1}'], 0)
     place.write("stern", [b'{"n": 1}', b'{"n": "one"}'], 1)
-    lenient = open_session({"schema_files": {"": schema}})
+    lenient = open_session({"schema_files": {"": str(schema)}})
     assert values(lenient, "select sum(n)::int from stern") == [2]
-    strict = open_session({"schema_files": {"stern": schema}}, is_strict=True)
+    strict = open_session({"schema_files": {"stern": str(schema)}}, is_strict=True)
     with pytest.raises(UndecodableValue) as raised:
         rows(strict, "select n from stern")
     assert str(raised.value) == (

@@ -116,6 +116,8 @@ def _columns(table: TopicTable) -> list[str]:
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
+    if not table.has_json_values:
+        raise SqlError(f"--spark decodes JSON only, and {table.topic} has values of another kind.")
     values = table.values_schema
     kind = StructType([StructField(field.name, from_arrow_type(field.type)) for field in values])
     parsed = f"from_json(cast(value as string), '{_escaped(kind.simpleString())}')"

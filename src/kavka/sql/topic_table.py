@@ -96,6 +96,11 @@ class TopicTable:
         """The fields of the values."""
         return self._values.schema
 
+    @property
+    def has_json_values(self) -> bool:
+        """Return whether values are JSON without a frame, or have no fields."""
+        return isinstance(self._values, JsonValues)
+
     def field_of(self, column: str) -> str | None:
         """Return the field of the values that a column has, None for a column of the record."""
         return self._fields.get(column)

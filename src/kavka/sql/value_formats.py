@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.client.schemas.json_columns import parse_object
-from kavka.client.schemas.json_schema import infer_schema, schema_of_json_schema
+from kavka.client.schemas.json_schema import infer_schema
+from kavka.client.schemas.registry import SchemaRegistry
 from kavka.ids import TopicPartition
 from kavka.sql.brokers import Brokers, OffsetRange, refused
-from kavka.sql.errors import SqlError
 from kavka.sql.topic_table import JsonValues, ValueFormat
 from kavka.values import frozen
 
@@ -30,8 +29,10 @@ class FormatOptions:
 
     value_format: str = AUTO
     key_format: str = AUTO
-    schema_files: Mapping[str, Path] = {}
-    """By topic; that of the empty name is for every other topic."""
+    schema_files: Mapping[str, str] = {}
+    """By topic; that of the empty name is for every other topic. A message of Protobuf stands behind a `#`."""
+    registry: Mapping[str, str] = {}
+    """Settings of the schema registry; none without one."""
     sample_records: int = 1000
 
 
@@ -47,29 +48,30 @@ class TopicFormats(NamedTuple):
 
 def formats_of(topic: str, brokers: Brokers, options: FormatOptions) -> TopicFormats:
     """Return the formats of a topic, from a sample where it is not said. Raise SqlError, SchemaError, OSError."""
-    path = options.schema_files.get(topic) or options.schema_files.get("")
-    is_known = path is not None or options.value_format in ("text", "bytes")
+    file = options.schema_files.get(topic) or options.schema_files.get("")
+    is_plain = file is None and options.value_format in ("text", "bytes")
     sample: list[_Sampled] = []
-    if not is_known or AUTO in (options.key_format, options.value_format):
+    if not is_plain or options.key_format == AUTO:
         sample = list(_sample(topic, brokers, options.sample_records))
+    values = [one.value for one in sample if one.value is not None]
     key_is_text = _is_text(options.key_format, [one.key for one in sample])
-    value_is_text = _is_text(options.value_format, [one.value for one in sample])
-    if path is not None:
-        values: ValueFormat = JsonValues(_declared(path))
-        return TopicFormats(values, key_is_text, value_is_text, f"fields: from {path}")
-    if is_known:
+    value_is_text = _is_text(options.value_format, values)
+    if is_plain:
         return TopicFormats(
             JsonValues(_no_fields()), key_is_text, value_is_text, "values are not decoded"
         )
-    return _inferred(sample, options, key_is_text, value_is_text)
+    if file is not None:
+        from kavka.sql.declared_formats import from_file
 
+        made = from_file(file, values)
+        return TopicFormats(made, key_is_text, value_is_text, f"fields: from {file}")
+    if options.registry:
+        from kavka.sql.declared_formats import from_registry
 
-def _declared(path: Path) -> pa.Schema:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SqlError(f"The schema {path} cannot be read: {error.strerror}.") from error
-    return schema_of_json_schema(text, str(path))
+        found = from_registry(SchemaRegistry(options.registry), topic, values)
+        if found is not None:
+            return TopicFormats(found[0], key_is_text, value_is_text, found[1])
+    return _inferred(values, options, key_is_text, value_is_text)
 
 
 def _no_fields() -> pa.Schema:
@@ -79,10 +81,9 @@ def _no_fields() -> pa.Schema:
 
 
 def _inferred(
-    sample: list[_Sampled], options: FormatOptions, key_is_text: bool, value_is_text: bool
+    values: list[bytes], options: FormatOptions, key_is_text: bool, value_is_text: bool
 ) -> TopicFormats:
     """Infer fields from the JSON objects of a sample, where most of its values are such."""
-    values = [one.value for one in sample if one.value is not None]
     objects = []
     for value in values:
         try:
@@ -93,7 +94,7 @@ def _inferred(
     schema = infer_schema(objects) if objects and is_json else None
     if schema is not None:
         note = f"fields: inferred from {len(objects)} of its records"
-    elif not sample:
+    elif not values:
         note = "no fields: it has no records to infer them from"
     else:
         note = "no fields: its values are no JSON objects"
@@ -102,7 +103,7 @@ def _inferred(
     )
 
 
-def _is_text(given: str, sampled: list[bytes | None]) -> bool:
+def _is_text(given: str, sampled: Sequence[bytes | None]) -> bool:
     """Return whether bytes are shown as text: as is said, else where all of a sample are UTF-8."""
     if given != AUTO:
         return given != "bytes"

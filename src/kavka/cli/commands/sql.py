@@ -234,17 +234,40 @@ def _session_options(given: argparse.Namespace) -> SessionOptions:
     settings["bootstrap.servers"] = given.bootstrap_server
     settings.setdefault("client.id", "kavka-sql")
     settings["isolation.level"] = given.isolation_level
-    files: dict[str, Path] = {}
-    for word in given.schema:
-        topic, equals, path = word.rpartition("=")
-        files[topic if equals else ""] = Path(path)
     return SessionOptions(
         settings,
-        FormatOptions(given.value_format, given.key_format, files, given.sample),
+        FormatOptions(
+            given.value_format,
+            given.key_format,
+            _schema_files(given.schema),
+            _registry_settings(given),
+            given.sample,
+        ),
         is_strict=given.strict,
         max_disorder_ms=None if given.max_disorder is None else int(given.max_disorder * 1000),
         memory_limit=given.memory_limit,
     )
+
+
+def _schema_files(words: list[str]) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for word in words:
+        topic, equals, file = word.rpartition("=")
+        files[topic if equals else ""] = file
+    return files
+
+
+def _registry_settings(given: argparse.Namespace) -> dict[str, str]:
+    """Return the settings of the registry. Raise BadValue, _Misuse, ValueError."""
+    from kavka.client.schemas.registry import SchemaRegistry
+
+    if given.schema_registry is None:
+        if given.schema_registry_config is not None:
+            raise _Misuse("--schema-registry-config goes with --schema-registry")
+        return {}
+    settings = {**read_properties(given.schema_registry_config), "url": given.schema_registry}
+    SchemaRegistry(settings)
+    return settings
 
 
 def _parser() -> ToolParser:
@@ -286,7 +309,15 @@ def _parser() -> ToolParser:
 def _add_formats(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--schema", action="append", default=[], metavar="[TOPIC=]FILE",
-        help="schema of the values of a topic, or of every topic that has none of its own: a JSON Schema")  # fmt: skip
+        help="schema of the values of a topic, or of every topic that has none of its own: a JSON Schema (.json), "
+        "an Avro schema (.avsc), a Protobuf file (.proto, with #Message for another than its first)")  # fmt: skip
+    add(
+        "--schema-registry",
+        metavar="URL",
+        help="the schema registry of values that Confluent's serializers wrote",
+    )
+    add("--schema-registry-config", metavar="FILE",
+        help="a properties file with its settings: basic.auth.user.info, ssl.ca.location and the like")  # fmt: skip
     add("--value-format", choices=("auto", "json", "text", "bytes"), default="auto",
         help="what values are (default auto: found out from a sample)")  # fmt: skip
     add("--key-format", choices=("auto", "text", "bytes"), default="auto",

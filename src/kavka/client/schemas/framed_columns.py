@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kavka.client.schemas.avro import AvroCodec
 from kavka.client.schemas.codecs import Codec
@@ -15,6 +15,8 @@ from kavka.client.schemas.serializers import SchemaDeserializer
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_TO_THE_END: Final = 2**31 - 1
+"""Arrow 26 fails without an end."""
 DecodeOne = Callable[[int, "pa.Array", "pa.Schema"], DecodedColumns]
 """Decodes payloads of the schema with an id."""
 
@@ -57,7 +59,7 @@ def _decode_kind(
 
     try:
         schema_id = unframe(prefix).schema_id
-        return decode(schema_id, pc.binary_slice(values, FRAME_BYTES), schema)
+        return decode(schema_id, pc.binary_slice(values, FRAME_BYTES, _TO_THE_END), schema)
     except RegistryUnavailable:
         raise
     except SchemaError as error:

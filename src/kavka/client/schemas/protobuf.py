@@ -51,7 +51,7 @@ class ProtobufCodec:
             raise MissingExtra("protobuf") from None
         self._file: Any = _compiled(text, references or {})
         self._class_of = message_factory.GetMessageClass
-        self._messages = _messages(self._file.message_types_by_name)
+        self._messages = _messages(self._file)
         if not self._messages:
             raise SchemaParseError("the Protobuf schema has no message")
         self._indexes = (0,) if message is None else self._index_of(message)
@@ -78,7 +78,8 @@ class ProtobufCodec:
                 value = json_format.ParseDict(value, self.message_class()())
             else:
                 indexes = self._index_of(value.DESCRIPTOR.full_name)
-            return encode_indexes(indexes) + value.SerializeToString()
+            payload: bytes = value.SerializeToString()
+            return encode_indexes(indexes) + payload
         except (
             json_format.ParseError,
             EncodeError,
@@ -139,17 +140,20 @@ class RawProtobuf(ProtobufCodec):
         return super()._parsed(encode_indexes(self._indexes) + payload)
 
 
-def _messages(named: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
+def _messages(file: Any) -> dict[tuple[int, ...], Any]:
     """Return all messages of a file by their indexes."""
+    from google.protobuf import descriptor_pb2
+
     found: dict[tuple[int, ...], Any] = {}
 
-    def add(descriptor: Any, outer: tuple[int, ...]) -> None:
-        found[(*outer, descriptor.index)] = descriptor
-        for inner in descriptor.nested_types:
-            add(inner, (*outer, descriptor.index))
+    def add(named: Any, declared: Any, outer: tuple[int, ...]) -> None:
+        for index, one in enumerate(declared):
+            descriptor = found[(*outer, index)] = named[one.name]
+            add(descriptor.nested_types_by_name, one.nested_type, (*outer, index))
 
-    for descriptor in named.values():
-        add(descriptor, ())
+    copy = descriptor_pb2.FileDescriptorProto()
+    file.CopyToProto(copy)
+    add(file.message_types_by_name, copy.message_type, ())
     return found
 
 
@@ -348,4 +352,4 @@ def _moment(stamp: Any) -> datetime.datetime:
 def _json_text(message: Any) -> str:
     from google.protobuf import json_format
 
-    return json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
+    return str(json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True))

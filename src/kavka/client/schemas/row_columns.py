@@ -86,9 +86,9 @@ def converter(kind: pa.DataType) -> Convert | None:
             (key, None if one is None else item(one)) for key, one in value.items()
         ]
     if kinds.is_list(kind):
-        item = converter(kind.value_type)
-        return None if item is None else (
-            lambda value: [None if one is None else item(one) for one in value]
+        entry = converter(kind.value_type)
+        return None if entry is None else (
+            lambda value: [None if one is None else entry(one) for one in value]
         )  # fmt: skip
     if kinds.is_struct(kind):
         fields = [kind.field(index) for index in range(kind.num_fields)]
