@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import TypeVar
 
 from kavka.client.cluster import Cluster
@@ -113,3 +115,35 @@ def _is_open(answer: object, rounds: int, unknown_after: int | None) -> bool:
     if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return unknown_after is None or rounds < unknown_after
     return answer.retriable
+
+
+async def retrying(
+    cluster: Cluster, attempt: Callable[[], Awaitable[T]], what: str, timeout_ms: int
+) -> T:
+    """Repeat an attempt that fails with a retriable KafkaError or an OSError, until `timeout_ms` is over.
+
+    Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not an answer of a broker.
+    """
+    now = asyncio.get_running_loop().time
+    deadline = now() + timeout_ms / 1000
+    for number in count():
+        try:
+            return await attempt()
+        except (KafkaError, OSError) as error:
+            if isinstance(error, KafkaError) and not error.retriable:
+                raise
+            if now() >= deadline:
+                if isinstance(error, KafkaError):
+                    raise
+                raise TimeoutError(f"{what} failed for {timeout_ms} ms: {error}") from error
+        await cluster.back_off(number)
+        with suppress(OSError, KafkaError):
+            await cluster.refresh()
+    raise AssertionError("a deadline ends this loop")
+
+
+def require_ok(code: int, what: str) -> None:
+    """Raise KafkaError that says `what` was refused, unless the code is NONE."""
+    error = ErrorCode.of(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, f"{what}: {error.message}")

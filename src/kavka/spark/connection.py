@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from kavka.client.cluster import Cluster
 from kavka.client.config import CONSUMER, Config
-from kavka.errors import ErrorCode, KafkaError
+from kavka.client.leader_requests import require_ok as require_ok
+from kavka.client.leader_requests import retrying
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
 
@@ -59,23 +58,7 @@ class Connection:
 
         Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not an answer of a broker.
         """
-        deadline = time.monotonic() + self.timeout_ms / 1000
-        for number in range(1_000_000):
-            try:
-                return await attempt()
-            except (KafkaError, OSError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
-                    raise
-                if time.monotonic() >= deadline:
-                    if isinstance(error, KafkaError):
-                        raise
-                    raise TimeoutError(
-                        f"{what} failed for {self.timeout_ms} ms: {error}"
-                    ) from error
-            await self.cluster.back_off(number)
-            with suppress(OSError, KafkaError):
-                await self.cluster.refresh()
-        raise AssertionError("a deadline ends this loop")
+        return await retrying(self.cluster, attempt, what, self.timeout_ms)
 
     def close(self) -> None:
         """Close the connections. Calling it twice is allowed."""
@@ -96,10 +79,3 @@ def shared(settings: Mapping[str, str]) -> Connection:
         connection = _shared[key] = Connection(settings, retries=True)
         atexit.register(connection.close)
     return connection
-
-
-def require_ok(code: int, what: str) -> None:
-    """Raise KafkaError that says `what` was refused, unless the code is NONE."""
-    error = ErrorCode.of(code)
-    if error is not ErrorCode.NONE:
-        raise KafkaError(error, f"{what}: {error.message}")

@@ -1,0 +1,394 @@
+"""A session: one connection to the brokers, one in-process engine, and the topics that statements have named.
+
+The engine works in a thread of its own, so that Ctrl-C and progress need not wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kavka.client.schemas.errors import SchemaError
+from kavka.errors import KafkaError
+from kavka.sql.brokers import Brokers
+from kavka.sql.errors import SqlError
+from kavka.sql.scan_state import Feed, Scan, ScanState
+from kavka.sql.topic_table import TopicTable
+from kavka.sql.value_formats import FormatOptions, TopicFormats, formats_of
+from kavka.values import frozen
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+_MISSING_TABLE: Final = re.compile(
+    r'Table with name (?:"([^"\n]+)"|(\S+)) does not exist( because schema)?'
+)
+_POLL_S: Final = 0.1
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NESTED: Final = ("STRUCT", "MAP", "UNION", "VARIANT")
+
+Watch = Callable[[ScanState], None]
+"""Called ten times a second while a statement runs."""
+
+
+@frozen
+class SessionOptions:
+    """The options of a session."""
+
+    settings: Mapping[str, Any]
+    """A consumer's."""
+    formats: FormatOptions = FormatOptions()
+    is_strict: bool = False
+    max_disorder_ms: int | None = None
+    memory_limit: str = "1GB"
+
+
+class Rows:
+    """The result of a statement. It is read once, in one of three forms, before the next statement."""
+
+    def __init__(self, session: Session, relation: duckdb.DuckDBPyRelation) -> None:
+        """Take what the engine has planned and not run yet."""
+        self._session = session
+        self._relation = relation
+        self.names: list[str] = list(relation.columns)
+        self.types: list[str] = [str(kind) for kind in relation.types]
+        self.limit: int | None = None
+        """Number of rows after which there are no more, None for no such."""
+        self.before_batch: Callable[[], None] = _nothing
+        """Called before rows are handed on."""
+
+    def arrow(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the columns, and the rows with the engine's types."""
+        schema, batches = self._session.read(self._relation)
+        return schema, self._limited(batches)
+
+    def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left = self.limit
+        for batch in batches:
+            self.before_batch()
+            yield batch if left is None else batch.slice(0, left)
+            if left is not None:
+                left -= min(left, batch.num_rows)
+                if not left:
+                    return
+
+    def texts(self) -> Iterator[pa.RecordBatch]:
+        """Yield rows of text, nested values as JSON; null stays null."""
+        columns = [f"c{number}" for number in range(len(self.names))]
+        shown = ", ".join(map(_as_text, columns, self.types))
+        relation = self._relation.query("r", f"select {shown} from r as r({', '.join(columns)})")
+        return self._limited(self._session.read(relation)[1])
+
+    def json_lines(self) -> Iterator[pa.RecordBatch]:
+        """Yield rows with one column, the JSON object of each row."""
+        relation = self._relation.query("r", "select to_json(r)::varchar from r")
+        return self._limited(self._session.read(relation)[1])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _as_text(column: str, kind: str) -> str:
+    is_nested = kind.startswith(_NESTED) or kind.endswith("]")
+    return f"to_json({column})::varchar" if is_nested else f"{column}::varchar"
+
+
+class Session:
+    """SQL over the topics of a cluster. Not for several threads."""
+
+    def __init__(self, options: SessionOptions, watch: Watch | None = None) -> None:
+        """Connect. Raise ValueError for a wrong setting, ConnectionError when no broker answers."""
+        self.options = options
+        self.watch = watch
+        self.brokers = Brokers({"isolation.level": "read_committed", **options.settings})
+        self._directory = tempfile.TemporaryDirectory(prefix="kavka-sql-")
+        self._engine: duckdb.DuckDBPyConnection | None = None
+        self._tables: dict[str, TopicTable] = {}
+        self._formats: dict[str, TopicFormats] = {}
+        self._state = ScanState(self.brokers)
+        self._reserved: set[str] | None = None
+        self._reader: pa.RecordBatchReader | None = None
+        self._worker = ThreadPoolExecutor(1, "kavka-sql-engine")
+
+    def __enter__(self) -> Session:
+        """Return itself; it is connected already."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the engine and the connections."""
+        self._end_reading()
+        self._worker.shutdown()
+        if self._engine is not None:
+            self._engine.close()
+        self.brokers.close()
+        self._directory.cleanup()
+
+    @property
+    def engine(self) -> duckdb.DuckDBPyConnection:
+        """The engine, started when it is first needed."""
+        if self._engine is None:
+            import duckdb
+
+            self._engine = duckdb.connect(
+                config={
+                    # A variable of this program is no table, and nothing is fetched from the net unasked.
+                    "python_enable_replacements": False,
+                    "autoinstall_known_extensions": False,
+                    "memory_limit": self.options.memory_limit,
+                    "temp_directory": self._directory.name,
+                }
+            )
+            self._engine.execute("set TimeZone = 'UTC'")
+            # Rows are handed on as they are found, not by the megabyte.
+            self._engine.execute("set streaming_buffer_size = '16KB'")
+        return self._engine
+
+    # Topics
+
+    def table(self, topic: str) -> TopicTable:
+        """Return the table of a topic. Raise SqlError when it does not exist or its schema cannot be read."""
+        if topic not in self._tables:
+            try:
+                formats = formats_of(topic, self.brokers, self.options.formats)
+            except SchemaError as error:
+                raise SqlError(str(error)) from error
+            self._formats[topic] = formats
+            self._tables[topic] = TopicTable(
+                topic,
+                self.brokers,
+                formats.values,
+                key_is_text=formats.key_is_text,
+                value_is_text=formats.value_is_text,
+                max_disorder_ms=self.options.max_disorder_ms,
+            )
+        return self._tables[topic]
+
+    def quoted(self, name: str) -> str:
+        """Return a name as a statement must have it."""
+        if self._reserved is None:
+            words = "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
+            found = self._translated(lambda: self.engine.execute(words).fetchall())
+            self._reserved = {word for (word,) in found}
+        if _PLAIN_NAME.fullmatch(name) and name.lower() not in self._reserved:
+            return name
+        escaped = name.replace('"', '""')
+        return f'"{escaped}"'
+
+    def known_columns(self, name: str) -> list[str]:
+        """Return the columns of a topic, none when it does not exist or cannot be read."""
+        with suppress(SqlError, KafkaError, OSError):
+            return list(self.table(self.topic_of(name)).schema.names)
+        return []
+
+    def words(self) -> list[tuple[str, str]]:
+        """Return the engine's keywords and functions, each with its kind."""
+        query = (
+            "select keyword_name, 'keyword' from duckdb_keywords() union all select distinct function_name, "
+            "'function' from duckdb_functions() where function_name ~ '^[a-z][a-z0-9_]*$' order by 1"
+        )
+        found: list[tuple[str, str]] = self._translated(
+            lambda: self.engine.execute(query).fetchall()
+        )
+        return found
+
+    def note(self, topic: str) -> str:
+        """Return where the columns of a topic come from."""
+        self.table(topic)
+        return self._formats[topic].note
+
+    def topic_of(self, name: str) -> str:
+        """Return the topic that a statement names. Raise SqlError when there is none."""
+        topics = self.brokers.topics()
+        topic = name if name in topics else _without_case(name, topics)
+        if topic is None:
+            raise SqlError(f"There is no topic {name}{self._hint(name, topics)}")
+        return topic
+
+    def _add_table(self, name: str, is_qualified: bool) -> None:
+        """Let the engine know a topic that a statement names. Raise SqlError when there is none."""
+        topic = self.topic_of(name)
+        if is_qualified:
+            raise SqlError(f"The topic {topic} is to be quoted: {self.quoted(topic)}.")
+        source = self.table(topic).source(lambda: self._state)
+        self.engine._register_arrow_source(topic, source)
+
+    def _hint(self, name: str, topics: list[str]) -> str:
+        """Return the end of a sentence about a topic that does not exist: those that may be meant, quoted if needed."""
+        near = (
+            get_close_matches(name, topics, 3)
+            or [one for one in topics if one.startswith(name)][:3]
+        )
+        if near:
+            return f"; did you mean {' or '.join(map(self.quoted, near))}?"
+        shown = [one for one in topics if not one.startswith("__")][:10]
+        return f". The topics are: {', '.join(shown)}." if shown else ". The cluster has no topics."
+
+    # Statements
+
+    def statements(self, text: str) -> list[str]:
+        """Return the statements of a text. Raise SqlError when they cannot be parsed."""
+        return self._translated(
+            lambda: [one.query.strip() for one in self.engine.extract_statements(text)]
+        )
+
+    def execute(self, statement: str, feed: Feed | None = None) -> Rows | None:
+        """Plan a statement; None for one without rows, which is done. Raise SqlError, KafkaError, OSError.
+
+        With a `feed`, it reads those records in place of its topic's, and warnings count on.
+        """
+        self._end_reading()
+        state = self.new_state(feed)
+        if feed:
+            state.add_counts(self._state)
+        self._state = state
+        relation = self._planned(statement)
+        if relation is None or not self._has_rows(statement):
+            return None
+        return Rows(self, relation)
+
+    def _has_rows(self, statement: str) -> bool:
+        """Return whether a statement gives more than the number of rows that it has changed."""
+        import duckdb
+
+        parsed = self._translated(lambda: self.engine.extract_statements(statement))
+        return bool(parsed[0].expected_result_type[0] == duckdb.ExpectedResultType.QUERY_RESULT)
+
+    def new_state(self, feed: Feed | None = None) -> ScanState:
+        """Return the state of a statement that begins now."""
+        return ScanState(self.brokers, is_strict=self.options.is_strict, feed=feed)
+
+    @property
+    def progress(self) -> ScanState:
+        """The state of the last statement: how much its scans read."""
+        return self._state
+
+    @property
+    def scans(self) -> list[Scan]:
+        """The scans that the last statement has begun."""
+        return self._state.scans
+
+    def explain(self, statement: str) -> list[dict[str, Any]]:
+        """Return the operators of a statement's plan, as the engine's JSON has them."""
+        import json
+
+        rows = self._translated(
+            lambda: self.engine.execute(f"explain (format json) {statement}").fetchall()
+        )
+        found: list[dict[str, Any]] = json.loads(rows[0][1])
+        return found
+
+    def rows_of(self, reader: pa.RecordBatchReader) -> Rows:
+        """Return rows that another engine made."""
+        return Rows(self, self._translated(lambda: self.engine.from_arrow(reader)))
+
+    def fail(self, failure: Exception) -> None:
+        """Note what has ended rows that another engine makes."""
+        self._state.failure = failure
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about what the rows of the last statement lack."""
+        return self._state.warnings()
+
+    def _planned(self, statement: str) -> duckdb.DuckDBPyRelation | None:
+        import duckdb
+
+        tried: set[str] = set()
+        while True:
+            try:
+                return self._run(lambda: self.engine.sql(statement))
+            except duckdb.CatalogException as error:
+                missing = _MISSING_TABLE.search(str(error))
+                name = missing and (missing[1] or missing[2])
+                if not missing or not name or name in tried:
+                    raise SqlError(str(error)) from error
+                tried.add(name)
+                self._add_table(name, is_qualified=missing[3] is not None)
+            except duckdb.Error as error:
+                raise self._cause(error) from error
+
+    def read(self, relation: duckdb.DuckDBPyRelation) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Run what was planned. The iterator raises SqlError, KafkaError, OSError and KeyboardInterrupt."""
+        self._end_reading()
+        self._reader = reader = self._translated(relation.to_arrow_reader)
+        return reader.schema, self._batches(reader)
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        try:
+            while (batch := self._translated(lambda: next(reader, None))) is not None:
+                yield batch
+        finally:
+            if self._reader is reader:
+                self._end_reading()
+
+    def _end_reading(self) -> None:
+        """End a statement of which not all rows may have been read."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            self._state.cancel()
+            self._run(reader.close)
+
+    def _translated(self, work: Callable[[], T]) -> T:
+        """Run engine work; its errors become what has caused them."""
+        import duckdb
+        import pyarrow as pa
+
+        try:
+            return self._run(work)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow has OSErrors, too
+            raise self._cause(error) from error
+
+    def _cause(self, error: Exception) -> BaseException:
+        """Return what has ended a scan, else the engine's error as a SqlError."""
+        failure = self._state.failure
+        if isinstance(failure, SqlError | KafkaError | OSError):
+            return failure
+        if failure is not None:
+            raise failure
+        return SqlError(_sentence(error))
+
+    def _run(self, work: Callable[[], T]) -> T:
+        """Run work in the engine's thread, and watch it; Ctrl-C ends it."""
+        future: Future[T] = self._worker.submit(work)
+        try:
+            while True:
+                try:
+                    return future.result(_POLL_S)
+                except FutureTimeout:
+                    if future.done():
+                        raise  # the work's own
+                    if self.watch is not None:
+                        self.watch(self._state)
+        except KeyboardInterrupt:
+            self._state.cancel()
+            self.engine.interrupt()
+            future.exception()
+            raise
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__
+
+
+def _without_case(name: str, topics: list[str]) -> str | None:
+    """Return the only topic with a name in upper or lower case. Raise SqlError when there are several."""
+    found = [topic for topic in topics if topic.lower() == name.lower()]
+    if len(found) > 1:
+        raise SqlError(
+            f"There are topics {' and '.join(found)}, and none is {name}: write one of them as it is."
+        )
+    return found[0] if found else None

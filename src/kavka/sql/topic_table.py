@@ -1,0 +1,318 @@
+"""A topic as a table: which offsets a scan reads, and its rows as record batches of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kavka.client.schemas.json_columns import BadValue, DecodedColumns, decode_json
+from kavka.ids import TopicPartition
+from kavka.sql.arrow_source import TopicSource
+from kavka.sql.bounds import (
+    INT64_MAX,
+    INT64_MIN,
+    Box,
+    Interval,
+    Predicate,
+    columns_of,
+    mask,
+    narrowed,
+)
+from kavka.sql.brokers import Brokers, OffsetRange, refused
+from kavka.sql.record_columns import RECORD_COLUMNS, record_arrays, record_fields, text_of
+from kavka.sql.scan_state import Scan, ScanState
+from kavka.wire.records.columns import Columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FIRST_ROWS: Final = 1024
+_MAX_ROWS: Final = 16_384
+"""Rows of a batch: the first is small, because a LIMIT may need no more."""
+
+
+class ValueFormat(Protocol):
+    """Values of a topic as columns."""
+
+    schema: pa.Schema
+    """The fields of a value."""
+
+    def decode(self, values: pa.Array, fields: Sequence[str]) -> DecodedColumns:
+        """Decode some fields of a column of binary values."""
+        ...
+
+
+class JsonValues:
+    """JSON objects of a schema; values without fields are those of an empty schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        """Take the fields."""
+        self.schema = schema
+
+    def decode(self, values: pa.Array, fields: Sequence[str]) -> DecodedColumns:
+        """Decode some fields of a column of JSON objects."""
+        import pyarrow as pa
+
+        return decode_json(values, pa.schema([self.schema.field(name) for name in fields]))
+
+
+class TopicTable:
+    """The table of one topic: its place, time and key, then the fields of its values, then value and headers.
+
+    Where a statement needs no column, as count(*), the engine reads the first: it costs nothing.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        brokers: Brokers,
+        values: ValueFormat,
+        *,
+        key_is_text: bool = True,
+        value_is_text: bool = True,
+        max_disorder_ms: int | None = None,
+    ) -> None:
+        """Take what was found out about the topic.
+
+        `max_disorder_ms` is how much older than one before it a record may be, None for not known: only with it, or
+        where the log sets the timestamps, a scan may end at a time.
+        """
+        import pyarrow as pa
+
+        self.topic = topic
+        self._brokers = brokers
+        self._values = values
+        self._fields = column_names(values.schema.names)
+        self._texts = {"key": key_is_text, "value": value_is_text}
+        self._max_disorder_ms = max_disorder_ms
+        fields = [
+            values.schema.field(field).with_name(name) for name, field in self._fields.items()
+        ]
+        *first, value, headers = record_fields(key_is_text, value_is_text)
+        self.schema = pa.schema([*first, *fields, value, headers])
+
+    @property
+    def values_schema(self) -> pa.Schema:
+        """The fields of the values."""
+        return self._values.schema
+
+    @property
+    def has_json_values(self) -> bool:
+        """Return whether values are JSON without a frame, or have no fields."""
+        return isinstance(self._values, JsonValues)
+
+    def field_of(self, column: str) -> str | None:
+        """Return the field of the values that a column has, None for a column of the record."""
+        return self._fields.get(column)
+
+    def source(self, state: Callable[[], ScanState]) -> TopicSource:
+        """Return what the engine reads; `state` is that of the statement that runs."""
+
+        def open_scan(names: Sequence[str], predicates: list[Predicate]) -> pa.RecordBatchReader:
+            import pyarrow as pa
+
+            schema = pa.schema([self.schema.field(name) for name in names])
+            batches = self.scan(list(names), predicates, state())
+            return pa.RecordBatchReader.from_batches(schema, batches)
+
+        return TopicSource(self.schema, open_scan)
+
+    def scan(
+        self, names: list[str], predicates: list[Predicate], state: ScanState
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that satisfy all predicates; what ends the scan is noted in `state`, too."""
+        try:
+            yield from self._scan(names, predicates, state)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            state.failure = state.failure or error
+            raise
+
+    def _scan(
+        self, names: list[str], predicates: list[Predicate], state: ScanState
+    ) -> Iterator[pa.RecordBatch]:
+        state.scans.append(Scan(self.topic, predicates, self._starts_by_time))
+        rows = ScannedRows(self, names, predicates, state)
+        if state.feed is not None:
+            for place, columns in state.feed:
+                yield from rows.batches(place, columns)
+            return
+        ranges = self.ranges(predicates, state)
+        state.add_range(sum(one.end - one.start for one in ranges))
+        reader = self._brokers.read(ranges, state.on_loss)
+        state.add_reader(reader)
+        try:
+            while not state.is_cancelled and (found := reader.next_columns()) is not None:
+                place, columns = found
+                yield from rows.batches(place, columns)
+                state.add_done(columns.next_offset - columns.offset_at(0))
+        finally:
+            state.forget(reader)
+            reader.cancel()
+
+    def ranges(self, predicates: list[Predicate], state: ScanState) -> list[OffsetRange]:
+        """Return the offsets that can satisfy the predicates, by partition. Raise SqlError, KafkaError, OSError."""
+        partitions = self._brokers.partitions(self.topic)
+        if partitions is None:
+            raise refused(self.topic)
+        boxes = {
+            place: box
+            for place in sorted(partitions)
+            if (box := narrowed(predicates, Box(*place))) is not None
+        }
+        found = [
+            OffsetRange(
+                one.topic_partition,
+                max(one.start, boxes[one.topic_partition].offset.low),
+                min(one.end, boxes[one.topic_partition].offset.high + 1),
+            )
+            for one in state.bounds(boxes)
+        ]
+        times = {place: box.timestamp for place, box in boxes.items()}
+        starts = self._starts_by_time(times)
+        ends = self._ends_by_time(times)
+        return [
+            narrow
+            for one in found
+            if (narrow := _cut(one, starts.get(one.topic_partition), ends.get(one.topic_partition)))
+        ]
+
+    def _starts_by_time(
+        self, times: Mapping[TopicPartition, Interval]
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of a record that is young enough: all before it are older, whatever their order."""
+        wanted = {
+            place: -(-time.low // 1000) for place, time in times.items() if time.low > INT64_MIN
+        }
+        found = self._brokers.offsets({place: ms for place, ms in wanted.items() if ms >= 0})
+        return {place: INT64_MAX if offset < 0 else offset for place, offset in found.items()}
+
+    def _ends_by_time(self, times: Mapping[TopicPartition, Interval]) -> dict[TopicPartition, int]:
+        """Return offsets from which on all records are too young, where something is known about their order."""
+        limits = {
+            place: time.high // 1000 + 1 for place, time in times.items() if time.high < INT64_MAX
+        }
+        if not limits:
+            return {}
+        disorder_ms = self._max_disorder_ms
+        if disorder_ms is None:
+            if not self._brokers.has_ordered_timestamps(self.topic):
+                return {}
+            disorder_ms = 0
+        wanted = {place: ms + disorder_ms for place, ms in limits.items()}
+        found = self._brokers.offsets({place: ms for place, ms in wanted.items() if ms >= 0})
+        return {place: offset for place, offset in found.items() if offset >= 0}
+
+    def arrays(
+        self, place: TopicPartition, columns: Columns, names: set[str]
+    ) -> dict[str, pa.Array]:
+        """Return record columns of fetched records, and the raw values where fields of them are asked for."""
+        wanted = {name for name in names if name in RECORD_COLUMNS}
+        if any(name in self._fields for name in names):
+            wanted.add("value")
+        return record_arrays(columns, *place, wanted)
+
+    def decoded(
+        self, arrays: dict[str, pa.Array], names: Sequence[str]
+    ) -> tuple[dict[str, pa.Array], list[BadValue]]:
+        """Return the columns of rows as the table has them, and the values that could not be decoded."""
+        found: dict[str, pa.Array] = {}
+        bad: list[BadValue] = []
+        fields = [name for name in names if name in self._fields]
+        if fields:
+            decoded = self._values.decode(arrays["value"], [self._fields[one] for one in fields])
+            bad += decoded.bad
+            found = dict(zip(fields, decoded.columns.columns, strict=True))
+        for name in names:
+            if self._texts.get(name):
+                found[name], unread = text_of(arrays[name])
+                bad += unread
+            elif name not in found:
+                found[name] = arrays[name]
+        return found, bad
+
+
+class ScannedRows:
+    """Fetched records of a scan as batches of the columns that it returns."""
+
+    def __init__(
+        self, table: TopicTable, names: list[str], predicates: list[Predicate], state: ScanState
+    ) -> None:
+        """Take the columns to return, in order."""
+        import pyarrow as pa
+
+        self._table = table
+        self._names = names
+        self._predicates = predicates
+        self._state = state
+        self._schema = pa.schema([table.schema.field(name) for name in names])
+        self._read = {"offset", *names}.union(*map(columns_of, predicates))
+        self._size = _FIRST_ROWS
+        self._bad = 0
+
+    def batches(self, place: TopicPartition, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Yield the records that satisfy the predicates."""
+        arrays = self._filtered(self._table.arrays(place, columns, self._read))
+        count = len(arrays["offset"])
+        start = 0
+        while start < count:
+            rows = {name: array.slice(start, self._size) for name, array in arrays.items()}
+            yield self._batch(place, rows)
+            start += self._size
+            self._size = _MAX_ROWS
+
+    def _filtered(self, arrays: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._predicates:
+            return arrays
+        compared: dict[str, Any] = dict(arrays)
+        if "timestamp" in compared:
+            compared["timestamp"] = compared["timestamp"].view(pa.int64())
+        keep = mask(self._predicates[0], compared)
+        for predicate in self._predicates[1:]:
+            keep = pc.and_kleene(keep, mask(predicate, compared))
+        if pc.all(keep, min_count=0).as_py() and not keep.null_count:
+            return arrays
+        return {name: array.filter(keep) for name, array in arrays.items()}
+
+    def _batch(self, place: TopicPartition, rows: dict[str, pa.Array]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        found, bad = self._table.decoded(rows, self._names)
+        if bad:
+            self._bad += len({one.row for one in bad})
+            first = min(bad)
+            offset = rows["offset"][first.row].as_py()
+            self._state.on_bad(place, offset, first.reason, self._bad)
+        return pa.RecordBatch.from_arrays(
+            [found[name] for name in self._names], schema=self._schema
+        )
+
+
+def _cut(one: OffsetRange, start: int | None, end: int | None) -> OffsetRange | None:
+    """Return a range between two more bounds, None when nothing is left."""
+    first = one.start if start is None else max(one.start, start)
+    last = one.end if end is None else min(one.end, end)
+    return OffsetRange(one.topic_partition, first, last) if first < last else None
+
+
+def column_names(fields: Sequence[str]) -> dict[str, str]:
+    """Return the fields of values by the names of their columns.
+
+    Names are compared without regard to case, as SQL does. A field with the name of a record column is `value_` and
+    its name; one with the name of another field has a number behind it.
+    """
+    taken = set(RECORD_COLUMNS)
+    found: dict[str, str] = {}
+    for field in fields:
+        name = f"value_{field}" if field.lower() in RECORD_COLUMNS else field
+        number = 1
+        while name.lower() in taken:
+            name = f"{field}_{number}"
+            number += 1
+        taken.add(name.lower())
+        found[name] = field
+    return found
