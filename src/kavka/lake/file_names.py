@@ -1,17 +1,17 @@
 """Names of data files: the sink and the batch begin them, so that those of failed attempts are recognised. Pure.
 
-    kavka-<sink>-<write>-<batch>-<task>-<32 hex digits of the attempt>-<number>.parquet
+    <sink>-<16 hex digits of sink and write>-<batch>-<task>-<32 hex digits of the attempt>-<number>.parquet
 
-Ids may have '-' in them, so a name is compared with what a known sink and write give, never taken apart without them.
+Ids may have '-' in them, so a name is compared with what a known sink and write give, and is never taken apart alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from kavka.lake.sink_state import BatchId, SinkState
 
-_LEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _REST = re.compile(r"(\d+)-\d+-[0-9a-f]{32}-\d{5}\.parquet")
 
 
@@ -32,4 +32,5 @@ def is_settled(name: str, sink: str, state: SinkState) -> bool:
 
 
 def _of_write(sink: str, write: str) -> str:
-    return f"kavka-{sink}-{_LEGAL.sub('_', write)}-"
+    digest = hashlib.sha256(f"{sink}\0{write}".encode()).hexdigest()[:16]
+    return f"{sink}-{digest}-"

@@ -93,8 +93,8 @@ def _replaced(
     if text is None:
         if overwrite and not streaming:
             raise ConnectorError(
-                "Mode overwrite replaces a range of offsets: say which with replaceOffsets (`kavka lake reload` does it), "
-                "or write with mode append."
+                "Mode overwrite replaces a range of offsets: say which with replaceOffsets, as `kavka lake reload` "
+                "does, or write with mode append."
             )
         return {}
     if streaming or not overwrite:
