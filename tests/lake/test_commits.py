@@ -9,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 
 from kavka.ids import TopicPartition
-from kavka.lake import commits
+from kavka.lake import commits, replaced_rows
 from kavka.lake.commits import TableCommitter
 from kavka.lake.errors import LakeError
 from kavka.lake.sink_state import BatchId, Verdict
@@ -86,7 +86,8 @@ def test_a_commit_whose_answer_is_lost_is_found(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.commit(0, rows(range(10)))
-    commit, lost = SqlCatalog.commit_table, []
+    commit = SqlCatalog.commit_table
+    lost: list[Any] = []
 
     def without_answer(*arguments: Any) -> Any:
         response = commit(*arguments)
@@ -168,7 +169,7 @@ def test_a_reload_is_one_snapshot_and_may_be_repeated(lake: Lake) -> None:
 def test_a_reload_beside_a_running_load_keeps_what_came_meanwhile(lake: Lake) -> None:
     lake.commit(0, rows(range(100)))
     came: list[Verdict] = []
-    kept = commits.kept_rows
+    kept = replaced_rows.kept_rows
 
     def slow(*arguments: Any) -> Any:
         found = kept(*arguments)

@@ -92,7 +92,8 @@ def test_compaction_goes_on_after_the_commits_of_a_load(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(lake)
-    real, met = compaction._tasks, []
+    real = compaction._tasks
+    met: list[Any] = []
 
     def meeting(*arguments: Any) -> Any:
         found = real(*arguments)
@@ -113,7 +114,8 @@ def test_files_that_another_compaction_has_replaced_are_given_up(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(lake)
-    real, done = compaction._swapped, []
+    real = compaction._swapped
+    done: list[bool] = []
 
     def late(*arguments: Any) -> bool:
         if not done:

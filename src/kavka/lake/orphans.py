@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyarrow.fs import FileSelector, FileType
+from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from kavka.lake.catalogs import Identifier
@@ -107,7 +107,7 @@ def _listed(table: Table) -> list[ListedFile]:
     return found
 
 
-def _filesystem(table: Table, place: str) -> object:
+def _filesystem(table: Table, place: str) -> FileSystem:
     io = table.io
     if not isinstance(io, PyArrowFileIO):
         raise LakeError(
