@@ -115,7 +115,7 @@ def test_a_stream_into_partitions_by_event_time_and_on_with_a_new_and_a_wider_co
 
 
 def test_several_topics_go_to_a_table_each_and_duckdb_reads_them(load: Load) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = __import__("duckdb")
     load.fill("web.clicks", range(100))
     load.fill("orders", range(50))
     load.stream("web.clicks,orders", table="lake.{topic}_raw")

@@ -55,9 +55,12 @@ class Lake:
         default_factory=lambda: TableOptions(parse_partitioning("hour(event_time)"))
     )
     sink: str | None = "load"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Of the catalogue; the embedded one without."""
 
     def __post_init__(self) -> None:
-        self.catalog: Catalog = open_catalog({"warehouse": str(self.directory)})
+        given = self.properties or {"warehouse": str(self.directory)}
+        self.catalog: Catalog = open_catalog(given)
 
     def with_options(self, partition_by: str = "", sort_by: str = "", **more: Any) -> Lake:
         """Return the lake with another layout."""
