@@ -22,7 +22,11 @@ AT = TopicPartition("clicks", 0)
 
 def worked_on(directory: Path, **more: Any) -> Lake:
     """A table of 300 offsets that has seen batches, a new column, a reload, a compaction and an expiry."""
-    options = {"partition_by": "hour(event_time), topic", "sort_by": "offset", "may_evolve": True}
+    options: dict[str, Any] = {
+        "partition_by": "hour(event_time), topic",
+        "sort_by": "offset",
+        "may_evolve": True,
+    }
     lake = Lake(directory, **more).with_options(**options)
     for number in range(6):
         lake.commit(number, rows(range(40 * number, 40 * number + 40)))

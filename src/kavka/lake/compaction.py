@@ -18,7 +18,7 @@ from pyiceberg.table.update.snapshot import _OverwriteFiles
 
 from kavka.lake.catalogs import Identifier
 from kavka.lake.errors import LakeError, lake_errors
-from kavka.lake.replaced_rows import read_file
+from kavka.lake.file_reader import read_file
 from kavka.lake.table_writer import TableWriter, WriteTarget, WrittenFile, remove_files
 from kavka.lake.tables import attempts, display, load_table, without_own_retries
 
@@ -137,7 +137,7 @@ def _rewritten(catalog: Catalog, identifier: Identifier, paths: set[str]) -> Com
     writer = TableWriter(WriteTarget.of(table), _PREFIX, sort_bytes=1 << 62)
     try:
         for task in tasks:
-            for rows in read_file(table, task, table.schema()):
+            for rows in read_file(table, task):
                 writer.write(rows)
         files = writer.close()
         _check_count(identifier, tasks, files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import (
-    AlwaysTrue,
     And,
     BooleanExpression,
     EqualTo,
@@ -18,18 +17,17 @@ from pyiceberg.expressions import (
     LessThan,
     Or,
 )
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile
 
 from kavka.ids import TopicPartition
 from kavka.lake.errors import LakeError
+from kavka.lake.file_reader import read_file
 from kavka.lake.offset_ranges import RECORD_COLUMNS
 from kavka.lake.table_writer import TableWriter, WriteTarget, WrittenFile
 from kavka.lake.tables import display
 
 if TYPE_CHECKING:
-    from pyiceberg.schema import Schema
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
 
 _PREFIX = "kept"
 
@@ -60,16 +58,15 @@ def kept_rows(table: Table, replaced: Mapping[TopicPartition, tuple[int, int]]) 
     require_record_columns(table)
     writer = TableWriter(WriteTarget.of(table), _PREFIX)
     gone: list[DataFile] = []
-    keys = table.schema().select(*RECORD_COLUMNS)
     try:
         for task in table.scan(row_filter=in_ranges(replaced)).plan_files():
-            masks = [_mask(rows, replaced) for rows in read_file(table, task, keys)]
+            masks = [_mask(rows, replaced) for rows in read_file(table, task, RECORD_COLUMNS)]
             if not any(pc.any(mask).as_py() for mask in masks):
                 continue
             gone.append(task.file)
             if all(pc.all(mask).as_py() for mask in masks):
                 continue
-            for rows in read_file(table, task, table.schema()):
+            for rows in read_file(table, task):
                 writer.write(rows.filter(pc.invert(_mask(rows, replaced))))
         return Kept(tuple(gone), tuple(writer.close()))
     except BaseException:
@@ -89,12 +86,6 @@ def in_ranges(ranges: Mapping[TopicPartition, tuple[int, int]]) -> BooleanExpres
         for at, (start, end) in ranges.items()
     ]
     return reduce(Or, parts)
-
-
-def read_file(table: Table, task: FileScanTask, columns: Schema) -> Iterator[pa.RecordBatch]:
-    """Return the rows of one file, without those that are deleted, with the columns of today."""
-    scan = ArrowScan(table.metadata, table.io, columns, AlwaysTrue())
-    yield from scan.to_record_batches([task])
 
 
 def _mask(rows: pa.RecordBatch, ranges: Mapping[TopicPartition, tuple[int, int]]) -> pa.Array:
