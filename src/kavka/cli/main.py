@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "consumer-groups": "list, describe, delete and reset consumer groups",
     "transactions": "list and describe transactions, find and end those that hang",
     "spark-sinks": "list, describe and remove the exactly-once sinks of Spark queries",
+    "lake": "see, maintain, audit and reload the lake tables that Spark loads from topics",
     "get-offsets": "print the offsets of partitions",
     "delete-records": "move up the start of partitions",
     "log-dirs": "describe the log directories of brokers",

@@ -30,7 +30,7 @@ def pack(output: Path, more: Iterable[str] = ()) -> list[str]:
     """
     needed = _with_dependencies([*_required(_installed("kavka")), *more])
     with tarfile.open(output, "w:gz", compresslevel=6) as archive:
-        for package in ("kavka", "pyspark_kavka"):
+        for package in ("kavka", "pyspark_kavka", "pyspark_kavka_iceberg"):
             folder = _folder(package)
             for path in sorted(folder.rglob("*")):
                 if path.is_file() and not _is_left_out(path.name, path.parts):

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from kavka.spark.errors import sentence_of
 from kavka.spark.session import local_session
+from support.spark.watched_lake import WatchedIcebergDataSource
 from support.spark.watched_sink import WatchedDataSource
 
 FAILED = 3
@@ -48,6 +49,8 @@ class Job:
     """A file: the query is started again, whatever its end, until this is there and all is written."""
     is_batch: bool = False
     """Write all of the source as one data frame, instead of a stream."""
+    lake: str = ""
+    """The warehouse of a lake; then `target` is a table of it, and no topic."""
 
     def text(self) -> str:
         """Return the argument of the program."""
@@ -62,6 +65,12 @@ def copy(rows: DataFrame) -> DataFrame:
 def shuffled(rows: DataFrame) -> DataFrame:
     """Each record once, by tasks that hold keys: `spark.sql.shuffle.partitions` of them."""
     return rows.select("key", "value").repartition("key")
+
+
+def lake_rows(rows: DataFrame) -> DataFrame:
+    """Each record once, with where it comes from, in a task that is drawn again each time the batch is run."""
+    columns = ("value", "topic", "partition", "offset")
+    return rows.select(*columns, F.col("timestamp").alias("event_time")).repartition(2, F.rand())
 
 
 def random_split(rows: DataFrame) -> DataFrame:
@@ -104,19 +113,29 @@ def sometimes_nothing(rows: DataFrame) -> DataFrame:
 
 TRANSFORMS = {
     each.__name__: each
-    for each in (copy, shuffled, random_split, word_count, enriched, failing_at_times, sometimes_nothing)
+    for each in (copy, shuffled, lake_rows, random_split, word_count, enriched, failing_at_times, sometimes_nothing)
 }  # fmt: skip
+
+
+def target_of(job: Job) -> tuple[str, dict[str, str]]:
+    """Return the format of the target, and its options."""
+    if job.lake:
+        to = {"table": job.target, "catalog.warehouse": job.lake, "partitionBy": "day(event_time)"}
+        return "kavka-iceberg-watched", to
+    servers = {"kafka.bootstrap.servers": job.bootstrap}
+    to = {**servers, "topic": job.target, "deliveryGuarantee": "exactly-once"}
+    return "kavka-watched", to
 
 
 def write(session: SparkSession, job: Job) -> None:
     """Write what is there now."""
     servers = {"kafka.bootstrap.servers": job.bootstrap}
-    to = {**servers, "topic": job.target, "deliveryGuarantee": "exactly-once"}
+    form, to = target_of(job)
     to |= {"watch": job.watch, **job.write}
     transform = TRANSFORMS[job.transform]
     if job.is_batch:
         rows = session.read.format("kavka").options(**servers, subscribe=job.source).load()
-        transform(rows).write.format("kavka-watched").options(**to).mode("append").save()
+        transform(rows).write.format(form).options(**to).mode("append").save()
         return
     rows = (
         session.readStream.format("kavka")
@@ -126,7 +145,7 @@ def write(session: SparkSession, job: Job) -> None:
     )
     (
         transform(rows)
-        .writeStream.format("kavka-watched")
+        .writeStream.format(form)
         .outputMode("complete" if job.transform == "word_count" else "append")
         .options(**to)
         .option("checkpointLocation", job.checkpoint)
@@ -160,6 +179,7 @@ def main(directory: Path, master: str, settings: dict[str, str]) -> None:
     """Run jobs until the input ends."""
     session = local_session("exactly once", directory, master, settings, "off", short_lived=True)
     session.dataSource.register(WatchedDataSource)
+    session.dataSource.register(WatchedIcebergDataSource)
     for line in sys.stdin:
         job = Job(**json.loads(line))
         for name, value in job.settings.items():

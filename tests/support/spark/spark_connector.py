@@ -27,10 +27,11 @@ def connector_jars() -> list[Path]:
     """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = home / "kavka" / "spark-connector"
-    return [_jar(artifact, directory) for artifact in ARTIFACTS]
+    return [fetched_jar(artifact, directory) for artifact in ARTIFACTS]
 
 
-def _jar(artifact: str, directory: Path) -> Path:
+def fetched_jar(artifact: str, directory: Path) -> Path:
+    """Return a jar of Maven Central, fetched once. Raise RuntimeError."""
     _, name, version = artifact.split(":")
     path = directory / f"{name}-{version}.jar"
     if path.exists():

@@ -1,0 +1,216 @@
+"""Commits of a table: a batch of a sink exactly once, rows in place of others, files in place of smaller ones.
+
+One commit is one snapshot. Iceberg's catalogues compare and swap: a commit names the snapshot that it was made for, and
+is refused when another was committed meanwhile. Then the table is read again and everything is decided again:
+
+    read the table ─► is the batch there? ─► make the snapshot ─► swap ─► done
+          ▲                                                       │
+          └──────────── refused, or no answer ────────────────────┘
+
+So of two drivers that commit the same batch one writes it and the other finds it. A commit without an answer is safe to
+try again for the same reason, whether it arrives late or never.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    ValidationException,
+)
+
+from kavka.ids import TopicPartition
+from kavka.lake.catalogs import Identifier
+from kavka.lake.errors import LakeError, lake_errors
+from kavka.lake.offset_ranges import OffsetRange, Ranges, check_inside, ends_of, ranges_to_json
+from kavka.lake.replaced_rows import kept_rows
+from kavka.lake.sink_state import (
+    BatchId,
+    SinkState,
+    Verdict,
+    encode,
+    judge,
+    property_of,
+    state_of,
+)
+from kavka.lake.table_writer import WrittenFile, remove_files
+from kavka.lake.tables import attempts, display, load_table, without_own_retries
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+log = logging.getLogger(__name__)
+
+Replaced = Mapping[TopicPartition, tuple[int, int]]
+"""Offsets from the first up to and without the second, whose rows give way."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommit:
+    """A batch for one table, when all its tasks have written."""
+
+    batch: BatchId
+    files: tuple[WrittenFile, ...]
+    ranges: Ranges
+    sink: str | None = None
+    """None for a write that is never recognised."""
+    is_stream: bool = False
+    accepts_other_writes: bool = True
+    was_skipped: bool = False
+    """True if a task has found the batch in the table and written nothing."""
+
+
+class TableCommitter:
+    """Commits batches to one table."""
+
+    def __init__(self, catalog: Catalog, identifier: Identifier) -> None:
+        """Open nothing yet."""
+        self._catalog = catalog
+        self._identifier = identifier
+
+    def commit(self, wanted: BatchCommit) -> Verdict:
+        """Commit a batch, or find that it is there; nothing is committed for one without rows. Raise LakeError."""
+        with lake_errors():
+            return self._committed(wanted)
+
+    def _committed(self, wanted: BatchCommit) -> Verdict:
+        is_first = True
+        for _ in attempts(f"{wanted.batch} was not committed to {display(self._identifier)}"):
+            table = self._loaded()
+            state, verdict = self._verdict(table, wanted)
+            if verdict is Verdict.ALREADY_THERE:
+                if is_first:  # no commit of these files was tried
+                    remove_files(table.io, [one.path for one in wanted.files])
+                return verdict
+            if wanted.was_skipped:
+                raise LakeError(
+                    f"{wanted.batch} was in the table {display(self._identifier)} when its tasks began, and is not any "
+                    "more: the table was rolled back. Start the query again."
+                )
+            if self._is_empty(wanted):
+                return verdict
+            _check_specs(table, wanted.files)
+            is_first = False
+            if self._tried(table, wanted, state):
+                return verdict
+        raise AssertionError("attempts() raises at their end")
+
+    # Steps: a crash between any two of them must leave what the next run of the batch finds
+
+    def _is_empty(self, wanted: BatchCommit) -> bool:
+        return not wanted.files
+
+    def _loaded(self) -> Table:
+        return load_table(self._catalog, self._identifier)
+
+    def _verdict(self, table: Table, wanted: BatchCommit) -> tuple[SinkState | None, Verdict]:
+        if wanted.sink is None:
+            return None, Verdict.WRITE
+        state = state_of(table.properties, wanted.sink)
+        verdict = judge(state, wanted.batch, wanted.accepts_other_writes, wanted.is_stream)
+        return state, verdict
+
+    def _tried(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> bool:
+        """Return whether the commit was accepted; where that is not known, the table is asked again."""
+        try:
+            self._swap(table, wanted, state)
+        except (CommitFailedException, ValidationException) as error:
+            log.info("commit met another table=%s reason=%s", display(self._identifier), error)
+            return False
+        except CommitStateUnknownException as error:
+            if wanted.sink is None:
+                raise LakeError(
+                    f"It is not known whether {wanted.batch} was committed to {display(self._identifier)} ({error}); "
+                    "with sinkId and writeId a repeat would find out."
+                ) from error
+            log.warning("commit without an answer table=%s", display(self._identifier))
+            return False
+        return True
+
+    def _swap(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> None:
+        """Make the snapshot and the state of the sink, and commit both at once: the moment of the batch."""
+        summary = summary_of(wanted)
+        added = [one.data_file() for one in wanted.files]
+        with without_own_retries(table).transaction() as transaction:
+            update = transaction.update_snapshot(snapshot_properties=summary)
+            merges = table.properties.get("commit.manifest-merge.enabled") == "true"
+            with update.merge_append() if merges else update.fast_append() as snapshot:
+                for one in added:
+                    snapshot.append_data_file(one)
+            if wanted.sink is not None:
+                after = _after(state, wanted)
+                transaction.set_properties({property_of(wanted.sink): encode(after)})
+
+
+class RangeReplacer(TableCommitter):
+    """Commits rows in place of those that have the same range of offsets. To do it again does no harm."""
+
+    def __init__(self, catalog: Catalog, identifier: Identifier, replaced: Replaced) -> None:
+        """Open nothing yet."""
+        super().__init__(catalog, identifier)
+        self._replaced = replaced
+
+    def _swap(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> None:
+        kept = kept_rows(table, self._replaced)
+        added = [*wanted.files, *kept.files]
+        if not added and not kept.gone:
+            return
+        summary = summary_of(wanted) | {"kavka.replaced-offsets": _replaced_json(self._replaced)}
+        try:
+            with without_own_retries(table).transaction() as transaction:
+                update = transaction.update_snapshot(snapshot_properties=summary)
+                with update.overwrite() as snapshot:
+                    for old in kept.gone:
+                        snapshot.delete_data_file(old)
+                    for new in added:
+                        snapshot.append_data_file(new.data_file())
+        except (CommitFailedException, ValidationException):
+            remove_files(table.io, [one.path for one in kept.files])
+            raise
+
+    def commit(self, wanted: BatchCommit) -> Verdict:
+        """Commit rows of the range. Raise LakeError for rows outside of it."""
+        check_inside(wanted.ranges, self._replaced)
+        return super().commit(wanted)
+
+    def _is_empty(self, wanted: BatchCommit) -> bool:
+        return False  # rows that are there give way even to none
+
+
+def summary_of(wanted: BatchCommit) -> dict[str, str]:
+    """Return what a batch's snapshot says of it."""
+    summary = {
+        "kavka.write-id": wanted.batch.write,
+        "kavka.batch-id": str(wanted.batch.number),
+    }
+    if wanted.sink is not None:
+        summary["kavka.sink-id"] = wanted.sink
+    if wanted.ranges:
+        summary["kavka.offsets"] = ranges_to_json(wanted.ranges)
+    return summary
+
+
+def _after(state: SinkState | None, wanted: BatchCommit) -> SinkState:
+    ends = ends_of(wanted.ranges)
+    return SinkState(wanted.batch, ends) if state is None else state.after(wanted.batch, ends)
+
+
+def _replaced_json(replaced: Replaced) -> str:
+    ranges = {at: OffsetRange(start, end, end - start) for at, (start, end) in replaced.items()}
+    return ranges_to_json(ranges)
+
+
+def _check_specs(table: Table, files: Sequence[WrittenFile]) -> None:
+    """Raise LakeError when the partitioning has changed since the files were written."""
+    own = table.spec().spec_id
+    if any(one.spec_id != own for one in files):
+        raise LakeError(
+            f"The partitioning of {display(table.name())} was changed while the batch was written; start the query "
+            "again."
+        )
