@@ -12,8 +12,23 @@ wait MS    restart [device]    lose NUMBER...    state
 
 from __future__ import annotations
 
-from kavka.collect.files.content import Content, Identity, digest, window_start
-from kavka.collect.files.tracker import Ask, Digests, FileState, Read, Seen, Tracker
+from kavka.collect.files.content import (
+    Content,
+    Identity,
+    digest,
+    marks_in,
+    offsets_to_mark,
+    window_start,
+)
+from kavka.collect.files.tracker import (
+    Ask,
+    Digests,
+    FileState,
+    Read,
+    Seen,
+    Tracker,
+    checked_offsets,
+)
 from kavka.values import mutable, replace
 
 GRACE_MS, CLOSE_MS = 10_000, 10_000
@@ -154,6 +169,11 @@ class Story:
     def read(self, read: Read, size: int) -> None:
         file, content = read.file, read.content
         data = self.open[file.seen.identity].data
+        for offset in checked_offsets(content):
+            window = data[window_start(offset) : offset]
+            if offset > len(data) or digest(window) != content.marks[offset]:
+                self.tracker.distrust(read)
+                return
         chunk = data[content.position : content.position + size]
         end = content.position + chunk.rfind(b"\n") + 1
         if end > content.position:
@@ -161,7 +181,9 @@ class Story:
                 f"reads {content.position} to {end} of {content.number} in {file.seen.path}"
             )
         self.unsent += data[content.position : end].splitlines()
-        marks = {end: digest(data[window_start(end) : end])} if end else {}
+        marks = {}
+        if end > content.position:
+            marks = marks_in(data, 0, offsets_to_mark(content.position, end))
         self.tracker.advanced(read, end, marks, is_exhausted=len(chunk) < size)
 
     def store(self) -> None:

@@ -69,8 +69,10 @@ def window_start(offset: int) -> int:
 
 
 def offsets_to_mark(start: int, end: int) -> list[int]:
-    """Return the offsets that get a mark when a position moves from `start` to `end`: heads, and the end."""
-    return [head for head in HEADS if start < head < end] + [end]
+    """Return the offsets that get a mark when a position moves from `start` to `end`: heads, the end, and before it."""
+    heads = [head for head in HEADS if start < head < end]
+    before = [end - (1 << power) for power in range(6, (end - start).bit_length())]
+    return [*heads, *(offset for offset in reversed(before) if offset > max(start, HEADS[-1])), end]
 
 
 def marks_in(data: bytes, start: int, offsets: Iterable[int]) -> dict[int, str]:

@@ -156,10 +156,9 @@ class FileCollector:
     def _find_gone(self, now_ms: int) -> None:
         """Find the files that are listed no more and were read to their end."""
         tracker = self._tracker
-        listed = {identity for identity, file in tracker.files.items() if file.listed_ms == now_ms}
         self._gone = []
         for identity, file in tracker.files.items():
-            if identity in listed or file.state is not FileState.FOLLOWED:
+            if file.is_listed or file.state is not FileState.FOLLOWED:
                 continue
             status = self._opened.status(identity)
             if status is not None:

@@ -230,8 +230,7 @@ class OpenFiles:
         start = window_start(content.position)
         data = os.pread(descriptor, content.position - start + size, start)
         lead, data = data[: content.position - start], data[content.position - start :]
-        is_same = _has(content, content.position, lead) and _has_head(content, descriptor)
-        return Chunk(lead, data, len(data) < size) if is_same else None
+        return Chunk(lead, data, len(data) < size) if _has(content, descriptor) else None
 
     def end_of_lines(self, content: Content) -> tuple[int, dict[int, str]]:
         """Return the position behind the last line of a file, and its marks; 0 where there is no line."""
@@ -273,7 +272,8 @@ class OpenFiles:
         is_end, is_complete = len(data) < size, file.archive.is_complete
         if is_end and not is_complete:
             file.archive = None  # what is added meanwhile is behind what was taken for the end
-        return Chunk(lead, data, is_end, is_complete) if _has(content, len(lead), lead) else None
+        is_same = not lead or content.marks.get(content.position) == digest(lead)
+        return Chunk(lead, data, is_end, is_complete) if is_same else None
 
 
 def _read_to(file: OpenFile, start: int, end: int) -> None:
@@ -300,16 +300,11 @@ def _matching(patterns: Sequence[str]) -> set[str]:
     return {path for pattern in patterns for path in glob.iglob(pattern, recursive=True)}
 
 
-def _has(content: Content, offset: int, window: bytes) -> bool:
-    known = content.marks.get(content.position)
-    return offset == 0 or known is None or known == digest(window)
-
-
-def _has_head(content: Content, descriptor: int) -> bool:
-    offset = min(checked_offsets(content), default=0)
-    if offset == 0 or offset > HEADS[-1]:
-        return True
-    return content.marks[offset] == digest(os.pread(descriptor, offset, 0))
+def _has(content: Content, descriptor: int) -> bool:
+    """Return whether a file still has a content; it is asked after the bytes behind the position were read."""
+    offsets = checked_offsets(content)
+    marks = _plain_digests(descriptor, offsets).marks
+    return all(marks.get(offset) == content.marks[offset] for offset in offsets)
 
 
 def _plain_digests(descriptor: int, offsets: Sequence[int]) -> Digests:

@@ -90,6 +90,7 @@ class TrackedFile:
     """Time at which it came into this state."""
     listed_ms: int = 0
     """Time at which it was listed or grew last."""
+    is_listed: bool = True
     judged: tuple[int, int] = (-1, -1)
     """Size and time of the file that the state is about."""
     exhausted: tuple[int, int] | None = None
@@ -212,13 +213,13 @@ class Tracker:
             and self._home(content) is None
         ]
         for content in sorted(owned, key=lambda c: -c.number):
-            if not seen.is_compressed and seen.size < content.position:
+            if not seen.is_compressed and seen.size < max(content.marks, default=0):
                 continue
             marks = yield Ask(seen.identity, tuple(content.marks), whole=False)
             if _reach(marks) < content.position:
                 continue
             if compare(content, marks.marks, _reach(marks)).agreement is Agreement.CONTINUES:
-                self._follow(file, content, now_ms)
+                self._follow(file, content, _reach(marks), now_ms)
                 return True
         return False
 
@@ -232,7 +233,8 @@ class Tracker:
 
     def _leave_unlisted(self, listed: set[Identity], now_ms: int) -> None:
         for identity, file in list(self.files.items()):
-            if identity not in listed and file.state is not FileState.FOLLOWED:
+            file.is_listed = identity in listed
+            if not file.is_listed and file.state is not FileState.FOLLOWED:
                 del self.files[identity]
 
     # Judging a file
@@ -249,7 +251,8 @@ class Tracker:
             if _agrees(compare(content, heads.marks, _reach(heads)))
         ]
         if not alike:
-            if not heads.marks:  # it is empty, or cannot be read
+            if not heads.marks or (heads.end is None and _reach(heads) < HEAD_END):
+                # It is empty, cannot be read, or is an archive of which too little is there.
                 self._put(file, FileState.WAITING, None, now_ms)
             else:
                 self._begin(file, heads, now_ms)
@@ -311,35 +314,36 @@ class Tracker:
     ) -> None:
         """Decide on a file that agrees with a content that has no home."""
         assert whole.end is not None
-        continues = found.agreement is Agreement.CONTINUES
         is_copy = (
             file.state is FileState.COPY and file.content is content and file.judged == file.version
         )
         is_old_place = file.seen.path in (content.path, content.source)
-        covers = found.evidence * 2 >= min(whole.end, max(content.position, 1))
+        missing = content.position - whole.end
+        is_all_sent = found.evidence == whole.end or (
+            found.is_strong and whole.end - found.evidence <= missing <= whole.end // 16
+        )
         if not (is_copy or found.is_strong or self._is_kin(file, content)):
             self._begin(file, whole, now_ms)
-        elif continues:
-            self._follow(file, content, now_ms)
-        elif is_old_place and not is_copy:  # what is written there after a truncation begins alike
-            self._begin(file, whole, now_ms)
-        elif covers or is_copy:
+        elif found.agreement is Agreement.CONTINUES:
+            self._follow(file, content, whole.end, now_ms)
+        elif is_copy or (is_all_sent and not is_old_place):
             self._note("copy", content, f"path={file.seen.path}")
             self._put(file, FileState.COPY, content, now_ms)
             file.exhausted = file.version
-        else:
-            self._hold(file, content, whole, now_ms)
+        else:  # it only begins alike, as what is written after a truncation does
+            self._begin(file, whole, now_ms)
 
     def _as_copy(
         self, file: TrackedFile, content: Content, found: Comparison, whole: Digests, now_ms: int
     ) -> None:
         """Decide on a file that agrees with a content that is being read from another file."""
+        assert whole.end is not None
         home = self._home(content)
         assert home is not None
         is_successor = file.seen.path == content.source and home.seen.path != content.source
         if found.extends and found.is_strong:
             self._put(home, FileState.COPY, content, now_ms)
-            self._follow(file, content, now_ms)
+            self._follow(file, content, whole.end, now_ms)
         elif found.extends or (is_successor and not found.is_strong):
             self._begin(
                 file, whole, now_ms
@@ -353,7 +357,9 @@ class Tracker:
 
     def _hold(self, file: TrackedFile, content: Content, whole: Digests, now_ms: int) -> None:
         is_held = file.state is FileState.HELD and file.judged == file.version
-        if is_held and now_ms >= file.since_ms + self._grace_ms:
+        home = self._home(content)
+        is_open = home is not None and not home.is_listed  # it is gone: what was made of it is not
+        if is_held and not is_open and now_ms >= file.since_ms + self._grace_ms:
             self._begin(file, whole, now_ms)
             return
         since_ms = file.since_ms if is_held else now_ms
@@ -375,11 +381,13 @@ class Tracker:
         content = Content(self._last_number, file.seen.path)
         content.marks = dict(seen.marks)
         self.contents[content.number] = content
-        self._follow(file, content, now_ms, is_new=True)
+        self._follow(file, content, _reach(seen), now_ms, is_new=True)
 
     def _follow(
-        self, file: TrackedFile, content: Content, now_ms: int, *, is_new: bool = False
+        self, file: TrackedFile, content: Content, end: int, now_ms: int, *, is_new: bool = False
     ) -> None:
+        """Make a file, which has `end` bytes now, the home of a content: what another one had behind them is lost."""
+        content.marks = {o: mark for o, mark in content.marks.items() if o <= end}
         word = "new" if is_new else "found again"
         self._note(word, content, f"path={file.seen.path}")
         place = (file.seen.identity, file.seen.path)
@@ -478,9 +486,10 @@ class Tracker:
 
 
 def checked_offsets(content: Content) -> tuple[int, ...]:
-    """Return the offsets that show best whether a file still has a content: its largest head, and the last mark."""
+    """Return the offsets that show best whether a file still has a content: the largest head, position, last mark."""
     heads = [offset for offset in content.marks if offset <= HEAD_END]
-    return tuple(sorted({max(heads, default=0), max(content.marks, default=0)} - {0}))
+    wanted = {max(heads, default=0), content.position, max(content.marks, default=0)}
+    return tuple(sorted(wanted & content.marks.keys()))
 
 
 def _agrees(found: Comparison) -> bool:
