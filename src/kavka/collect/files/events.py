@@ -74,9 +74,11 @@ def _joined(
 ) -> tuple[list[bytes], list[int], int]:
     """Join lines to events. The last event is left out unless it is flushed, or as long as an event can be."""
     assert rules.begins is not None
+    if not lines:
+        return [], [], end
     firsts = [i for i, line in enumerate(lines) if i == 0 or rules.begins.search(line)]
     events = [
-        b"\n".join(lines[first:last])
+        b"\n".join([line.removesuffix(b"\r") for line in lines[first:last]])
         for first, last in zip(firsts, [*firsts[1:], len(lines)], strict=True)
     ]
     begun = [starts[first] for first in firsts]

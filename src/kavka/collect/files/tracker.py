@@ -203,13 +203,16 @@ class Tracker:
         return file.content is not None and self._home(file.content) is None and not is_spent
 
     def _restored(self, file: TrackedFile, now_ms: int) -> Generator[Ask, Digests, bool]:
-        """Recognise, after a restart, a file that a stored content has been in; return whether that worked."""
+        """Recognise, after a restart, a file that a stored content has been in; return whether that worked.
+
+        Devices may have other numbers after a start of the machine.
+        """
         seen = file.seen
         owned = [
             content
             for content in self.contents.values()
             if content.identity is not None
-            and self._is_place_of(content, seen)
+            and content.identity.inode == seen.identity.inode
             and self._home(content) is None
         ]
         for content in sorted(owned, key=lambda c: -c.number):
@@ -218,18 +221,12 @@ class Tracker:
             marks = yield Ask(seen.identity, tuple(content.marks), whole=False)
             if _reach(marks) < content.position:
                 continue
-            if compare(content, marks.marks, _reach(marks)).agreement is Agreement.CONTINUES:
+            found = compare(content, marks.marks, _reach(marks))
+            is_same_place = content.identity == seen.identity or content.path == seen.path
+            if found.agreement is Agreement.CONTINUES and (is_same_place or found.is_strong):
                 self._follow(file, content, _reach(marks), now_ms)
                 return True
         return False
-
-    @staticmethod
-    def _is_place_of(content: Content, seen: Seen) -> bool:
-        """Return whether it is the file by its numbers; devices have other numbers after a start of the machine."""
-        assert content.identity is not None
-        return content.identity == seen.identity or (
-            content.identity.inode == seen.identity.inode and content.path == seen.path
-        )
 
     def _leave_unlisted(self, listed: set[Identity], now_ms: int) -> None:
         for identity, file in list(self.files.items()):
