@@ -392,7 +392,16 @@ class Tracker:
             self.dirty.add(content.number)
         content.identity, content.path = place
         self._missing_since.pop(content.number, None)
+        if not is_new:
+            self._doubt_copies(content)
         self._put(file, FileState.FOLLOWED, content, now_ms)
+
+    def _doubt_copies(self, content: Content) -> None:
+        """Judge copies again that were found while there was no home with which to compare them."""
+        for file in self.files.values():
+            is_spent = file.state is FileState.COPY and file.exhausted == file.version
+            if file.content is content and is_spent:
+                file.judged, file.exhausted = (-1, -1), None
 
     def _put(
         self, file: TrackedFile, state: FileState, content: Content | None, now_ms: int

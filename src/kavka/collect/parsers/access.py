@@ -15,7 +15,7 @@ from kavka.collect.parsers.times import to_ms
 
 _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _LINE = re.compile(
-    X
+    rf"(\S+) (\S+) (.+?) \[([^\]]+)\] {_TEXT} (\d{{3}}) (\d+|-)(?: {_TEXT} {_TEXT}(?: (.*))?)?"
 )
 _REQUEST = re.compile(r"(\S+) (.+) (HTTP/\d(?:\.\d)?)")
 _NUMBERS = {name: f"{number:02}" for number, name in enumerate(MONTHS, 1)}
