@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,42 @@ def _parser() -> ToolParser:
     )
     _add_common(files)
     _add_file_options(files)
+    host = kinds.add_parser(
+        "host",
+        help="CPU, memory, disks, network and processes of this machine",
+        allow_abbrev=False,
+    )
+    _add_common(host)
+    _add_interval(host)
+    host.add_argument(
+        "--processes", type=_count, default=10, metavar="COUNT",
+        help="Samples of so many processes with most CPU and most memory (10).",
+    )  # fmt: skip
+    pages = kinds.add_parser(
+        "metrics",
+        help="pages of metrics for Prometheus: of kavka, of Kafka's JMX exporter, of node exporter",
+        allow_abbrev=False,
+    )
+    _add_common(pages)
+    _add_interval(pages)
+    pages.add_argument(
+        "url", nargs="+", metavar="URL", help="Pages; host:port is http://host:port/metrics."
+    )
+    pages.add_argument(
+        "--scrape-timeout", type=_seconds, default=10.0, metavar="SECONDS",
+        help="Time that a page may take (10).",
+    )  # fmt: skip
     return parser
+
+
+def _add_interval(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--interval",
+        type=_interval,
+        default=15.0,
+        metavar="SECONDS",
+        help="Interval of samples (15).",
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -159,6 +195,19 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _interval(text: str) -> float:
+    seconds = _seconds(text)
+    if seconds < 0.1:
+        raise argparse.ArgumentTypeError(f"{text!r} is below a tenth of a second")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number")
+    return int(text)
+
+
 def _event_bytes(text: str) -> int:
     if not text.isdecimal() or not 64 <= int(text) <= 8 << 20:
         raise argparse.ArgumentTypeError(f"{text!r} is no number between 64 and 8388608")
@@ -213,7 +262,8 @@ async def _run(chosen: argparse.Namespace) -> None:
     with metrics_page(chosen.metrics_port, statistics.families) as port:
         if port is not None:
             print(f"kavka collect: metrics at http://127.0.0.1:{port}/metrics", file=sys.stderr)
-        await _run_files(chosen, statistics, reporter)
+        run = _run_files if chosen.kind == "files" else _run_samples
+        await run(chosen, statistics, reporter)
     reporter.report(is_last=True)
 
 
@@ -236,6 +286,38 @@ async def _run_files(
             contents = await positions.read_positions(reading, topic, options.name, barrier)
             collector = FileCollector(options, delivery, contents, statistics, reporter)
             await collector.run(stop, once=chosen.once)
+        finally:
+            await delivery.close()
+
+    await run_until_stopped(work)
+
+
+async def _run_samples(
+    chosen: argparse.Namespace, statistics: Statistics, reporter: Reporter
+) -> None:
+    from kavka.collect import sampling
+    from kavka.collect.host import Host
+    from kavka.collect.pages import check_url, parsers_or_error
+
+    options = sampling.SampleOptions(
+        chosen.topic, chosen.host, chosen.interval, _labels(chosen.label)
+    )
+    name = chosen.name or f"{chosen.host}-{chosen.topic}-{chosen.kind}"
+    delivery = Delivery(_settings(chosen, PRODUCER), name)
+    sampler = sampling.Sampler(options, delivery, statistics, reporter)
+    if chosen.kind == "host":
+        take = partial(sampling.take_host, sampler, Host(chosen.processes))
+    else:
+        urls = [check_url(url) for url in chosen.url]
+        parsers = parsers_or_error()
+        take = partial(
+            sampling.take_pages, sampler, statistics, urls, parsers, chosen.scrape_timeout
+        )
+
+    async def work(stop: asyncio.Event) -> None:
+        await delivery.start()
+        try:
+            await sampler.run(take, stop, once=chosen.once)
         finally:
             await delivery.close()
 
