@@ -27,19 +27,31 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _encode_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+def _make_encode() -> Callable[[Any], str]:
+    """Return `encode` of the encoder, which makes an encoder in C for each call, with one that is made once."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _encoder.encode
+    encode = make(None, _encoder.default, encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(encode(value, 0))
+
+
+_encode = _make_encode()
 
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def time_text(time_ms: int) -> str:
@@ -49,7 +61,7 @@ def time_text(time_ms: int) -> str:
         text = _second(seconds)
     except (OverflowError, OSError) as error:
         raise ValueError(f"{time_ms} is no time") from error
-    return f"{text.rjust(19, '0')}.{ms:03d}Z"
+    return f"{text}.{ms:03d}Z"
 
 
 def json_bytes(value: Any) -> bytes:

@@ -71,11 +71,14 @@ class Reporter:
         self._last = (0, time.monotonic())
         self._start = self._last
 
+    def is_due(self) -> bool:
+        """Return whether it is time."""
+        return self._interval_s > 0 and time.monotonic() - self._last[1] >= self._interval_s
+
     def report(self, *, is_last: bool = False) -> None:
         """Print the line if it is time, or if it is the last one, which has the rate since the start."""
         now_s = time.monotonic()
-        is_due = self._interval_s > 0 and now_s - self._last[1] >= self._interval_s
-        if is_due or is_last:
+        if self.is_due() or is_last:
             before = self._start if is_last else self._last
             print(self._statistics.line(before, now_s), file=sys.stderr, flush=True)
             self._last = (self._statistics.records, now_s)

@@ -53,10 +53,8 @@ def encode_events(
             if len(made) > _MAX_VALUE:
                 raise Unparsable(f"the event and its fields are {len(made)} bytes")
             values.append(made)
-        except (
-            Unparsable,
-            ValueError,
-        ) as error:  # ValueError: a time or number that JSON cannot have
+        except (Unparsable, ValueError, RecursionError) as error:
+            # ValueError: a time or a number that JSON cannot have.
             errors += 1
             made = value(event, position, collected, error=str(error), part=part)
             (failed if separates else values).append(made)

@@ -102,8 +102,11 @@ class FileCollector:
                     return
                 else:
                     await self._wait(stop)
-                self._reporter.report()
+                if self._reporter.is_due():
+                    self._count()
+                    self._reporter.report()
         finally:
+            self._count()
             self._cache.save()
             self._opened.close()
 
@@ -150,7 +153,8 @@ class FileCollector:
         self._scans += 1
         took_s = time.monotonic() - start_s
         self._next_scan_s = start_s + max(self._options.poll_ms / 1000, took_s * _SCAN_SHARE)
-        self._count(listing.refused, took_s)
+        self._statistics.gauges |= {"refused_paths": listing.refused, "scan_seconds": took_s}
+        self._count()
         self._cache.save()
 
     def _find_gone(self, now_ms: int) -> None:
@@ -175,22 +179,16 @@ class FileCollector:
             self._tracker.advanced(read, position, marks, is_exhausted=True)
             self._tracker.dirty.add(read.content.number)
 
-    def _count(self, refused: int, took_s: float) -> None:
-        files = self._tracker.files.values()
+    def _count(self) -> None:
         states = {state.value: 0 for state in FileState}
         lag = 0
-        for file in files:
+        for file in self._tracker.files.values():
             states[file.state.value] += 1
             if file.state is FileState.FOLLOWED and not file.seen.is_compressed:
                 assert file.content is not None
                 lag += max(0, file.seen.size - file.content.position)
         self._statistics.states = states
-        self._statistics.gauges = {
-            "lag_bytes": lag,
-            "open_files": self._opened.open_count,
-            "refused_paths": refused,
-            "scan_seconds": took_s,
-        }
+        self._statistics.gauges |= {"lag_bytes": lag, "open_files": self._opened.open_count}
 
     # Reading
 

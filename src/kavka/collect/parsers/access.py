@@ -13,7 +13,7 @@ from typing import Any
 from kavka.collect.parsers.parsed import MONTHS, Parsed, Unparsable
 from kavka.collect.parsers.times import to_ms
 
-_TEXT = r'"((?:[^"\\]|\\.)*)"'
+_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _LINE = re.compile(
     rf"(\S+) (\S+) (.+?) \[([^\]]+)\] {_TEXT} (\d{{3}}) (\d+|-)(?: {_TEXT} {_TEXT}(?: (.*))?)?"
 )
