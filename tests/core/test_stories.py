@@ -11,6 +11,7 @@ from support.stories.shard_story import play
 
 MACHINES = {
     "controller": 30,
+    "file_tracker": 20,
     "follower": 8,
     "group": 10,
     "group_member": 15,

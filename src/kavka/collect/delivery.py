@@ -1,0 +1,192 @@
+"""Sends batches of records in transactions, each together with the positions that it moves.
+
+    begin   records of the batch   records of positions   commit
+
+Both become visible in one decision of the coordinator. A batch that was aborted is sent again as it is. A collector of
+the same name that starts later fences this one (`transactional.id`), before it reads the positions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kavka.client.producer.partitioner import partition_of
+from kavka.client.producer.producer import Producer
+from kavka.core.transactional_producer.errors import AbortableError, FatalError
+from kavka.errors import ErrorCode, KafkaError
+from kavka.values import field, mutable
+
+log = logging.getLogger(__name__)
+
+_DEFAULTS = {
+    "compression.type": "lz4",
+    "batch.size": 262_144,
+    "linger.ms": 5,
+    "acks": "all",
+}
+_FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+_BACKOFF_S = (0.1, 5.0)
+_CLOSE_MS = 5_000
+
+
+class CollectorError(Exception):
+    """The collector cannot go on; the sentence says what to do."""
+
+
+class CollectorFenced(CollectorError):
+    """Another collector of the same name was started after this one."""
+
+
+@mutable
+class Batch:
+    """Records of one transaction."""
+
+    records: dict[tuple[str, bytes], list[tuple[bytes | None, bytes | None]]] = field(factory=dict)
+    """Pairs of key and value by topic and key."""
+    positions: list[tuple[bytes, bytes | None]] = field(factory=list)
+    count: int = 0
+    size: int = 0
+
+    def add(self, topic: str, key: bytes, values: list[bytes]) -> None:
+        """Add records of one key, in order."""
+        pairs = self.records.setdefault((topic, key), [])
+        pairs += [(key, value) for value in values]
+        self.count += len(values)
+        self.size += sum(map(len, values))
+
+
+class Delivery:
+    """The transactional producer of one collector."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], name: str, positions_topic: str | None = None
+    ) -> None:
+        """Take settings of a producer; positions are written into the first partition of their topic."""
+        self._producer = Producer(
+            {**_DEFAULTS, **settings, "transactional.id": f"kavka-collect-{name}"}
+        )
+        self._name = name
+        self._positions_topic = positions_topic
+        self._counts: dict[str, int] = {}
+        self.retries = 0
+        """Transactions that were aborted and sent again."""
+
+    async def start(self) -> None:
+        """Connect, and fence an older collector of the name. Raise CollectorError."""
+        try:
+            await self._producer.start()
+            await self._finish(self._producer.init_transactions)
+        except (KafkaError, ConnectionError) as error:
+            raise self._failure(error) from error
+
+    async def close(self) -> None:
+        """Close; a transaction that is open is aborted."""
+        try:
+            await self._producer.close(timeout_ms=_CLOSE_MS)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("producer not closed in order reason=%s", error)
+
+    async def send(self, batch: Batch) -> None:
+        """Send a batch in a transaction, again and again until it is committed. Raise CollectorError."""
+        backoff_s = _BACKOFF_S[0]
+        while True:
+            try:
+                self._producer.begin_transaction()
+                await self._write(batch)
+                await self._finish(self._producer.commit_transaction)
+                return
+            except FatalError as error:
+                raise self._failure(error) from error
+            except (KafkaError, OSError, TimeoutError) as error:
+                await self._abort()
+                if not _may_pass(error):
+                    raise self._failure(error) from error
+                self.retries += 1
+                log.warning(
+                    "transaction aborted, sent again records=%d reason=%s", batch.count, error
+                )
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
+
+    async def barrier(self, key: bytes, value: bytes) -> int:
+        """Write a record behind all positions that older collectors have committed; return its offset.
+
+        Raise CollectorError.
+        """
+        assert self._positions_topic is not None
+        try:
+            async with self._producer.transaction():
+                written = await self._producer.send(self._positions_topic, value, key, partition=0)
+            return written.offset
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise self._failure(error) from error
+
+    async def _write(self, batch: Batch) -> None:
+        sends = [
+            self._producer.send_many(topic, pairs, partition=await self._partition(topic, key))
+            for (topic, key), pairs in batch.records.items()
+        ]
+        if batch.positions:
+            assert self._positions_topic is not None
+            sends.append(
+                self._producer.send_many(self._positions_topic, batch.positions, partition=0)
+            )
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _partition(self, topic: str, key: bytes) -> int:
+        """Return the partition of a key; a topic that grows is noticed at the next start."""
+        count = self._counts.get(topic)
+        if count is None:
+            metadata = await self._producer.partitions_for(topic)
+            count = self._counts[topic] = len(metadata.partitions)
+        return partition_of(key, count)
+
+    async def _abort(self) -> None:
+        try:
+            if self._producer.can_abort:
+                await self._finish(self._producer.abort_transaction)
+        except FatalError as error:
+            raise self._failure(error) from error
+
+    async def _finish(self, call: Callable[[], Awaitable[Any]]) -> None:
+        """Wait for a decision however long it takes: until it is known there is nothing else to do."""
+        while True:
+            try:
+                await call()
+                return
+            except TimeoutError as error:
+                log.warning("still waiting for the brokers reason=%s", error)
+
+    def _failure(self, error: Exception) -> CollectorError:
+        if isinstance(error, KafkaError) and error.code in _FENCED:
+            return CollectorFenced(
+                f"A collector with the name {self._name!r} was started after this one and goes on in its place. Each "
+                "collector needs a --name of its own."
+            )
+        if isinstance(error, KafkaError) and error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            return CollectorError(
+                f"A record is larger than the topic takes ({error}): lower --max-event-bytes, or raise the topic's "
+                "max.message.bytes."
+            )
+        return CollectorError(str(error))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether what has aborted a transaction may be gone when it is sent again."""
+    if isinstance(error, AbortableError):
+        cause = error.__cause__
+        code = cause.code if isinstance(cause, KafkaError) else error.code
+        return (
+            code.retriable
+            or code in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE)
+            or not isinstance(cause, KafkaError)
+        )
+    if isinstance(error, KafkaError):
+        return error.retriable
+    return True

@@ -1,0 +1,99 @@
+"""Pages of metrics in Prometheus' text format or OpenMetrics: ours, Kafka's JMX exporter, node exporter.
+
+They are parsed by prometheus-client, Prometheus' own library for Python.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from kavka.collect.delivery import CollectorError
+from kavka.collect.host import Sample
+
+_ACCEPT = "text/plain;version=0.0.4;q=1,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
+_MAX_BYTES = 64 << 20
+
+Parse = Callable[[str], Any]
+
+
+class PageFailed(Exception):
+    """A page was not fetched, or is no page of metrics; the sentence says why."""
+
+
+class TimedSample(NamedTuple):
+    """A sample and its own time in milliseconds, which few pages have."""
+
+    sample: Sample
+    time_ms: int | None
+
+
+class Parsers(NamedTuple):
+    """The parsers of both formats."""
+
+    text: Parse
+    openmetrics: Parse
+
+
+def parsers_or_error() -> Parsers:
+    """Return the parsers. Raise CollectorError when prometheus-client is not installed."""
+    try:
+        from prometheus_client.openmetrics.parser import (
+            text_string_to_metric_families as openmetrics,
+        )
+        from prometheus_client.parser import text_string_to_metric_families as text
+    except ImportError as error:
+        raise CollectorError(
+            "Pages of metrics need prometheus-client: pip install 'kavka[collect]'"
+        ) from error
+    return Parsers(text, openmetrics)
+
+
+def check_url(url: str) -> str:
+    """Return a URL that can be fetched; `host:port` is completed. Raise CollectorError."""
+    full = url if "://" in url else f"http://{url}"
+    parts = urlsplit(full)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise CollectorError(f"{url!r} is no URL of a page, such as http://127.0.0.1:9100/metrics")
+    return full if parts.path else f"{full}/metrics"
+
+
+def fetch(url: str, timeout_s: float) -> tuple[str, bool]:
+    """Return the text of a page, and whether it is OpenMetrics. Raise PageFailed."""
+    request = urllib.request.Request(url, headers={"Accept": _ACCEPT, "Accept-Encoding": "gzip"})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:
+            body: bytes = response.read(_MAX_BYTES + 1)
+            kind = response.headers.get("Content-Type") or ""
+            if response.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+    except urllib.error.HTTPError as error:
+        raise PageFailed(f"HTTP {error.code} {error.reason}") from error
+    except (OSError, http.client.HTTPException, EOFError) as error:
+        raise PageFailed(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    if len(body) > _MAX_BYTES:
+        raise PageFailed(f"the page is larger than {_MAX_BYTES} bytes")
+    try:
+        return body.decode(), "openmetrics" in kind
+    except UnicodeDecodeError as error:
+        raise PageFailed("the page is not UTF-8") from error
+
+
+def samples_of(text: str, parse: Parse) -> list[TimedSample]:
+    """Return the samples of a page. Raise PageFailed for one that is no page of metrics."""
+    try:
+        return list(_samples(text, parse))
+    except (ValueError, KeyError, IndexError) as error:
+        raise PageFailed(f"the page is not in Prometheus' format: {error}") from error
+
+
+def _samples(text: str, parse: Parse) -> Iterator[TimedSample]:
+    for family in parse(text):
+        for sample in family.samples:
+            time_ms = None if sample.timestamp is None else int(float(sample.timestamp) * 1000)
+            yield TimedSample(Sample(sample.name, float(sample.value), sample.labels), time_ms)

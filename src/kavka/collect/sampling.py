@@ -1,0 +1,139 @@
+"""Takes samples at an interval and sends those of each time in one transaction: all of them are seen, or none.
+
+While the brokers are away no samples are taken; what is missing is counted, and nothing piles up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from kavka.collect.delivery import Batch, Delivery
+from kavka.collect.host import Host, Sample
+from kavka.collect.pages import PageFailed, Parsers, TimedSample, fetch, samples_of
+from kavka.collect.record import metric_value, record_key, time_text
+from kavka.collect.statistics import Reporter, Statistics
+from kavka.values import field, frozen
+
+
+@frozen
+class SampleOptions:
+    """Where samples go, and when they are taken."""
+
+    topic: str
+    host: str
+    interval_s: float
+    labels: Mapping[str, str] = field(factory=dict)
+
+
+class Sampler:
+    """Sends what `take` adds to a batch, at each interval."""
+
+    def __init__(
+        self, options: SampleOptions, delivery: Delivery, statistics: Statistics, reporter: Reporter
+    ) -> None:
+        """Take a delivery that is started."""
+        self._options = options
+        self._delivery = delivery
+        self._statistics = statistics
+        self._reporter = reporter
+
+    async def run(
+        self, take: Callable[[Batch], Awaitable[None]], stop: asyncio.Event, *, once: bool = False
+    ) -> None:
+        """Take samples until `stop`, or one time. Raise CollectorError."""
+        due_s = time.monotonic()
+        statistics = self._statistics
+        statistics.gauges["missed"] = 0
+        while not stop.is_set():
+            batch = Batch()
+            await take(batch)
+            await self._delivery.send(batch)
+            statistics.records += batch.count
+            statistics.bytes += batch.size
+            statistics.transactions += 1
+            statistics.retries = self._delivery.retries
+            self._reporter.report()
+            if once:
+                return
+            missed = int(max(0.0, time.monotonic() - due_s) // self._options.interval_s)
+            statistics.gauges["missed"] += missed
+            due_s += (missed + 1) * self._options.interval_s
+            try:
+                async with asyncio.timeout(max(0.0, due_s - time.monotonic())):
+                    await stop.wait()
+            except TimeoutError:
+                continue
+
+    def add(
+        self,
+        batch: Batch,
+        source: str,
+        samples: Sequence[TimedSample],
+        time_ms: int,
+        error: str | None = None,
+    ) -> None:
+        """Add the samples of one source; `error` goes with the last of them."""
+        options = self._options
+        collected = time_text(time_ms)
+        constant: dict[str, Any] = {
+            "time": collected,
+            "collected": collected,
+            "kind": "metric",
+            "host": options.host,
+            "source": source,
+        }
+        values = []
+        for number, ((name, value, labels), own_ms) in enumerate(samples, 1):
+            both = {**labels, **options.labels}
+            said = error if number == len(samples) else None
+            if own_ms is None:
+                values.append(metric_value(constant, name, value, both, said))
+            else:
+                own = {**constant, "time": time_text(own_ms)}
+                values.append(metric_value(own, name, value, both, said))
+        batch.add(options.topic, record_key(options.host, source), values)
+
+
+async def take_host(sampler: Sampler, host: Host, batch: Batch) -> None:
+    """Add the samples of this machine, taken in a thread: many processes take their time."""
+    time_ms = int(time.time() * 1000)
+    found = await asyncio.to_thread(lambda: [TimedSample(s, None) for s in host.samples()])
+    sampler.add(batch, "host", found, time_ms)
+
+
+async def take_pages(
+    sampler: Sampler,
+    statistics: Statistics,
+    urls: Sequence[str],
+    parsers: Parsers,
+    timeout_s: float,
+    batch: Batch,
+) -> None:
+    """Add the samples of all pages, fetched at the same time, and for each its `up` and how long it took."""
+    outcomes = await asyncio.gather(
+        *(asyncio.to_thread(_page, url, parsers, timeout_s) for url in urls)
+    )
+    for url, (samples, took_s, time_ms, error) in zip(urls, outcomes, strict=True):
+        statistics.errors += error is not None
+        beside = [
+            Sample("scrape_duration_seconds", took_s, {}),
+            Sample("scrape_samples", len(samples), {}),
+            Sample("up", 0 if error else 1, {}),
+        ]
+        all_of_it = [*samples, *(TimedSample(sample, None) for sample in beside)]
+        sampler.add(batch, url, all_of_it, time_ms, error)
+
+
+def _page(
+    url: str, parsers: Parsers, timeout_s: float
+) -> tuple[list[TimedSample], float, int, str | None]:
+    start_s, time_ms = time.monotonic(), int(time.time() * 1000)
+    try:
+        text, is_openmetrics = fetch(url, timeout_s)
+        samples = samples_of(text, parsers.openmetrics if is_openmetrics else parsers.text)
+    except PageFailed as error:
+        return [], time.monotonic() - start_s, time_ms, str(error)
+    return samples, time.monotonic() - start_s, time_ms, None
