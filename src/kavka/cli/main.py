@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "broker-api-versions": "print which versions of the protocol brokers speak",
     "producer-perf-test": "measure producing",
     "consumer-perf-test": "measure consuming",
+    "pipelines": "make, check, run and watch pipelines on Spark",
     "spark-package": "pack kavka for the workers of a Spark cluster",
     "simulate": "run the whole system from a seed, in virtual time",
     "demo": "a live pipeline: web traffic, broker, Spark",
