@@ -60,6 +60,7 @@ def test_a_batch_that_is_not_complete_is_seen(tmp_path):
 def test_a_batch_is_read_and_written_as_spark_has_it(tmp_path):
     folder = made(tmp_path, 0, 2)
     batch = Checkpoints(tmp_path).last_batch(folder)
+    assert batch is not None
     assert batch.text() == (folder / "offsets" / "1").read_text()
     write_batch(folder, with_sources(batch, 2, ['{"in": {"0": 3}}']), "v1\n{}")
     assert Checkpoints(tmp_path).positions(FLOW) == [{TopicPartition("in", 0): 3}]
@@ -69,6 +70,7 @@ def test_a_batch_is_read_and_written_as_spark_has_it(tmp_path):
 def test_sums_of_files_that_were_replaced_are_removed(tmp_path):
     folder = made(tmp_path, 0, 2)
     batch = Checkpoints(tmp_path).last_batch(folder)
+    assert batch is not None
     write_batch(folder, with_sources(batch, 1, [OFFSETS]), "v1\n{}")
     assert not (folder / "offsets" / ".1.crc").exists()
     assert (folder / "offsets" / ".0.crc").exists()

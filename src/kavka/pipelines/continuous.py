@@ -160,7 +160,7 @@ class _Live:
             self._view.say(f"view {view} was not refreshed: {text}")
             return False
         table.started(view, now_ms(), kind="view")
-        table.refreshed(view, None, now_ms() - began_ms, now_ms())
+        table.refreshed(view, now_ms() - began_ms, now_ms())
         return True
 
     def _end(self, refresher: threading.Thread) -> None:

@@ -25,7 +25,8 @@ def families(flows: Iterable[FlowProgress]) -> Iterator[Family]:
     known = list(flows)
 
     def each(field: str) -> list[Sample]:
-        return [(_labels(flow), getattr(flow, field)) for flow in known]
+        found = [(_labels(flow), getattr(flow, field)) for flow in known]
+        return [(labels, value) for labels, value in found if value is not None]
 
     def total(field: str, help: str) -> Family:
         return counter(f"{_PREFIX}_{field}_total", help, each(field))

@@ -74,7 +74,7 @@ class Observer:
     ) -> None:
         """Take what is watched; `on_batch` is called with a flow's name at each batch that took rows or time."""
         self.table = table
-        self._definitions = definitions
+        self.definitions = definitions
         self._publisher = publisher
         self._on_batch = on_batch or (lambda flow: None)
         self._listening: Any = None
@@ -180,7 +180,7 @@ class Observer:
 
     async def update_lags(self, stack: AsyncExitStack) -> None:
         """Ask the brokers how far each flow is behind."""
-        for flow in self._definitions.flows:
+        for flow in self.definitions.flows:
             for read, positions in self._read_positions(flow):
                 try:
                     admin = await self._admin(read, stack)
@@ -203,7 +203,7 @@ class Observer:
         Spark reports sources in the order of the plan, and not which read each is: with several clusters a topic is
         looked for in the one whose read names it.
         """
-        reads = self._definitions.topic_reads(flow)
+        reads = self.definitions.topic_reads(flow)
         found: dict[int, dict[TopicPartition, int]] = {}
         for positions in self.table.positions(flow.name):
             for at, offset in positions.items():

@@ -39,8 +39,8 @@ class FlowProgress:
     state: str = WAITING
     batch_id: int = -1
     rows_in: int = 0
-    rows_out: int = 0
-    """Rows written; sinks that do not count are left out."""
+    rows_out: int | None = None
+    """Rows written; None where the target does not count them, as tables do not."""
     rows_per_second: float = 0.0
     """Rows read in the last batch, by its time."""
     batch_ms: int = 0
@@ -112,7 +112,8 @@ class ProgressTable:
     def started(self, flow: str, now_ms: int, *, kind: str = "stream") -> None:
         """Note that a flow runs."""
         one = self.of(flow)
-        one.state, one.kind, one.updated_ms = RUNNING, kind, now_ms
+        one.state, one.updated_ms = RUNNING, now_ms
+        one.kind = "view" if "view" in (kind, one.kind) else kind
 
     def failed(self, flow: str, error: str, now_ms: int, *, restarts: bool) -> None:
         """Note why a flow ended, and whether it is going to start again."""
@@ -125,11 +126,10 @@ class ProgressTable:
         one = self.of(flow)
         one.state, one.updated_ms = state, now_ms
 
-    def refreshed(self, view: str, rows: int | None, duration_ms: int, now_ms: int) -> None:
+    def refreshed(self, view: str, duration_ms: int, now_ms: int) -> None:
         """Note a refresh of a materialized view."""
         one = self.of(view)
         one.kind, one.batch_id, one.batch_ms = "view", one.batch_id + 1, duration_ms
-        one.rows_out = one.rows_out if rows is None else rows
         one.updated_ms = now_ms
 
     def batch(self, progress: Mapping[str, Any], now_ms: int) -> FlowProgress | None:
@@ -148,7 +148,9 @@ class ProgressTable:
             return one
         one.batch_id = progress["batchId"]
         one.rows_in += rows
-        one.rows_out += max((progress.get("sink") or {}).get("numOutputRows", 0), 0)
+        written = (progress.get("sink") or {}).get("numOutputRows", -1)
+        if written >= 0:
+            one.rows_out = (one.rows_out or 0) + written
         one.phases_ms = dict(progress.get("durationMs") or {})
         one.batch_ms = one.phases_ms.get("triggerExecution", 0)
         one.rows_per_second = rows * 1000 / one.batch_ms if one.batch_ms else 0.0

@@ -180,7 +180,10 @@ class _Update:
         if len(words) >= 4 and words[0] == "Flow":
             name, state = short(words[1].strip("'")), words[-1]
             if state == "RUNNING":
-                self._observer.table.started(name, now_ms())
+                output = self._observer.definitions.output(name)
+                is_view = output is not None and output.kind == "materialized view"
+                kind = "view" if is_view else "stream"
+                self._observer.table.started(name, now_ms(), kind=kind)
             elif state == "COMPLETED":
                 self._observer.table.ended(name, DONE, now_ms())
             elif "FAILED" in words:

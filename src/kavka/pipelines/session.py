@@ -145,6 +145,8 @@ def _start_driver(settings: Mapping[str, str]) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    if SparkContext._active_spark_context is not None:
+        raise PipelineError("this process has a Spark session: run the pipeline in another one")
     conf = SparkConf().setAll(list(settings.items()))
     return SparkSession(SparkContext.getOrCreate(conf))
 

@@ -121,7 +121,7 @@ def _row(flow: FlowProgress, now_ms: int) -> tuple[str, ...]:
         "lost" if is_lost else flow.state,
         _known(flow.batch_id if flow.batch_id >= 0 else None),
         str(flow.rows_in) if flow.kind == "stream" else "-",
-        str(flow.rows_out),
+        _known(flow.rows_out),
         f"{flow.rows_per_second:.0f}" if flow.kind == "stream" else "-",
         str(flow.lag_records) if flow.lag else "-",
         _seconds(flow.lag_seconds),

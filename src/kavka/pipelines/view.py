@@ -32,7 +32,8 @@ def plain(flow: FlowProgress) -> str:
     if flow.batch_id >= 0:
         parts.append(f"batch {flow.batch_id} in {flow.batch_ms} ms")
     if flow.kind == "stream":
-        parts.append(f"rows {flow.rows_in} in, {flow.rows_out} out, {flow.rows_per_second:.0f}/s")
+        written = "" if flow.rows_out is None else f", {flow.rows_out} out"
+        parts.append(f"rows {flow.rows_in} in{written}, {flow.rows_per_second:.0f}/s")
     if flow.lag:
         seconds = flow.lag_seconds
         age = "" if seconds is None else f", {seconds:.1f} s"
@@ -95,7 +96,7 @@ def rich_table(flows: Sequence[FlowProgress]) -> RenderableType:
             str(flow.batch_id) if flow.batch_id >= 0 else "-",
             str(flow.batch_ms),
             f"{flow.rows_in:,}" if is_stream else "-",
-            f"{flow.rows_out:,}",
+            "-" if flow.rows_out is None else f"{flow.rows_out:,}",
             f"{flow.rows_per_second:,.0f}" if is_stream else "-",
             f"{flow.lag_records:,}" if flow.lag else "-",
             "-" if seconds is None else f"{seconds:.1f}",

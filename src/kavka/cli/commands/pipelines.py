@@ -146,8 +146,14 @@ def _parser() -> argparse.ArgumentParser:
         "transformations in Python and SQL; Spark's own spark-pipelines runs it as well.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    init = commands.add_parser("init", help="make a project from a template")
-    init.set_defaults(act=_init)
+    for name, (about, act, add_options) in SUBCOMMANDS.items():
+        command = commands.add_parser(name, help=about)
+        command.set_defaults(act=act)
+        add_options(command)
+    return parser
+
+
+def _add_init(init: argparse.ArgumentParser) -> None:
     init.add_argument(
         "directory", type=Path, metavar="NAME", help="the new folder; its name is the pipeline's"
     )
@@ -160,28 +166,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="BROKERS",
         help="the brokers that the project reads and writes (default 127.0.0.1:9092)",
     )
-    check = commands.add_parser(
-        "check", help="find mistakes before a run: Spark's dry run, then brokers and topics"
-    )
-    check.set_defaults(act=_check)
-    _add_project(check)
-    _add_run(commands.add_parser("run", help="update once, or keep running"))
-    _add_status(
-        commands.add_parser("status", help="the progress of pipelines, read from their topic")
-    )
-    _add_backfill(
-        commands.add_parser("backfill", help="let flows process a range of time once more")
-    )
-    reset = commands.add_parser(
-        "reset", help="begin a flow anew: forget its checkpoint and empty its table"
-    )
-    reset.set_defaults(act=_reset)
-    reset.add_argument("flow", metavar="FLOW")
-    reset.add_argument(
+
+
+def _add_reset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("flow", metavar="FLOW", help="a flow, or the table that it fills")
+    parser.add_argument(
         "--execute", action="store_true", help="do it; without, only print what would be done"
     )
-    _add_project(reset)
-    return parser
+    _add_project(parser)
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
@@ -225,7 +217,6 @@ def _add_project(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_run)
     _add_project(parser)
     parser.add_argument(
         "--continuous", action="store_true", help="keep flows live and views fresh until SIGTERM"
@@ -294,7 +285,6 @@ def _add_progress_topic(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_status(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_status)
     parser.add_argument(
         "pipeline", nargs="?", metavar="PIPELINE", help="one pipeline (default: all)"
     )
@@ -305,7 +295,6 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_backfill(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_backfill)
     parser.add_argument(
         "--from",
         dest="start",
@@ -359,3 +348,20 @@ def _setting(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+SUBCOMMANDS: dict[
+    str, tuple[str, Callable[[argparse.Namespace], int], Callable[[argparse.ArgumentParser], None]]
+] = {
+    "init": ("make a project from a template", _init, _add_init),
+    "check": (
+        "find mistakes before a run: Spark's dry run, then brokers and topics",
+        _check,
+        _add_project,
+    ),
+    "run": ("update once, or keep running", _run, _add_run),
+    "status": ("the progress of pipelines, read from their topic", _status, _add_status),
+    "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
+    "reset": ("begin a flow anew: forget its checkpoint, empty its table", _reset, _add_reset),
+}
+"""What each does, its function, and the function that declares its options."""
