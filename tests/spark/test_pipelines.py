@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(300)]
 
-ONE = ("--master", "local[1]")
+QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ONE = ("--master", "local[1]", "--conf", QUICK)
 PATIENCE_S = 120
 TOOL = """
 import json, sys
@@ -95,9 +96,9 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
     made.stop()
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with run_kavka(tmp_path_factory.mktemp("broker")) as running:
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with run_kavka(tmp_path / "broker") as running:
         yield running
 
 
@@ -179,7 +180,7 @@ def test_a_project_is_checked_run_and_kept_running(
     assert "is stopped in a batch" not in said
 
     shown = tool("status", "--json", "--bootstrap-server", broker.bootstrap)
-    flows = {one["flow"]: one for one in map(json.loads, shown.split("\n"))}
+    flows = {one["flow"]: one for one in map(json.loads, shown.split("\n")[:-1])}
     names = ("events", "failed_requests", "requests_by_page")
     assert {name: one["state"] for name, one in flows.items()} == dict.fromkeys(names, "stopped")
     assert flows["events"]["pipeline"] == "shop"
@@ -353,7 +354,7 @@ def run_process(
     command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
     with (project / "run.log").open("a") as log:
         process = subprocess.Popen(
-            [*command, "--master", master, *arguments],
+            [*command, "--master", master, "--conf", QUICK, *arguments],
             env=environment(),
             stdout=log,
             stderr=subprocess.STDOUT,

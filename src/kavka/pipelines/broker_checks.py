@@ -33,6 +33,7 @@ from kavka.spark.options import (
     parse_source,
 )
 
+_STATE_TOPIC = "__transaction_state"
 _TIMEOUT_MS = 5_000
 _SINK_TIMEOUT_MS = 900_000
 """The sink's `transaction.timeout.ms` unless its options say otherwise."""
@@ -238,12 +239,26 @@ class BrokerChecks:
                 f"kafka.transaction.timeout.ms of the sink {output.name} is {wanted_ms}, and the brokers allow "
                 f"{most_ms} (transaction.max.timeout.ms)",
             )
-        needed = int(settings.get("transaction.state.log.min.isr") or 1)
-        if needed > len(cluster.brokers):
+        await self._check_state_topic(admin, output)
+
+    async def _check_state_topic(self, admin: Admin, output: OutputDefinition) -> None:
+        """Find partitions of the coordinators' topic that take no writes; there is none before the first transaction."""
+        resource = ConfigResource(ResourceType.TOPIC, _STATE_TOPIC)
+        [topic] = (await admin.describe_topics([_STATE_TOPIC])).values()
+        if isinstance(topic, KafkaError):
+            return
+        [found] = (await admin.describe_configs({resource: ["min.insync.replicas"]})).values()
+        if isinstance(found, KafkaError):
+            return
+        needed = int(found[0].value or 1)
+        short_of = [
+            part.partition for part in topic.partitions if len(part.in_sync_replicas) < needed
+        ]
+        if short_of:
             self._error(
                 output.at,
-                f"transactions need {needed} brokers (transaction.state.log.min.isr), and there are "
-                f"{len(cluster.brokers)}",
+                f"{len(short_of)} partitions of {_STATE_TOPIC} have fewer than {needed} replicas in sync: transactions "
+                "whose coordinator is there wait; are all brokers up?",
             )
 
 
