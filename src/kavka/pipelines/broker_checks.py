@@ -242,7 +242,7 @@ class BrokerChecks:
         await self._check_state_topic(admin, output)
 
     async def _check_state_topic(self, admin: Admin, output: OutputDefinition) -> None:
-        """Find partitions of the coordinators' topic that take no writes; there is none before the first transaction."""
+        """Find partitions of the coordinators' topic that take no writes; it appears with the first transaction."""
         resource = ConfigResource(ResourceType.TOPIC, _STATE_TOPIC)
         [topic] = (await admin.describe_topics([_STATE_TOPIC])).values()
         if isinstance(topic, KafkaError):

@@ -19,6 +19,7 @@ from kavka.pipelines.progress import FlowProgress, progress_from_json
 PROGRESS_TOPIC = "__kavka_pipelines"
 STALE_AFTER_MS = 60_000
 """A flow that should run and was not reported for so long belongs to a run that died."""
+_API_TIMEOUT_MS = 10_000
 _EVERY_MS = 1_000
 _HEARTBEAT_MS = 10_000
 
@@ -72,7 +73,12 @@ async def read_progress(
     """Return the newest progress of every flow, sorted. Raise KafkaError when there is no such topic, OSError."""
     at = TopicPartition(topic, 0)
     newest: dict[bytes, FlowProgress] = {}
-    async with Consumer({**settings, "isolation.level": "read_committed"}) as consumer:
+    bounded = {"default.api.timeout.ms": str(_API_TIMEOUT_MS), **settings}
+    async with Admin(bounded) as admin:
+        [described] = (await admin.describe_topics([topic])).values()
+        if isinstance(described, KafkaError):
+            raise described
+    async with Consumer({**bounded, "isolation.level": "read_committed"}) as consumer:
         consumer.assign([at])
         consumer.seek_to_beginning([at])
         end = (await consumer.end_offsets([at]))[at]
