@@ -8,7 +8,7 @@ from kavka.ids import TopicPartition
 from kavka.pipelines.metrics import page
 from kavka.pipelines.progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.pipelines.status import status_table
-from kavka.pipelines.view import PlainView, plain
+from kavka.pipelines.view import PlainView, plain, rich_table
 
 AT = TopicPartition("in", 0)
 
@@ -172,3 +172,20 @@ def test_metrics_have_a_sample_for_each_flow_and_partition():
     assert f"kavka_pipeline_lag_records{{{labels}}} 3\n" in text
     assert f"kavka_pipeline_lag_seconds{{{labels}}} 2.5\n" in text
     assert 'phase="addBatch"} 300\n' in text
+
+
+def test_a_terminal_shows_a_table_with_errors_below():
+    from rich.console import Console
+
+    table, out = ProgressTable("shop"), io.StringIO()
+    table.batch(report(rows=1234), 1)
+    table.lags("events", {AT: PartitionLag(3, 2.5)})
+    table.failed("events", "no leader", 1, restarts=True)
+    table.refreshed("by_page", 300, 2)
+    Console(file=out, width=120).print(rich_table(list(table)))
+    lines = out.getvalue().splitlines()
+    assert lines[1].split() == [
+        "events", "waiting", "0", "500", "1,234", "1,234", "2,468", "3", "2.5", "0", "1",
+    ]  # fmt: skip
+    assert lines[2].split()[:5] == ["by_page", "waiting", "0", "300", "-"]
+    assert lines[3].strip() == "events: no leader"
