@@ -10,10 +10,10 @@ from kavka.pipelines.checkpoints import (
     Checkpoints,
     last_number,
     parse_batch,
+    replace_batch,
     topic_offsets,
     uncommitted,
     with_sources,
-    write_batch,
 )
 from kavka.pipelines.definitions import FlowDefinition, Location
 from kavka.pipelines.project import PipelineError
@@ -62,7 +62,7 @@ def test_a_batch_is_read_and_written_as_spark_has_it(tmp_path):
     batch = Checkpoints(tmp_path).last_batch(folder)
     assert batch is not None
     assert batch.text() == (folder / "offsets" / "1").read_text()
-    write_batch(folder, with_sources(batch, 2, ['{"in": {"0": 3}}']), "v1\n{}")
+    replace_batch(folder, with_sources(batch, ['{"in": {"0": 3}}']))
     assert Checkpoints(tmp_path).positions(FLOW) == [{TopicPartition("in", 0): 3}]
     assert not uncommitted(folder)
 
@@ -71,7 +71,7 @@ def test_sums_of_files_that_were_replaced_are_removed(tmp_path):
     folder = made(tmp_path, 0, 2)
     batch = Checkpoints(tmp_path).last_batch(folder)
     assert batch is not None
-    write_batch(folder, with_sources(batch, 1, [OFFSETS]), "v1\n{}")
+    replace_batch(folder, with_sources(batch, [OFFSETS]))
     assert not (folder / "offsets" / ".1.crc").exists()
     assert (folder / "offsets" / ".0.crc").exists()
 

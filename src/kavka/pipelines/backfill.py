@@ -1,11 +1,11 @@
 """`kavka pipelines backfill`: flows process a range of time of their topics once more.
 
 For each flow that reads topics: its checkpoint is set back to the offsets of the range's start, it runs once over the
-records of the range, and its checkpoint is set to where it was. Batches get new numbers all the while, so that tables
+records of the range, and its checkpoint is set to where it was. The batches in between go on counting, so that tables
 and exactly-once sinks take them as new ones. Where each flow was is written into the storage first: a backfill that
 died is continued by the same command.
 
-    batch 7 (position P) --rewind--> 8 (at FROM) --run--> 9.. (rows of the range) --return--> n (position P)
+    batch 7 ends at P --set back--> 7 ends at FROM --run--> 8, 9 (rows of the range) --set to P--> 9 ends at P
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import (
     Checkpoints,
     last_number,
+    replace_batch,
     topic_offsets,
     uncommitted,
     with_sources,
-    write_batch,
 )
 from kavka.pipelines.definitions import Definitions, FlowDefinition, short
 from kavka.pipelines.observer import client_settings, now_ms
@@ -245,12 +245,11 @@ class _Note:
         return list(batch.sources)
 
     def _move(self, flow: FlowDefinition, sources: Sequence[str]) -> None:
-        """Write a completed batch without rows behind the last one, that ends at `sources`."""
+        """Let the last batch end at `sources`, so that the flow continues there."""
         folder = self._folder(flow)
         batch = self._checkpoints.last_batch(folder)
         assert batch is not None, "it has run"
-        commit = (folder / "commits" / str(batch.batch_id)).read_text(encoding="utf-8")
-        write_batch(folder, with_sources(batch, batch.batch_id + 1, sources), commit)
+        replace_batch(folder, with_sources(batch, sources))
 
 
 def _rewound(

@@ -103,20 +103,19 @@ def uncommitted(folder: Path) -> bool:
     return last_number(folder / "offsets") != last_number(folder / "commits")
 
 
-def write_batch(folder: Path, batch: BatchOffsets, commit: str) -> None:
-    """Write a batch down as planned and completed, so that the flow continues behind it.
+def replace_batch(folder: Path, batch: BatchOffsets) -> None:
+    """Write other ends of a completed batch, from which the flow continues.
 
-    The commit is written last: until then the batch counts as planned only. Checksums of Hadoop's file system beside
-    the files are removed, since Spark would refuse the files by them.
+    The batch keeps its number: the log of a table's files must have no gap. The checksum that Hadoop's file system keeps
+    beside the file is removed, since Spark would refuse the new file by it.
     """
-    for name, text in (("offsets", batch.text()), ("commits", commit)):
-        path = folder / name / str(batch.batch_id)
-        path.with_name(f".{batch.batch_id}.crc").unlink(missing_ok=True)
-        temporary = path.with_name(f".{batch.batch_id}.kavka")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+    path = folder / "offsets" / str(batch.batch_id)
+    path.with_name(f".{batch.batch_id}.crc").unlink(missing_ok=True)
+    temporary = path.with_name(f".{batch.batch_id}.kavka")
+    temporary.write_text(batch.text(), encoding="utf-8")
+    temporary.replace(path)
 
 
-def with_sources(batch: BatchOffsets, batch_id: int, sources: Sequence[str]) -> BatchOffsets:
-    """Return a later batch with other ends."""
-    return BatchOffsets(batch_id, batch.version, batch.metadata, tuple(sources))
+def with_sources(batch: BatchOffsets, sources: Sequence[str]) -> BatchOffsets:
+    """Return the batch with other ends."""
+    return BatchOffsets(batch.batch_id, batch.version, batch.metadata, tuple(sources))

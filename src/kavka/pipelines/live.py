@@ -82,8 +82,10 @@ class LiveGraph:
             f"{trigger_ms} milliseconds"
         )
         self._trigger_of = self._constant(trigger)
-        context = self._context(self._module("AllTables"))
         self._datasets = self._module("DatasetManager")
+        # A view is made when it is computed: until then readers keep the old one.
+        streaming = [one for one in _sequence(self._resolved.tables()) if one.isStreamingTable()]
+        context = self._context(self._some([one.identifier() for one in streaming]))
         self._datasets.materializeDatasets(self._resolved, context)
         self._planner = self._graph.FlowPlanner(self._resolved, context, self._trigger_of)
         self._flows = _sequence(self._resolved.resolvedFlows())
@@ -107,6 +109,13 @@ class LiveGraph:
     def _constant(self, value: Any) -> Any:
         """Return a function of Scala that always returns the same: a map with a default is one."""
         return self._jvm.scala.collection.immutable.HashMap().withDefaultValue(value)
+
+    def _some(self, identifiers: Sequence[Any]) -> Any:
+        """Return the selection of these tables."""
+        chosen = self._jvm.scala.collection.immutable.HashSet()
+        for identifier in identifiers:
+            chosen = chosen.incl(identifier)
+        return self._graph.SomeTables(chosen)
 
     def _context(self, tables: Any) -> Any:
         """Return the context of an update of these tables, whose events go nowhere."""
@@ -135,8 +144,7 @@ class LiveGraph:
         """Compute a materialized view and put it in the place of the old one. Raise what Spark raises."""
         self._activate_session()
         flow = self._flow(name)
-        one = self._jvm.scala.collection.immutable.HashSet().incl(flow.destinationIdentifier())
-        context = self._context(self._graph.SomeTables(one))
+        context = self._context(self._some([flow.destinationIdentifier()]))
         self._datasets.materializeDatasets(self._resolved, context)
         planner = self._graph.FlowPlanner(self._resolved, context, self._trigger_of)
         execution = planner.plan(flow)
