@@ -11,6 +11,7 @@ from kavka.pipelines.checkpoints import (
     last_number,
     parse_batch,
     replace_batch,
+    require_no_backfill,
     topic_offsets,
     uncommitted,
     with_sources,
@@ -74,6 +75,14 @@ def test_sums_of_files_that_were_replaced_are_removed(tmp_path):
     replace_batch(folder, with_sources(batch, [OFFSETS]))
     assert not (folder / "offsets" / ".1.crc").exists()
     assert (folder / "offsets" / ".0.crc").exists()
+
+
+def test_an_unfinished_backfill_stops_other_runs(tmp_path):
+    require_no_backfill(tmp_path)
+    require_no_backfill(None)
+    (tmp_path / "backfill.json").write_text("{}")
+    with pytest.raises(PipelineError, match="backfill was not finished"):
+        require_no_backfill(tmp_path)
 
 
 def test_another_version_of_the_file_is_refused():

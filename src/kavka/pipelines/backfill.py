@@ -19,6 +19,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import (
+    BACKFILL_NOTE,
     Checkpoints,
     last_number,
     replace_batch,
@@ -33,8 +34,6 @@ from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
 from kavka.spark.topics import BrokerTopics
-
-_NOTE = "backfill.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def run_backfill(
         register(session, project, definitions)
         require_flows(definitions, names)
         flows = _flows(definitions, names)
-        note = _Note(storage / _NOTE, Checkpoints(storage))
+        note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
         note.begin(wanted, flows, definitions)
         print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
         _run(session, project, flows, wanted)

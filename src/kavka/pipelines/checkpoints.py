@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kavka.pipelines.definitions import FlowDefinition, short
+from kavka.pipelines.project import PipelineError
 from kavka.spark.offsets import Offsets, from_json
 
+BACKFILL_NOTE = "backfill.json"
+"""The file in the storage that says where flows were when a backfill began; it is removed at its end."""
 _VERSION = "v1"
 
 
@@ -91,6 +94,14 @@ class Checkpoints:
         return [offsets for offsets in found if offsets]
 
 
+def require_no_backfill(storage: Path | None) -> None:
+    """Raise PipelineError while a backfill has not been finished: its flows are set back."""
+    if storage is not None and (storage / BACKFILL_NOTE).exists():
+        raise PipelineError(
+            f"a backfill was not finished ({storage / BACKFILL_NOTE} has its times): give its command again first"
+        )
+
+
 def last_number(folder: Path) -> int | None:
     """Return the highest of the files that are named by numbers, None without any."""
     if not folder.is_dir():
@@ -106,7 +117,7 @@ def uncommitted(folder: Path) -> bool:
 def replace_batch(folder: Path, batch: BatchOffsets) -> None:
     """Write other ends of a completed batch, from which the flow continues.
 
-    The batch keeps its number: the log of a table's files must have no gap. The checksum that Hadoop's file system keeps
+    The batch keeps its number: the log of a table's files must have no gap. The checksum that Hadoop's file system has
     beside the file is removed, since Spark would refuse the new file by it.
     """
     path = folder / "offsets" / str(batch.batch_id)

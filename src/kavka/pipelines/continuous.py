@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kavka.pipelines.checkpoints import require_no_backfill
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, flows_of, now_ms
@@ -46,6 +47,7 @@ class Pace:
 
 def run_continuously(project: Project, where: Where, watching: Watching, pace: Pace) -> int:
     """Run until a signal says so; return 0."""
+    require_no_backfill(project.storage_path)
     with open_view() as view, _ending() as ending:
         view.say(f"pipeline {project.name}: starting Spark ({where.remote or where.master})")
         with open_session(project, where) as session:

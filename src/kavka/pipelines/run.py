@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kavka.pipelines.checkpoints import require_no_backfill
 from kavka.pipelines.definitions import Definitions, Rewrite, recording_registry, short
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.metrics import MetricsServer
@@ -124,6 +125,7 @@ def watched(
 
 def run_once(project: Project, where: Where, refresh: Refresh, watching: Watching) -> int:
     """Update a pipeline once and show how it goes; return 0, or 1 when a flow failed."""
+    require_no_backfill(project.storage_path)
     with open_view() as view:
         view.say(f"pipeline {project.name}: starting Spark ({where.remote or where.master})")
         with open_session(project, where) as session:
