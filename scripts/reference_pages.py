@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from kavka.cli.commands.pipelines import SUBCOMMANDS
 from kavka.cli.main import COMMANDS, main
 from kavka.wire.apis import APIS, Api, ApiKey
 
@@ -95,12 +96,19 @@ def commands() -> str:
 def _helps() -> Iterator[str]:
     os.environ["COLUMNS"] = "100"
     for name, about in COMMANDS.items():
-        printed = io.StringIO()
-        with redirect_stdout(printed), redirect_stderr(printed), suppress(SystemExit):
-            main([name, "--help"])
         yield from ("", f"## {name}", "", f"{about[0].upper()}{about[1:]}.", "")
-        yield from ("```text", printed.getvalue().rstrip(), "```")
+        yield from _help(name)
+        if name == "pipelines":
+            for subcommand in SUBCOMMANDS:
+                yield from ("", f"### {name} {subcommand}", "", *_help(name, subcommand))
     yield ""
+
+
+def _help(*words: str) -> tuple[str, ...]:
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed), suppress(SystemExit):
+        main([*words, "--help"])
+    return ("```text", printed.getvalue().rstrip(), "```")
 
 
 def decisions() -> str:

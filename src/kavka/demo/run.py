@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +14,7 @@ from kavka.demo.audit import Check, Counted, audit
 from kavka.demo.broker import EmbeddedBroker
 from kavka.demo.replay import Replay, Tally, replay_of_file, replay_of_site
 from kavka.demo.view import Snapshot, View, open_view
-from kavka.spark.session import check_spark, local_session
+from kavka.spark.session import check_spark, local_session, standard_error_into
 from kavka.termination import termination_as_interrupt
 
 if TYPE_CHECKING:
@@ -118,7 +115,7 @@ class _Demo:
     def _start_queries(self) -> Queries:
         from kavka.demo.queries import Queries
 
-        with _standard_error_into(self._directory / "spark.log"):
+        with standard_error_into(self._directory / "spark.log"):
             session: SparkSession = local_session(
                 "kavka demo",
                 self._directory / "spark",
@@ -260,18 +257,3 @@ def _wait_for_interrupt(broker: EmbeddedBroker) -> None:
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
         print("\nstopped", flush=True)
-
-
-@contextmanager
-def _standard_error_into(path: Path) -> Iterator[None]:
-    """Send standard error into a file, also that of new children: the JVM keeps it for its life."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)

@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,25 +83,46 @@ def local_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    _put_on_path(_SOURCES)
-    directory.mkdir(parents=True, exist_ok=True)
-    logging = directory / "log4j2.properties"
-    logging.write_text(_QUIET.format(level=log_level))
+    put_sources_on_path()
+    jvm = log_settings(directory, log_level)
     builder = SparkSession.builder.master(master).appName(name)
-    defaults = _defaults(directory, logging, _QUICK_JVM if short_lived else "")
+    defaults = _defaults(directory, f"{jvm} {_QUICK_JVM if short_lived else ''}")
     for key, value in (defaults | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def _put_on_path(directory: Path) -> None:
+def put_sources_on_path() -> None:
     """Let Python workers import this package when it is used from a source tree that is not installed."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(directory) not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(directory), *filter(None, paths)])
+    if str(_SOURCES) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(_SOURCES), *filter(None, paths)])
 
 
-def _defaults(directory: Path, logging: Path, jvm: str) -> dict[str, str]:
+def log_settings(directory: Path, level: str) -> str:
+    """Write the log's configuration into `directory` and return the option of the JVM that takes it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    logging = directory / "log4j2.properties"
+    logging.write_text(_QUIET.format(level=level))
+    return f"-Dlog4j2.configurationFile=file:{logging}"
+
+
+@contextmanager
+def standard_error_into(path: Path) -> Iterator[None]:
+    """Send standard error into a file, also that of new children: the JVM keeps it for its life."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _defaults(directory: Path, jvm: str) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -111,8 +133,6 @@ def _defaults(directory: Path, logging: Path, jvm: str) -> dict[str, str]:
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile=file:{logging} -Djava.io.tmpdir={directory} {jvm}"
-        ),
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={directory} {jvm}",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
     }

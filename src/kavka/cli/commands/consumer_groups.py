@@ -27,6 +27,7 @@ _ALLOWED = {
     "state": ("describe", "list"),
     "type": ("list",),
     "verbose": ("describe",),
+    "lag-seconds": ("describe",),
     "execute": ("reset-offsets",),
     "dry-run": ("reset-offsets",),
     "export": ("reset-offsets",),
@@ -53,6 +54,10 @@ OPTIONS = OptionSet(
     ),
     Option("type", "With --list: show or filter types (classic, consumer).", "types", True),
     Option("verbose", "With --describe: more columns."),
+    Option(
+        "lag-seconds",
+        "With --describe: how old the first record is that was not read (kavka's own).",
+    ),
     Option("timeout", "How long to wait for the group's coordinator (default: 5000).", "ms"),
     Option("dry-run", "With --reset-offsets: only show what would be set."),
     Option("execute", "With --reset-offsets: set the offsets."),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kavka.cli.arguments.options import BadUsage, Given
 from kavka.cli.groups.tables import Column, print_error, print_note, show, table
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.records import OffsetSpec
+from kavka.client.lag import Lag
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
@@ -92,7 +93,7 @@ async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
         elif given.has("state"):
             _print_group_state(group, given.has("verbose"))
         else:
-            await _print_offsets(admin, name, group, given.has("verbose"), timeout_ms)
+            await _print_offsets(admin, name, group, given, timeout_ms)
 
 
 async def _why_unknown(admin: Admin, name: str) -> str:
@@ -117,8 +118,9 @@ def _print_state(group: GroupDescription) -> None:
 
 
 async def _print_offsets(
-    admin: Admin, name: str, group: GroupDescription, verbose: bool, timeout_ms: int
+    admin: Admin, name: str, group: GroupDescription, given: Given, timeout_ms: int
 ) -> None:
+    verbose = given.has("verbose")
     committed = await admin.list_group_offsets(name, timeout_ms=timeout_ms)
     owners = {
         topic_partition: member for member in group.members for topic_partition in member.assignment
@@ -142,11 +144,35 @@ async def _print_offsets(
                 verbose,
             )
         )
+    if given.has("lag-seconds"):
+        for row, seconds in zip(
+            rows, await _lag_seconds(admin, committed, partitions), strict=True
+        ):
+            row.insert(_LAG_SECONDS_COLUMN + verbose, seconds)
     columns = [Column("GROUP", 15), Column("TOPIC", 15), Column("PARTITION", 10)]
     columns += [Column("LEADER-EPOCH", 15)] if verbose else []
     columns += [Column(title, 15) for title in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")]
+    columns += [Column("LAG-SECONDS", 15)] if given.has("lag-seconds") else []
     columns += [Column("CONSUMER-ID", 15), Column("HOST", 15), Column("CLIENT-ID", 0)]
     show("\n" + table(columns, rows))
+
+
+_LAG_SECONDS_COLUMN = 6
+"""Its place in a row: behind LAG."""
+
+
+async def _lag_seconds(
+    admin: Admin,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    partitions: Sequence[TopicPartition],
+) -> list[str]:
+    """Return the age of the first record that is not read, for each partition; `-` where that is not known."""
+    positions = {at: committed[at].offset for at in partitions if at in committed}
+    found = await admin.lags(positions)
+    return [
+        "-" if not isinstance(lag, Lag) or lag.seconds is None else f"{lag.seconds:.3f}"
+        for lag in (found.get(at) for at in partitions)
+    ]
 
 
 def _offset_row(

@@ -21,6 +21,7 @@ from kavka.client.admin import (
 from kavka.client.admin.router import Router
 from kavka.client.client import Client
 from kavka.client.config import ADMIN
+from kavka.client.lag import Lag, lags
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
 from kavka.client.pending_calls import all_until_closed
@@ -244,6 +245,23 @@ class Admin(Client):
     ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
         """Return offsets by `OffsetSpec` or by time; offset -1 where no record is that young."""
         return await records.find_offsets(self._router, wanted, read_committed, timeout_ms)
+
+    async def lags(
+        self,
+        positions: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, Lag | KafkaError]:
+        """Return how far positions (next offsets, as groups commit them) lie behind, in records and in time."""
+        return await lags(
+            self._cluster,
+            {TopicPartition(*at): offset for at, offset in positions.items()},
+            now_ms=self._clock.now_ms(),
+            read_committed=read_committed,
+            timeout_ms=self._router.timeout_ms(timeout_ms),
+            unknown_after=records.UNKNOWN_AFTER,
+        )
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

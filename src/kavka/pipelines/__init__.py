@@ -1,0 +1,6 @@
+"""Pipelines as code: projects of Spark's declarative pipelines, checked, run once, kept running, and watched.
+
+A project is a folder with `spark-pipeline.yml` and transformations in Python and SQL, as Spark defines it: the stock
+`spark-pipelines run` runs it, too. Here is what Spark's open source lacks: flows that stay live, checks against the
+brokers, progress and lag.
+"""

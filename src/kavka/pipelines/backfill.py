@@ -1,0 +1,278 @@
+"""`kavka pipelines backfill`: flows process a range of time of their topics once more.
+
+For each flow that reads topics: its checkpoint is set back to the offsets of the range's start, it runs once over the
+records of the range, and its checkpoint is set to where it was. The batches in between go on counting, so that tables
+and exactly-once sinks take them as new ones. Where each flow was is written into the storage first: a backfill that
+died is continued by the same command.
+
+    batch 7 ends at P --set back--> 7 ends at FROM --run--> 8, 9 (rows of the range) --set to P--> 9 ends at P
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from kavka.ids import TopicPartition
+from kavka.pipelines.checkpoints import (
+    BACKFILL_NOTE,
+    Checkpoints,
+    last_number,
+    replace_batch,
+    topic_offsets,
+    uncommitted,
+    with_sources,
+)
+from kavka.pipelines.definitions import Definitions, FlowDefinition, short
+from kavka.pipelines.observer import client_settings, now_ms
+from kavka.pipelines.project import PipelineError, Project
+from kavka.pipelines.run import Refresh, register, require_flows, update
+from kavka.pipelines.session import Session, Where, open_session
+from kavka.spark.offsets import Offsets, ids_from_json, to_json
+from kavka.spark.topics import BrokerTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range of time, in milliseconds since 1970; the end does not belong to it, None is now."""
+
+    start_ms: int
+    end_ms: int | None
+
+
+def parse_range(start: str, end: str | None) -> Range:
+    """Read the times of the command line. Raise PipelineError."""
+    start_ms = _moment_ms("--from", start)
+    end_ms = None if end is None else _moment_ms("--to", end)
+    if end_ms is not None and end_ms <= start_ms:
+        raise PipelineError("--to is not after --from")
+    if start_ms >= now_ms():
+        raise PipelineError("--from lies in the future")
+    return Range(start_ms, end_ms)
+
+
+def _moment_ms(option: str, text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(
+            f"{option} {text!r} is no time: write 2026-11-25T14:00:00Z, or milliseconds since 1970"
+        ) from None
+    if moment.tzinfo is None:
+        raise PipelineError(f"{option} {text!r} has no time zone: add Z for UTC, or +02:00")
+    return round(moment.timestamp() * 1000)
+
+
+def run_backfill(
+    project: Project, where: Where, names: Sequence[str], start: str, end: str | None
+) -> int:
+    """Backfill flows and return 0. Raise PipelineError for a flow that cannot be filled so."""
+    wanted = parse_range(start, end)
+    storage = project.storage_path
+    if storage is None:
+        raise PipelineError(
+            f"checkpoints in {project.storage} cannot be set back from here: a backfill needs a storage of this machine"
+        )
+    with open_session(project, where) as session:
+        definitions = Definitions()
+        register(session, project, definitions)
+        require_flows(definitions, names)
+        flows = _flows(definitions, names)
+        note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
+        note.begin(wanted, flows, definitions)
+        print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
+        _run(session, project, flows, wanted)
+        note.finish(flows)
+    print("done: the flows continue where they were; views are refreshed by the next run")
+    return 0
+
+
+def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
+    """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
+    chosen = {short(name) for name in names}
+    found = []
+    for flow in definitions.flows:
+        output = definitions.output(flow.target)
+        if output is None or output.kind not in ("table", "sink"):
+            continue
+        is_meant = not chosen or {short(flow.name), short(flow.target)} & chosen
+        reads = definitions.topic_reads(flow)
+        if not is_meant or (not reads and not chosen):
+            continue
+        if not reads:
+            raise PipelineError(
+                f"{short(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
+            )
+        if flow.is_stateful:
+            raise PipelineError(
+                f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
+                f"`kavka pipelines reset {short(flow.name)}` computes it anew"
+            )
+        found.append(flow)
+    if not found:
+        raise PipelineError("no flow of this project reads topics without state")
+    return found
+
+
+def _run(
+    session: Session, project: Project, flows: Sequence[FlowDefinition], wanted: Range
+) -> None:
+    """Run the flows once, over records of the range only."""
+    names = {short(flow.name) for flow in flows}
+
+    def rewrite(name: str, plan: Any) -> Any:
+        return with_time_filter(plan, wanted)
+
+    graph_id = register(session, project, Definitions(), rewrite)
+    tables = sorted({flow.target for flow in flows})
+    for message in update(session, project, graph_id, Refresh(refresh=tables), dry=False):
+        words = message.split()
+        if len(words) < 2 or short(words[1].strip("'")) in names or "FAILED" in words:
+            print(message, flush=True)
+
+
+def with_time_filter(plan: Any, wanted: Range) -> Any:
+    """Return a plan of Spark Connect in which each streaming read of topics gives records of the range only."""
+    changed = type(plan)()
+    changed.CopyFrom(plan)
+    _filter_reads(changed, wanted)
+    return changed
+
+
+def _filter_reads(message: Any, wanted: Range) -> None:
+    if message.DESCRIPTOR.name == "Relation" and _is_topic_stream(message):
+        inner = type(message)()
+        inner.CopyFrom(message)
+        message.Clear()
+        message.common.CopyFrom(inner.common)
+        message.common.plan_id = inner.common.plan_id
+        message.filter.input.CopyFrom(inner)
+        message.filter.input.common.ClearField("plan_id")
+        message.filter.condition.expression_string.expression = condition(wanted)
+        return
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
+            continue
+        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
+            _filter_reads(one, wanted)
+
+
+def _is_topic_stream(relation: Any) -> bool:
+    if relation.WhichOneof("rel_type") != "read":
+        return False
+    read = relation.read
+    return bool(
+        read.is_streaming and read.HasField("data_source") and read.data_source.format == "kavka"
+    )
+
+
+def condition(wanted: Range) -> str:
+    """Return the range as a condition of Spark's SQL on the column `timestamp`."""
+    start = f"timestamp >= timestamp_millis({wanted.start_ms})"
+    return (
+        start
+        if wanted.end_ms is None
+        else f"{start} AND timestamp < timestamp_millis({wanted.end_ms})"
+    )
+
+
+class _Note:
+    """The note of a backfill that has begun: where each flow was."""
+
+    def __init__(self, path: Path, checkpoints: Checkpoints) -> None:
+        self._path = path
+        self._checkpoints = checkpoints
+
+    def begin(
+        self, wanted: Range, flows: Sequence[FlowDefinition], definitions: Definitions
+    ) -> None:
+        """Note where the flows are and set them back; after a crash do what is missing. Raise PipelineError."""
+        range_json = [wanted.start_ms, wanted.end_ms]
+        if self._path.exists():
+            noted = json.loads(self._path.read_text(encoding="utf-8"))
+            same = noted["range"] == range_json and set(noted["flows"]) == {
+                flow.name for flow in flows
+            }
+            if not same:
+                raise PipelineError(
+                    f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
+                )
+            was: dict[str, list[str]] = noted["flows"]
+        else:
+            was = {flow.name: self._sources(flow) for flow in flows}
+            self._write({"range": range_json, "flows": was, "rewound": []})
+        noted = json.loads(self._path.read_text(encoding="utf-8"))
+        for flow in flows:
+            if flow.name not in noted["rewound"]:
+                self._move(flow, _rewound(was[flow.name], flow, definitions, wanted))
+                noted["rewound"].append(flow.name)
+                self._write(noted)
+
+    def finish(self, flows: Sequence[FlowDefinition]) -> None:
+        """Set the flows to where they were, and forget the note."""
+        was = json.loads(self._path.read_text(encoding="utf-8"))["flows"]
+        for flow in flows:
+            self._move(flow, was[flow.name])
+        self._path.unlink()
+
+    def _write(self, value: Mapping[str, Any]) -> None:
+        temporary = self._path.with_suffix(".new")
+        temporary.write_text(json.dumps(value), encoding="utf-8")
+        temporary.replace(self._path)
+
+    def _folder(self, flow: FlowDefinition) -> Path:
+        folder = self._checkpoints.of(flow)
+        if folder is None or last_number(folder / "offsets") is None:
+            raise PipelineError(
+                f"{short(flow.name)} has not run yet: set startingTimestamp at its source and run it"
+            )
+        if uncommitted(folder):
+            raise PipelineError(
+                f"the last batch of {short(flow.name)} is not complete: run the pipeline once first"
+            )
+        return folder
+
+    def _sources(self, flow: FlowDefinition) -> list[str]:
+        batch = self._checkpoints.last_batch(self._folder(flow))
+        assert batch is not None, "it has run"
+        return list(batch.sources)
+
+    def _move(self, flow: FlowDefinition, sources: Sequence[str]) -> None:
+        """Let the last batch end at `sources`, so that the flow continues there."""
+        folder = self._folder(flow)
+        batch = self._checkpoints.last_batch(folder)
+        assert batch is not None, "it has run"
+        replace_batch(folder, with_sources(batch, sources))
+
+
+def _rewound(
+    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, wanted: Range
+) -> list[str]:
+    """Return the ends of sources with topics set back to the start of the range; a later start is not set forward."""
+    settings = client_settings(definitions.topic_reads(flow)[0].options)
+    found = []
+    with BrokerTopics(settings) as topics:
+        for source in sources:
+            offsets = topic_offsets(source)
+            if not offsets:
+                found.append(source)
+                continue
+            starts = _starts(topics, offsets, wanted.start_ms)
+            ids = ids_from_json(json.loads(source))
+            found.append(json.dumps(to_json(starts, ids)))
+    return found
+
+
+def _starts(topics: BrokerTopics, offsets: Offsets, start_ms: int) -> Offsets:
+    at_time = topics.at_time(dict.fromkeys(offsets, start_ms))
+    starts: dict[TopicPartition, int] = {}
+    for at, offset in offsets.items():
+        found = at_time.get(at)
+        starts[at] = offset if found is None else min(found, offset)
+    return starts

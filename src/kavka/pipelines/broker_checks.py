@@ -1,0 +1,275 @@
+"""Checks of a project against its brokers: are they there, are the topics, do the offsets exist, will sinks commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kavka.client.admin import Admin, OffsetSpec
+from kavka.client.admin.configs import ConfigResource, ResourceType
+from kavka.client.list_offsets import OffsetAndTimestamp
+from kavka.core.java_patterns import java_pattern
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.pipelines.checkpoints import Checkpoints
+from kavka.pipelines.definitions import (
+    Definitions,
+    FlowDefinition,
+    Location,
+    OutputDefinition,
+    TopicRead,
+    short,
+)
+from kavka.pipelines.findings import Finding
+from kavka.pipelines.observer import client_settings
+from kavka.spark.errors import ConnectorError
+from kavka.spark.offsets import Offsets
+from kavka.spark.options import (
+    Assign,
+    SinkOptions,
+    Specific,
+    Subscribe,
+    SubscribePattern,
+    parse_sink,
+    parse_source,
+)
+
+_STATE_TOPIC = "__transaction_state"
+_TIMEOUT_MS = 5_000
+_SINK_TIMEOUT_MS = 900_000
+"""The sink's `transaction.timeout.ms` unless its options say otherwise."""
+
+
+class BrokerChecks:
+    """All checks of one project; each cluster is asked through one client."""
+
+    def __init__(self, definitions: Definitions, checkpoints: Checkpoints) -> None:
+        """Take what the project defines and where its flows are."""
+        self._definitions = definitions
+        self._checkpoints = checkpoints
+        self._admins: dict[tuple[tuple[str, str], ...], Admin | None] = {}
+        self._findings: list[Finding] = []
+
+    async def run(self) -> list[Finding]:
+        """Return the findings."""
+        try:
+            for flow in self._definitions.flows:
+                for read in flow.reads:
+                    await self._check_read(flow, read)
+            for output in self._definitions.outputs:
+                if output.kind == "sink" and output.format in ("kavka", "kafka"):
+                    await self._check_sink(output)
+        finally:
+            for admin in self._admins.values():
+                if admin is not None:
+                    await admin.close()
+        return self._findings
+
+    def _error(self, at: Location, text: str) -> None:
+        self._findings.append(Finding(at, text))
+
+    def _warn(self, at: Location, text: str) -> None:
+        self._findings.append(Finding(at, text, is_error=False))
+
+    async def _admin(self, options: Mapping[str, str], at: Location, what: str) -> Admin | None:
+        """Return the client of a cluster; None, with a finding at each place, when it cannot be reached."""
+        settings = client_settings(options)
+        servers = settings.get("bootstrap.servers", "")
+        key = tuple(sorted(settings.items()))
+        if key not in self._admins:
+            try:
+                admin = Admin({"default.api.timeout.ms": str(_TIMEOUT_MS), **settings})
+                await admin.start()
+                self._admins[key] = admin
+            except (KafkaError, OSError, ValueError) as error:
+                self._admins[key] = None
+                self._error(at, f"the brokers of {what} ({servers}) cannot be reached: {error}")
+                return None
+            return self._admins[key]
+        if self._admins[key] is None:
+            self._error(at, f"the brokers of {what} ({servers}) cannot be reached")
+        return self._admins[key]
+
+    # Sources
+
+    async def _check_read(self, flow: FlowDefinition, read: TopicRead) -> None:
+        name = f"the source of {short(flow.name)}"
+        admin = await self._admin(read.options, flow.at, name)
+        if admin is None:
+            return
+        try:
+            options = parse_source(read.options, streaming=read.is_streaming)
+            partitions = await self._partitions(admin, flow, options.selection)
+            if not partitions:
+                return
+            if read.is_streaming and self._checkpoints.positions(flow):
+                await self._check_stored(admin, flow, partitions, options.fail_on_data_loss)
+            elif isinstance(options.starting, Specific):
+                await self._check_specific(admin, flow, partitions, options.starting.offsets)
+        except (ConnectorError, KafkaError, OSError, ValueError) as error:
+            self._error(flow.at, f"{name}: {error}")
+
+    async def _partitions(
+        self, admin: Admin, flow: FlowDefinition, selection: Subscribe | SubscribePattern | Assign
+    ) -> list[TopicPartition]:
+        """Return the partitions that a source reads; what does not exist is a finding."""
+        match selection:
+            case Subscribe(topics):
+                names: Iterable[str] = topics
+            case Assign(partitions):
+                names = {at.topic for at in partitions}
+            case SubscribePattern(pattern):
+                matching = java_pattern(pattern)
+                names = [name for name in await admin.list_topics() if matching.search(name)]
+                if not names:
+                    self._warn(
+                        flow.at, f"no topic matches the pattern {pattern!r} of {short(flow.name)}"
+                    )
+        counts = await self._partition_counts(admin, names, flow.at)
+        found = [
+            TopicPartition(name, number)
+            for name, count in counts.items()
+            for number in range(count)
+        ]
+        if isinstance(selection, Assign):
+            for at in selection.partitions:
+                if at.topic in counts and at not in found:
+                    self._error(
+                        flow.at,
+                        f"the topic {at.topic} has no partition {at.partition}: it has {counts[at.topic]}",
+                    )
+            found = [at for at in found if at in selection.partitions]
+        return found
+
+    async def _partition_counts(
+        self, admin: Admin, names: Iterable[str], at: Location
+    ) -> dict[str, int]:
+        wanted = sorted(names)
+        found: dict[str, int] = {}
+        if not wanted:
+            return found
+        for name, topic in (await admin.describe_topics(wanted)).items():
+            if not isinstance(topic, KafkaError):
+                found[name] = len(topic.partitions)
+            elif topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._error(
+                    at,
+                    f"the topic {name} does not exist: create it (kavka topics --create --topic {name})",
+                )
+            else:
+                self._error(at, f"the topic {name} cannot be described: {topic}")
+        return found
+
+    async def _check_stored(
+        self, admin: Admin, flow: FlowDefinition, partitions: list[TopicPartition], fails: bool
+    ) -> None:
+        """Find records that were deleted before the flow has read them, and logs that are shorter than it knows."""
+        stored: Offsets = {}
+        for offsets in self._checkpoints.positions(flow):
+            stored |= offsets
+        first, last = await _bounds(admin, partitions)
+        for at, offset in sorted(stored.items()):
+            if at not in first:
+                continue
+            text = ""
+            if offset < first[at]:
+                text = f"{first[at] - offset} records of {at} were deleted before {short(flow.name)} has read them"
+            elif offset > last[at]:
+                text = (
+                    f"{short(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: was the "
+                    "topic deleted and created again?"
+                )
+            if text and fails:
+                self._error(
+                    flow.at,
+                    f"{text}; `kavka pipelines reset {short(flow.name)}`, or failOnDataLoss=false",
+                )
+            elif text:
+                self._warn(flow.at, text)
+
+    async def _check_specific(
+        self, admin: Admin, flow: FlowDefinition, partitions: list[TopicPartition], wanted: Offsets
+    ) -> None:
+        first, last = await _bounds(admin, partitions)
+        for at in partitions:
+            if at not in wanted:
+                self._error(
+                    flow.at, f"startingOffsets of {short(flow.name)} name no offset of {at}"
+                )
+        for at, offset in sorted(wanted.items()):
+            if at in first and offset >= 0 and not first[at] <= offset <= last[at]:
+                text = (
+                    f"startingOffsets of {short(flow.name)} begin at {offset} in {at}, which has offsets "
+                    f"{first[at]} to {last[at]}"
+                )
+                self._error(flow.at, text)
+
+    # Sinks
+
+    async def _check_sink(self, output: OutputDefinition) -> None:
+        name = f"the sink {output.name}"
+        admin = await self._admin(output.options, output.at, name)
+        if admin is None:
+            return
+        try:
+            options = parse_sink({"checkpointLocation": "checkpoint", **output.options})
+            if options.topic is not None:
+                await self._partition_counts(admin, [options.topic], output.at)
+            if options.exactly_once is not None:
+                await self._check_transactions(admin, output, options)
+        except (ConnectorError, KafkaError, OSError, ValueError) as error:
+            self._error(output.at, f"{name}: {error}")
+
+    async def _check_transactions(
+        self, admin: Admin, output: OutputDefinition, options: SinkOptions
+    ) -> None:
+        """Find settings of brokers with which the sink's transactions are refused or cannot be committed."""
+        cluster = await admin.describe_cluster()
+        broker = cluster.brokers[0]
+        resource = ConfigResource(ResourceType.BROKER, str(broker.broker_id))
+        [found] = (await admin.describe_configs([resource])).values()
+        if isinstance(found, KafkaError):
+            self._warn(output.at, f"the brokers' settings cannot be read: {found}")
+            return
+        settings = {entry.name: entry.value for entry in found}
+        wanted_ms = int(options.client.get("transaction.timeout.ms", _SINK_TIMEOUT_MS))
+        most_ms = int(settings.get("transaction.max.timeout.ms") or wanted_ms)
+        if "transaction.timeout.ms" in options.client and wanted_ms > most_ms:
+            self._error(
+                output.at,
+                f"kafka.transaction.timeout.ms of the sink {output.name} is {wanted_ms}, and the brokers allow "
+                f"{most_ms} (transaction.max.timeout.ms)",
+            )
+        await self._check_state_topic(admin, output)
+
+    async def _check_state_topic(self, admin: Admin, output: OutputDefinition) -> None:
+        """Find partitions of the coordinators' topic that take no writes; it appears with the first transaction."""
+        resource = ConfigResource(ResourceType.TOPIC, _STATE_TOPIC)
+        [topic] = (await admin.describe_topics([_STATE_TOPIC])).values()
+        if isinstance(topic, KafkaError):
+            return
+        [found] = (await admin.describe_configs({resource: ["min.insync.replicas"]})).values()
+        if isinstance(found, KafkaError):
+            return
+        needed = int(found[0].value or 1)
+        short_of = [
+            part.partition for part in topic.partitions if len(part.in_sync_replicas) < needed
+        ]
+        if short_of:
+            self._error(
+                output.at,
+                f"{len(short_of)} partitions of {_STATE_TOPIC} have fewer than {needed} replicas in sync: transactions "
+                "whose coordinator is there wait; are all brokers up?",
+            )
+
+
+async def _bounds(admin: Admin, partitions: list[TopicPartition]) -> tuple[Offsets, Offsets]:
+    """Return the first offsets and the ends of partitions. Raise the first refusal."""
+    found: list[Offsets] = []
+    for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+        offsets: Offsets = {}
+        for at, answer in (await admin.list_offsets(dict.fromkeys(partitions, spec))).items():
+            if not isinstance(answer, OffsetAndTimestamp):
+                raise answer
+            offsets[at] = answer.offset
+        found.append(offsets)
+    return found[0], found[1]

@@ -1,0 +1,245 @@
+"""What a project defines: collected while Spark's own registry takes the definitions, with file and line.
+
+A flow of Python is a plan of Spark Connect, a protobuf message; the reads of topics and tables are found in it. SQL is
+parsed by Spark; of it only the names and lines are known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as with_changes
+from pathlib import Path
+from typing import Any
+
+TOPIC_FORMATS = ("kavka", "kafka")
+"""Formats of which source and sink are topics: ours, and Spark's own connector with the same options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of a file of the project; line 0 is the whole file."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Return it as compilers write it."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRead:
+    """A read of topics in a flow."""
+
+    format: str
+    options: Mapping[str, str]
+    is_streaming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDefinition:
+    """A table, view or sink."""
+
+    name: str
+    kind: str
+    """`table`, `materialized view`, `temporary view` or `sink`."""
+    at: Location
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDefinition:
+    """A flow and what it reads."""
+
+    name: str
+    target: str
+    at: Location
+    reads: tuple[TopicRead, ...] = ()
+    tables: tuple[str, ...] = ()
+    is_stateful: bool = False
+    """True if it keeps state between batches: aggregates, joins, removes duplicates."""
+
+
+@dataclass(slots=True)
+class Definitions:
+    """All outputs and flows of a project, in the order of their registration."""
+
+    outputs: list[OutputDefinition] = field(default_factory=list)
+    flows: list[FlowDefinition] = field(default_factory=list)
+
+    def flow(self, name: str) -> FlowDefinition | None:
+        """Return a flow by its name or by the last part of a qualified one."""
+        return next((flow for flow in self.flows if short(flow.name) == short(name)), None)
+
+    def output(self, name: str) -> OutputDefinition | None:
+        """Return an output by its name or by the last part of a qualified one."""
+        return next((one for one in self.outputs if short(one.name) == short(name)), None)
+
+    def topic_reads(self, flow: FlowDefinition) -> list[TopicRead]:
+        """Return the reads of topics of a flow, those of the temporary views that it reads too."""
+        found = list(flow.reads)
+        for name in flow.tables:
+            output = self.output(name)
+            source = self.flow(name)
+            if output is not None and output.kind == "temporary view" and source is not None:
+                found += self.topic_reads(source)
+        return found
+
+
+def short(name: str) -> str:
+    """Return the last part of a name such as `spark_catalog.default.events`."""
+    return name.rpartition(".")[2].strip("`")
+
+
+Rewrite = Callable[[str, Any], Any]
+"""Changes the plan of a flow, given its name, before Spark gets it."""
+
+
+def recording_registry(
+    spark: Any,
+    graph_id: str,
+    directory: Path,
+    definitions: Definitions,
+    rewrite: Rewrite | None = None,
+) -> Any:
+    """Return Spark's registry of graph elements that also fills `definitions`, with paths relative to `directory`."""
+    from pyspark.pipelines.spark_connect_graph_element_registry import (
+        SparkConnectGraphElementRegistry,
+    )
+
+    class RecordingRegistry(SparkConnectGraphElementRegistry):  # type: ignore[misc]
+        """Spark's registry, which is told everything unchanged."""
+
+        def register_output(self, output: Any) -> None:
+            """Note an output."""
+            definitions.outputs.append(_output(output, directory))
+            super().register_output(output)
+
+        def register_flow(self, flow: Any) -> None:
+            """Note a flow and what its plan reads."""
+
+            def planned() -> Any:
+                frame = flow.func()
+                plan = frame._plan.plan(spark.client)
+                definitions.flows.append(_flow(flow, plan, directory))
+                return _Planned(rewrite(flow.name, plan)) if rewrite else frame
+
+            super().register_flow(with_changes(flow, func=planned))
+
+        def register_auto_cdc_flow(self, flow: Any) -> None:
+            """Note a flow of changes; it reads a table or view of the graph."""
+            at = _location(flow.source_code_location, directory)
+            name = flow.name or flow.target
+            noted = FlowDefinition(name, flow.target, at, tables=(flow.source,), is_stateful=True)
+            definitions.flows.append(noted)
+            super().register_auto_cdc_flow(flow)
+
+        def register_sql(self, sql_text: str, file_path: Path) -> None:
+            """Note the names in a file of SQL."""
+            outputs, flows = sql_definitions(sql_text, str(file_path))
+            definitions.outputs += outputs
+            definitions.flows += flows
+            super().register_sql(sql_text, file_path)
+
+    return RecordingRegistry(spark, graph_id)
+
+
+class _Planned:
+    """What Spark's registry takes for a data frame: it asks for the plan and nothing else."""
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+
+    @property
+    def _plan(self) -> _Planned:
+        return self
+
+    def plan(self, _client: Any) -> Any:
+        return self._relation
+
+
+def _output(output: Any, directory: Path) -> OutputDefinition:
+    kinds = {
+        "StreamingTable": "table",
+        "MaterializedView": "materialized view",
+        "TemporaryView": "temporary view",
+        "Sink": "sink",
+    }
+    kind = kinds.get(type(output).__name__, type(output).__name__)
+    at = _location(output.source_code_location, directory)
+    options = dict(getattr(output, "options", {}))
+    return OutputDefinition(output.name, kind, at, getattr(output, "format", "") or "", options)
+
+
+def _flow(flow: Any, plan: Any, directory: Path) -> FlowDefinition:
+    reads, tables, is_stateful = plan_reads(plan)
+    at = _location(flow.source_code_location, directory)
+    return FlowDefinition(flow.name, flow.target, at, tuple(reads), tuple(tables), is_stateful)
+
+
+def _location(given: Any, directory: Path) -> Location:
+    path = Path(given.filename)
+    if path.is_absolute() and path.is_relative_to(directory):
+        path = path.relative_to(directory)
+    return Location(str(path), given.line_number or 0)
+
+
+_STATEFUL = ("aggregate", "join", "deduplicate", "group_map", "apply_in_pandas_with_state")
+"""Relations of Spark Connect that keep state in a stream; a join with a table does not, and counts nevertheless."""
+
+
+def plan_reads(plan: Any) -> tuple[list[TopicRead], list[str], bool]:
+    """Return the reads of topics and of tables in a plan, and whether it keeps state."""
+    reads, tables = [], []
+    is_stateful = False
+    for message in _messages(plan):
+        name = message.DESCRIPTOR.name
+        if name == "Relation":
+            is_stateful = is_stateful or message.WhichOneof("rel_type") in _STATEFUL
+        elif name == "Read" and message.HasField("data_source"):
+            source = message.data_source
+            if source.format in TOPIC_FORMATS:
+                reads.append(TopicRead(source.format, dict(source.options), message.is_streaming))
+        elif name == "Read" and message.HasField("named_table"):
+            tables.append(message.named_table.unparsed_identifier)
+    return reads, tables, is_stateful
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """Yield a protobuf message and all messages in it."""
+    yield message
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
+            continue
+        # A repeated field has no fields of its own; a single message has a descriptor.
+        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
+            yield from _messages(one)
+
+
+_SQL_OUTPUT = re.compile(
+    r"^\s*CREATE\s+(?:OR\s+REFRESH\s+)?(?P<kind>STREAMING\s+TABLE|MATERIALIZED\s+VIEW|TEMPORARY\s+VIEW|VIEW|FLOW)"
+    r"\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>[\w.`]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SQL_KINDS = {"STREAMING TABLE": "table", "MATERIALIZED VIEW": "materialized view"}
+_SQL_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(?:STREAM\s*\(?\s*)?([\w.`]+)", re.IGNORECASE)
+
+
+def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[FlowDefinition]]:
+    """Return what a file of SQL creates, with lines; the flows have the tables after FROM and JOIN."""
+    outputs, flows = [], []
+    found = list(_SQL_OUTPUT.finditer(text))
+    for match, following in zip(found, [*found[1:], None], strict=True):
+        kind = " ".join(match["kind"].upper().split())
+        start = match.start() + len(match[0]) - len(match[0].lstrip())
+        at = Location(file, text.count("\n", 0, start) + 1)
+        body = text[match.end() : following.start() if following else len(text)]
+        tables = tuple(table[1] for table in _SQL_TABLE.finditer(body))
+        name = match["name"].strip("`")
+        if kind != "FLOW":
+            outputs.append(OutputDefinition(name, _SQL_KINDS.get(kind, "temporary view"), at))
+        flows.append(FlowDefinition(name, name, at, tables=tables))
+    return outputs, flows

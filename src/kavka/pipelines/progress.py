@@ -1,0 +1,185 @@
+"""Progress of flows: what Spark reports of each batch becomes one record a flow, with totals. Pure.
+
+A batch is reported as the JSON of Spark's StreamingQueryProgress. Counts are totals since the start of this process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kavka.ids import TopicPartition
+from kavka.pipelines.definitions import short
+from kavka.spark.offsets import Offsets, from_json
+
+RUNNING, WAITING, FAILED, STOPPED, DONE = "running", "waiting", "failed", "stopped", "done"
+"""States of a flow; `waiting` for its next start after a failure, or for its turn."""
+_IDLE_EVERY_MS = 10_000
+
+
+@dataclass(slots=True)
+class PartitionLag:
+    """The lag of a flow in one partition."""
+
+    records: int
+    seconds: float | None
+
+
+@dataclass(slots=True)
+class FlowProgress:
+    """What is known of a flow."""
+
+    pipeline: str
+    flow: str
+    kind: str = "stream"
+    """`stream`, or `view` for a materialized view."""
+    state: str = WAITING
+    batch_id: int = -1
+    rows_in: int = 0
+    rows_out: int | None = None
+    """Rows written; None where the target does not count them, as tables do not."""
+    rows_per_second: float = 0.0
+    """Rows read in the last batch, by its time."""
+    batch_ms: int = 0
+    phases_ms: dict[str, int] = field(default_factory=dict)
+    """The last batch's time by phase, in Spark's names."""
+    lag: dict[str, PartitionLag] = field(default_factory=dict)
+    """By `topic-partition`, for flows that read topics."""
+    watermark_delay_s: float | None = None
+    """Seconds from the watermark to the end of the last batch."""
+    late_rows: int = 0
+    """Rows dropped because they were behind the watermark."""
+    state_rows: int = 0
+    state_bytes: int = 0
+    restarts: int = 0
+    last_error: str = ""
+    updated_ms: int = 0
+
+    @property
+    def lag_records(self) -> int:
+        """Return the lag of all partitions together."""
+        return sum(lag.records for lag in self.lag.values())
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Return the longest lag of a partition, None without one that is known."""
+        known = [lag.seconds for lag in self.lag.values() if lag.seconds is not None]
+        return max(known, default=None)
+
+    def to_json(self) -> str:
+        """Return it as the topic of progress holds it."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def progress_from_json(text: str | bytes) -> FlowProgress:
+    """Return the progress in a record. Fields that a later release added are left out. Raise ValueError for others."""
+    try:
+        fields = json.loads(text)
+        lag = {name: PartitionLag(**one) for name, one in fields.pop("lag", {}).items()}
+        known = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
+        return FlowProgress(**known, lag=lag)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"no progress of a pipeline: {error}") from error
+
+
+class ProgressTable:
+    """The progress of all flows of a pipeline, by the short name of each."""
+
+    def __init__(self, pipeline: str) -> None:
+        """Begin without flows."""
+        self._pipeline = pipeline
+        self._flows: dict[str, FlowProgress] = {}
+        self._positions: dict[str, list[Offsets]] = {}
+
+    def __iter__(self) -> Iterator[FlowProgress]:
+        """Yield the flows in the order in which they were first named."""
+        return iter(list(self._flows.values()))
+
+    def of(self, flow: str) -> FlowProgress:
+        """Return a flow's progress, which is made if need be."""
+        name = short(flow)
+        if name not in self._flows:
+            self._flows[name] = FlowProgress(self._pipeline, name)
+        return self._flows[name]
+
+    def positions(self, flow: str) -> list[Offsets]:
+        """Return how far a flow has read: for each of its sources the next offsets, for other sources none."""
+        return self._positions.get(short(flow), [])
+
+    def started(self, flow: str, now_ms: int, *, kind: str = "stream") -> None:
+        """Note that a flow runs."""
+        one = self.of(flow)
+        one.state, one.updated_ms = RUNNING, now_ms
+        one.kind = "view" if "view" in (kind, one.kind) else kind
+
+    def failed(self, flow: str, error: str, now_ms: int, *, restarts: bool) -> None:
+        """Note why a flow ended, and whether it is going to start again."""
+        one = self.of(flow)
+        one.state, one.last_error, one.updated_ms = (WAITING if restarts else FAILED), error, now_ms
+        one.restarts += restarts
+
+    def ended(self, flow: str, state: str, now_ms: int) -> None:
+        """Note that a flow ended without an error: `stopped` or `done`."""
+        one = self.of(flow)
+        one.state, one.updated_ms = state, now_ms
+
+    def refreshed(self, view: str, duration_ms: int, now_ms: int) -> None:
+        """Note a refresh of a materialized view."""
+        one = self.of(view)
+        one.kind, one.batch_id, one.batch_ms = "view", one.batch_id + 1, duration_ms
+        one.updated_ms = now_ms
+
+    def batch(self, progress: Mapping[str, Any], now_ms: int) -> FlowProgress | None:
+        """Take Spark's report of a batch, or of its being idle; None when the query has no name."""
+        name = progress.get("name")
+        if not name:
+            return None
+        one = self.of(name)
+        sources = progress.get("sources") or []
+        self._positions[short(name)] = [_offsets(source.get("endOffset")) for source in sources]
+        is_new = progress["batchId"] > one.batch_id or one.batch_id < 0
+        one.updated_ms = now_ms
+        rows = progress.get("numInputRows", 0)
+        if not is_new and not rows:
+            one.rows_per_second = 0.0
+            return one
+        one.batch_id = progress["batchId"]
+        one.rows_in += rows
+        written = (progress.get("sink") or {}).get("numOutputRows", -1)
+        if written >= 0:
+            one.rows_out = (one.rows_out or 0) + written
+        one.phases_ms = dict(progress.get("durationMs") or {})
+        one.batch_ms = one.phases_ms.get("triggerExecution", 0)
+        one.rows_per_second = rows * 1000 / one.batch_ms if one.batch_ms else 0.0
+        operators = progress.get("stateOperators") or []
+        one.late_rows += sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
+        one.state_rows = sum(op.get("numRowsTotal", 0) for op in operators)
+        one.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
+        watermark = (progress.get("eventTime") or {}).get("watermark")
+        one.watermark_delay_s = _watermark_delay_s(watermark, now_ms)
+        return one
+
+    def lags(self, flow: str, found: Mapping[TopicPartition, PartitionLag]) -> None:
+        """Note the lag of a flow by partition."""
+        self.of(flow).lag = {str(at): lag for at, lag in sorted(found.items())}
+
+
+def _watermark_delay_s(watermark: str | None, now_ms: int) -> float | None:
+    if not watermark:
+        return None
+    at_ms = datetime.fromisoformat(watermark).timestamp() * 1000
+    # Spark's watermark is 1970 until the first batch with rows is over.
+    return None if at_ms <= 0 else max(now_ms - at_ms, 0) / 1000
+
+
+def _offsets(found: Any) -> Offsets:
+    value = json.loads(found) if isinstance(found, str) else found
+    if not isinstance(value, dict):
+        return {}
+    try:
+        return from_json(value)
+    except (AttributeError, TypeError, ValueError):
+        return {}  # another source's offsets

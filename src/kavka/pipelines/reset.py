@@ -1,0 +1,76 @@
+"""`kavka pipelines reset`: a flow begins anew.
+
+A table is emptied and computed from the beginning, by Spark's own full refresh. A flow into a sink forgets its
+checkpoint: it begins with another one, at the source's starting offsets, and the sink is told to accept it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kavka.pipelines.checkpoints import Checkpoints
+from kavka.pipelines.definitions import Definitions, FlowDefinition, short
+from kavka.pipelines.project import PipelineError, Project
+from kavka.pipelines.run import Refresh, register, require_flows, update
+from kavka.pipelines.session import Session, Where, open_session
+
+
+def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> int:
+    """Reset a flow or a table; without `execute` only print what would be done. Return 0."""
+    definitions = Definitions()
+    with open_session(project, where) as session:
+        graph_id = register(session, project, definitions)
+        require_flows(definitions, [name])
+        flow = definitions.flow(name)
+        output = definitions.output(name if flow is None else flow.target)
+        if output is not None and output.kind == "sink":
+            if flow is None:
+                flow = _only_flow_into(definitions, name)
+            _reset_sink(project, flow, output.options, execute=execute)
+            return 0
+        table = output.name if output is not None else name
+        if not execute:
+            print(
+                f"would empty {short(table)} and compute it from the beginning; --execute does it"
+            )
+            return 0
+        _refresh_fully(session, project, graph_id, table)
+    print(f"{short(table)} was emptied and computed from the beginning")
+    return 0
+
+
+def _only_flow_into(definitions: Definitions, sink: str) -> FlowDefinition:
+    flows = [flow for flow in definitions.flows if short(flow.target) == short(sink)]
+    if len(flows) != 1:
+        names = ", ".join(short(flow.name) for flow in flows) or "none"
+        raise PipelineError(f"name the flow into {sink} that shall begin anew: {names}")
+    return flows[0]
+
+
+def _refresh_fully(session: Session, project: Project, graph_id: str, table: str) -> None:
+    for message in update(session, project, graph_id, Refresh(full_refresh=[table]), dry=False):
+        print(message, flush=True)
+
+
+def _reset_sink(
+    project: Project, flow: FlowDefinition, options: Mapping[str, str], *, execute: bool
+) -> None:
+    """Begin another checkpoint of a flow into a sink; Spark takes the folder with the highest number."""
+    folder = Checkpoints(project.storage_path).of(flow)
+    if folder is None:
+        raise PipelineError(
+            f"the flow {short(flow.name)} has no checkpoint below {project.storage}: it begins anew by itself"
+        )
+    given = {name.lower(): value for name, value in options.items()}
+    is_exactly_once = given.get("deliveryguarantee") == "exactly-once"
+    if is_exactly_once and given.get("onnewcheckpoint") != "reset":
+        raise PipelineError(
+            f"the sink of {short(flow.name)} is exactly-once and refuses another checkpoint, by which its rows would "
+            "be written twice: set its onNewCheckpoint to reset, or give it a new sinkId and reset again"
+        )
+    new = folder.with_name(str(int(folder.name) + 1))
+    if not execute:
+        print(f"would begin the checkpoint {new}; the old one stays; --execute does it")
+        return
+    new.mkdir()
+    print(f"{short(flow.name)} begins anew with the checkpoint {new}; the old one stays")

@@ -1,0 +1,204 @@
+"""One update of a pipeline: Spark's own triggered run, with progress; and its dry run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kavka.pipelines.checkpoints import require_no_backfill
+from kavka.pipelines.definitions import Definitions, Rewrite, recording_registry, short
+from kavka.pipelines.errors import query_failure
+from kavka.pipelines.metrics import MetricsServer
+from kavka.pipelines.observer import Observer, first_brokers, flows_of, now_ms
+from kavka.pipelines.progress import DONE, ProgressTable
+from kavka.pipelines.project import PipelineError, Project
+from kavka.pipelines.session import Session, Where, open_session
+from kavka.pipelines.status import PROGRESS_TOPIC, StatusPublisher
+from kavka.pipelines.view import View, open_view
+
+_LOOK_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """How a run is watched."""
+
+    metrics_port: int | None = None
+    """Port of Prometheus metrics on loopback; 0 takes a free one, None serves none."""
+    publishes: bool = True
+    """Write progress into the compacted topic."""
+    topic: str = PROGRESS_TOPIC
+    bootstrap: str = ""
+    """Brokers of that topic; by default those of the first source or sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """What an update computes; without a selection everything, from the checkpoints on."""
+
+    refresh: Sequence[str] = ()
+    full_refresh: Sequence[str] = ()
+    """Tables that are emptied and computed from the beginning."""
+    full_refresh_all: bool = False
+
+
+def register(
+    session: Session, project: Project, definitions: Definitions, rewrite: Rewrite | None = None
+) -> str:
+    """Load the project's files into a new graph of the session and return the graph's id.
+
+    Raise what the files raise, and what Spark raises.
+    """
+    from pyspark.pipelines.cli import register_definitions
+    from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
+
+    spark = session.spark
+    graph_id: str = create_dataflow_graph(
+        spark,
+        default_catalog=project.spec.catalog,
+        default_database=project.spec.database,
+        sql_conf=project.spec.configuration,
+    )
+    directory = project.directory.resolve()
+    registry = recording_registry(spark, graph_id, directory, definitions, rewrite)
+    with contextlib.redirect_stdout(io.StringIO()):  # Spark prints each file that it loads
+        register_definitions(project.spec_path, registry, project.spec, spark, graph_id)
+    return graph_id
+
+
+def update(
+    session: Session, project: Project, graph_id: str, refresh: Refresh, *, dry: bool
+) -> Iterator[str]:
+    """Run an update and yield Spark's events as text. Raise what Spark raises when the update fails."""
+    from pyspark.pipelines.spark_connect_pipeline import start_run
+
+    results = start_run(
+        session.spark,
+        graph_id,
+        full_refresh=list(refresh.full_refresh),
+        full_refresh_all=refresh.full_refresh_all,
+        refresh=list(refresh.refresh),
+        dry=dry,
+        storage=project.storage,
+    )
+    for result in results:
+        if "pipeline_event_result" in result:
+            yield str(result["pipeline_event_result"].event.message)
+
+
+@contextmanager
+def watched(
+    session: Session,
+    project: Project,
+    definitions: Definitions,
+    watching: Watching,
+    view: View,
+    on_batch: Any = None,
+) -> Iterator[Observer]:
+    """Watch a run until the end of the body."""
+    table = ProgressTable(project.name)
+    settings = (
+        {"bootstrap.servers": watching.bootstrap}
+        if watching.bootstrap
+        else first_brokers(definitions)
+    )
+    publisher = None
+    if watching.publishes and settings:
+        publisher = StatusPublisher(settings, watching.topic)
+    observer = Observer(table, definitions, publisher, on_batch)
+    with ExitStack() as stack:
+        if watching.metrics_port is not None:
+            server = MetricsServer(watching.metrics_port, table)
+            stack.callback(server.close)
+            view.say(f"metrics at http://127.0.0.1:{server.port}/metrics")
+        observer.listen(session.spark)
+        observer.start()
+        stack.callback(observer.close)
+        yield observer
+    view.show(flows_of(table))
+
+
+def run_once(project: Project, where: Where, refresh: Refresh, watching: Watching) -> int:
+    """Update a pipeline once and show how it goes; return 0, or 1 when a flow failed."""
+    require_no_backfill(project.storage_path)
+    with open_view() as view:
+        view.say(f"pipeline {project.name}: starting Spark ({where.remote or where.master})")
+        with open_session(project, where) as session:
+            definitions = Definitions()
+            graph_id = register(session, project, definitions)
+            with watched(session, project, definitions, watching, view) as observer:
+                return _Update(session, project, graph_id, refresh, observer, view).run()
+
+
+class _Update:
+    """An update on a thread of its own, while this one shows it."""
+
+    def __init__(
+        self,
+        session: Session,
+        project: Project,
+        graph_id: str,
+        refresh: Refresh,
+        observer: Observer,
+        view: View,
+    ) -> None:
+        self._session = session
+        self._project = project
+        self._graph_id = graph_id
+        self._refresh = refresh
+        self._observer = observer
+        self._view = view
+        self._error: Exception | None = None
+
+    def run(self) -> int:
+        worker = threading.Thread(target=self._work, name="update", daemon=True)
+        worker.start()
+        while worker.is_alive():
+            worker.join(_LOOK_EVERY_S)
+            self._view.show(flows_of(self._observer.table))
+        if self._error is None:
+            return 0
+        self._view.say(f"the update failed: {query_failure(str(self._error))}")
+        return 1
+
+    def _work(self) -> None:
+        try:
+            for message in update(
+                self._session, self._project, self._graph_id, self._refresh, dry=False
+            ):
+                self._take(message)
+        except Exception as error:  # noqa: BLE001 - shown by the thread that waits for this one
+            self._error = error
+
+    def _take(self, message: str) -> None:
+        """Note the state of the flow that an event is about, such as `Flow spark_catalog.default.x is RUNNING.`."""
+        self._view.say(" ".join(message.split()))
+        words = message.rstrip(".").split()
+        if len(words) >= 4 and words[0] == "Flow":
+            name, state = short(words[1].strip("'")), words[-1]
+            if state == "RUNNING":
+                output = self._observer.definitions.output(name)
+                is_view = output is not None and output.kind == "materialized view"
+                kind = "view" if is_view else "stream"
+                self._observer.table.started(name, now_ms(), kind=kind)
+            elif state == "COMPLETED":
+                self._observer.table.ended(name, DONE, now_ms())
+            elif "FAILED" in words:
+                self._observer.table.failed(name, message, now_ms(), restarts=False)
+
+
+def require_flows(definitions: Definitions, names: Sequence[str]) -> None:
+    """Raise PipelineError for a name that is neither a flow nor its target."""
+    known = {short(flow.name) for flow in definitions.flows} | {
+        short(output.name) for output in definitions.outputs
+    }
+    for name in names:
+        if short(name) not in known:
+            raise PipelineError(
+                f"the project has no flow {name!r}; it has {', '.join(sorted(known))}"
+            )

@@ -1,0 +1,215 @@
+"""The Spark session of a pipeline: a driver in this process, or somebody's Spark Connect server.
+
+Spark's pipelines speak Spark Connect. For a master (`local[*]`, `spark://...`) this process starts the driver with a
+Connect server on loopback and is its client, as Spark's own `spark-pipelines` does; so the driver's objects can be
+reached as well (`kavka.pipelines.live`). For `sc://...` there is only the client.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kavka.pipelines.project import PipelineError, Project
+from kavka.spark.session import (
+    check_spark,
+    log_settings,
+    put_sources_on_path,
+    standard_error_into,
+)
+
+_CATALOG = "spark.sql.catalogImplementation"
+_METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
+_REMOTE_METASTORE = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
+_WAREHOUSE = "spark.sql.warehouse.dir"
+_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where Spark runs."""
+
+    master: str = "local[*]"
+    remote: str = ""
+    """A Spark Connect server, `sc://host:port`; it excludes a master."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the command line; they win over the specification's."""
+    log_level: str = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session of Spark Connect and, where the driver is in this process, its JVM."""
+
+    spark: Any
+    jvm: Any | None
+
+
+def session_settings(project: Project, where: Where) -> dict[str, str]:
+    """Return the settings of a driver in this process: defaults, the project's, the command line's.
+
+    Tables are remembered between runs by default: the catalogue is Hive's in an embedded Derby database below the
+    storage, unless the project says otherwise.
+    """
+    given = {**project.defaults, **project.configuration, **where.conf}
+    settings = {
+        "spark.master": where.master,
+        "spark.app.name": f"kavka pipelines: {project.name}",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        # The Connect server is this process's own.
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.plugins": _PLUGIN,
+        "spark.sql.artifact.isolation.enabled": "true",
+        "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+        **_catalogue(project, given),
+    }
+    if where.master.startswith("local"):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+    return settings | given
+
+
+def _catalogue(project: Project, given: Mapping[str, str]) -> dict[str, str]:
+    if given.get(_CATALOG, "hive") != "hive" or any(name in given for name in _REMOTE_METASTORE):
+        return {}
+    storage = project.storage_path
+    if storage is None:
+        return {}
+    return {
+        _CATALOG: "hive",
+        _METASTORE: f"jdbc:derby:;databaseName={storage / 'catalog'};create=true",
+        _WAREHOUSE: str(storage / "tables"),
+    }
+
+
+@contextmanager
+def open_session(project: Project, where: Where) -> Iterator[Session]:
+    """Open the session and stop it at the end. Raise PipelineError, SparkMissing and what Spark raises."""
+    if where.remote:
+        with _remote(where) as session:
+            yield session
+        return
+    check_spark()
+    settings = session_settings(project, where)
+    with ExitStack() as stack:
+        _prepare_environment(where)
+        log_directory = project.storage_path or project.directory
+        java = log_settings(log_directory, where.log_level)
+        java += f" -Dderby.stream.error.file={log_directory / 'derby.log'}"
+        extra = settings.get("spark.driver.extraJavaOptions", "")
+        settings["spark.driver.extraJavaOptions"] = f"{java} {extra}".strip()
+        settings.setdefault("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        if not settings["spark.executorEnv.PYTHONPATH"]:
+            del settings["spark.executorEnv.PYTHONPATH"]
+        with standard_error_into(log_directory / "spark.log"):
+            classic = _start_driver(settings)
+        stack.callback(_stop_driver, classic)
+        jvm = classic._jvm
+        port = connect_service(jvm).localPort()
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+        stack.callback(os.environ.pop, "SPARK_CONNECT_MODE_ENABLED", None)
+        spark = _client(f"sc://localhost:{port}")
+        stack.callback(_release, spark)
+        yield Session(spark, jvm)
+
+
+def connect_service(jvm: Any) -> Any:
+    """Return the Connect server of the driver in this process."""
+    package = jvm.org.apache.spark.sql.connect.service
+    return getattr(getattr(package, "SparkConnectService$"), "MODULE$")
+
+
+def _prepare_environment(where: Where) -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", str(uuid.uuid4()))
+    if where.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    put_sources_on_path()
+
+
+def _start_driver(settings: Mapping[str, str]) -> Any:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        raise PipelineError("this process has a Spark session: run the pipeline in another one")
+    conf = SparkConf().setAll(list(settings.items()))
+    return SparkSession(SparkContext.getOrCreate(conf))
+
+
+def _stop_driver(classic: Any) -> None:
+    from pyspark.sql import SparkSession
+
+    classic.stop()
+    SparkSession._instantiatedSession = None
+
+
+def static_settings(session: Session) -> frozenset[str]:
+    """Return the settings of Spark SQL that are fixed when the driver starts; none where it is elsewhere."""
+    if session.jvm is None:
+        return frozenset()
+    configs = session.jvm.PythonSQLUtils.listStaticSQLConfigs()
+    return frozenset(config._1() for config in configs)
+
+
+@contextmanager
+def _remote(where: Where) -> Iterator[Session]:
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    spark = _client(where.remote)
+    for name, value in where.conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield Session(spark, None)
+    finally:
+        _release(spark)
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+
+
+def _client(url: str) -> Any:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.session import SparkSession
+
+    try:
+        return SparkSession.builder.remote(url).create()
+    except PySparkException as error:
+        raise PipelineError(f"no session with {url}: {error}") from error
+
+
+def _release(spark: Any) -> None:
+    """End the session at the server. `SparkSession.stop` would stop a server in this process too, and wait for it."""
+    spark.client.release_session()
+    spark.client.close()
+
+
+def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
+    """Return settings with which workers unpack an archive of `kavka spark-package` and find kavka in it."""
+    given = conf.get("spark.archives", "")
+    ours = f"{Path(archive).resolve()}#kavka-spark"
+    return {
+        "spark.executorEnv.PYTHONPATH": "kavka-spark",
+        **conf,
+        "spark.archives": ",".join(filter(None, (given, ours))),
+    }
+
+
+def storage_is_writable(path: Path) -> bool:
+    """Return whether checkpoints can be written below a path of this machine, which is made if need be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(path, os.W_OK)

@@ -1,0 +1,147 @@
+"""The topic of progress: compacted, one record for each flow of each pipeline, read from anywhere.
+
+The key is `pipeline/flow`, the value the flow's progress as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+from kavka.client import Consumer
+from kavka.client.admin import Admin, NewTopic
+from kavka.client.producer import Producer
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+from kavka.pipelines.progress import FlowProgress, progress_from_json
+
+PROGRESS_TOPIC = "__kavka_pipelines"
+STALE_AFTER_MS = 60_000
+"""A flow that should run and was not reported for so long belongs to a run that died."""
+_API_TIMEOUT_MS = 10_000
+_EVERY_MS = 1_000
+_HEARTBEAT_MS = 10_000
+
+
+class StatusPublisher:
+    """Writes what changed, once a second at most, and everything every ten seconds."""
+
+    def __init__(self, settings: Mapping[str, str], topic: str = PROGRESS_TOPIC) -> None:
+        """Take the client's settings; nothing is sent yet."""
+        self._settings = dict(settings)
+        self._topic = topic
+        self._sent: dict[str, tuple[str, int]] = {}
+        self._producer: Producer | None = None
+
+    async def start(self) -> None:
+        """Connect, and create the topic if there is none. Raise OSError, KafkaError."""
+        async with Admin(self._settings) as admin:
+            topic = NewTopic(self._topic, 1, configs={"cleanup.policy": "compact"})
+            [made] = (await admin.create_topics([topic])).values()
+        if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise made
+        self._producer = Producer({**self._settings, "linger.ms": "5"})
+        await self._producer.start()
+
+    async def publish(
+        self, flows: Sequence[FlowProgress], now_ms: int, *, all_now: bool = False
+    ) -> None:
+        """Send the progress of flows that is due. Raise KafkaError, OSError."""
+        assert self._producer is not None, "start() was not called"
+        sends = []
+        for flow in flows:
+            key = f"{flow.pipeline}/{flow.flow}"
+            value = flow.to_json()
+            before, sent_ms = self._sent.get(key, ("", 0))
+            age_ms = now_ms - sent_ms
+            if all_now or (age_ms >= _EVERY_MS and value != before) or age_ms >= _HEARTBEAT_MS:
+                self._sent[key] = (value, now_ms)
+                sends.append(self._producer.send(self._topic, value.encode(), key.encode()))
+        await asyncio.gather(*sends)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._producer is not None:
+            await self._producer.close()
+            self._producer = None
+
+
+async def read_progress(
+    settings: Mapping[str, str], topic: str = PROGRESS_TOPIC, timeout_s: float = 30.0
+) -> list[FlowProgress]:
+    """Return the newest progress of every flow, sorted. Raise KafkaError when there is no such topic, OSError."""
+    at = TopicPartition(topic, 0)
+    newest: dict[bytes, FlowProgress] = {}
+    bounded = {"default.api.timeout.ms": str(_API_TIMEOUT_MS), **settings}
+    async with Admin(bounded) as admin:
+        [described] = (await admin.describe_topics([topic])).values()
+        if isinstance(described, KafkaError):
+            raise described
+    async with Consumer({**bounded, "isolation.level": "read_committed"}) as consumer:
+        consumer.assign([at])
+        consumer.seek_to_beginning([at])
+        end = (await consumer.end_offsets([at]))[at]
+        deadline = time.monotonic() + timeout_s
+        while await consumer.position(at) < end:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} could not be read in {timeout_s:g} s")
+            for batch in await consumer.poll(timeout_ms=500):
+                for record in batch.records():
+                    if record.value is None:
+                        newest.pop(record.key or b"", None)
+                    else:
+                        flow = newest[record.key or b""] = progress_from_json(record.value)
+                        flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
+    return sorted(newest.values(), key=lambda one: (one.pipeline, one.flow))
+
+
+_TITLES = (
+    "PIPELINE", "FLOW", "STATE", "BATCH", "ROWS-IN", "ROWS-OUT", "ROWS/S", "LAG", "LAG-SECONDS",
+    "WATERMARK-DELAY", "LATE", "STATE-ROWS", "RESTARTS", "SEEN",
+)  # fmt: skip
+
+
+def status_table(flows: Sequence[FlowProgress], now_ms: int) -> str:
+    """Return flows as a table, and below it the last errors."""
+    rows = [_TITLES, *(_row(flow, now_ms) for flow in flows)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    errors = [
+        f"{flow.pipeline}/{flow.flow}: {flow.last_error}" for flow in flows if flow.last_error
+    ]
+    if errors:
+        lines += ["", "last errors:", *errors]
+    return "\n".join(lines)
+
+
+def _row(flow: FlowProgress, now_ms: int) -> tuple[str, ...]:
+    age_ms = now_ms - flow.updated_ms
+    is_lost = flow.state in ("running", "waiting") and age_ms > STALE_AFTER_MS
+    return (
+        flow.pipeline,
+        flow.flow,
+        "lost" if is_lost else flow.state,
+        _known(flow.batch_id if flow.batch_id >= 0 else None),
+        str(flow.rows_in) if flow.kind == "stream" else "-",
+        _known(flow.rows_out),
+        f"{flow.rows_per_second:.0f}" if flow.kind == "stream" else "-",
+        str(flow.lag_records) if flow.lag else "-",
+        _seconds(flow.lag_seconds),
+        _seconds(flow.watermark_delay_s),
+        str(flow.late_rows),
+        str(flow.state_rows),
+        str(flow.restarts),
+        f"{max(age_ms, 0) / 1000:.0f} s ago",
+    )
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f}"

@@ -1,0 +1,81 @@
+"""Decisions of a continuous run: when a failed flow starts again, and when a view is refreshed. Pure.
+
+started --fails--> waiting for its back-off --due--> started
+   |                                                    |
+   +--has run for a while, or made a batch: the back-off begins from its first step again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+FIRST_BACKOFF_MS = 1_000
+MAX_BACKOFF_MS = 60_000
+
+
+@dataclass(slots=True)
+class _Flow:
+    failures: int = 0
+    """Failures since the last batch."""
+    due_ms: int | None = None
+    """When to start it; None while it runs."""
+
+
+class Restarts:
+    """The starts of flows: each flow alone, so that the failures of one delay no other."""
+
+    def __init__(self, flows: Iterable[str], now_ms: int) -> None:
+        """Let every flow be due now."""
+        self._flows = {name: _Flow(due_ms=now_ms) for name in flows}
+
+    def due(self, now_ms: int) -> list[str]:
+        """Return the flows to start now, in their order; they count as started."""
+        found = []
+        for name, flow in self._flows.items():
+            if flow.due_ms is not None and flow.due_ms <= now_ms:
+                flow.due_ms = None
+                found.append(name)
+        return found
+
+    def failed(self, name: str, now_ms: int) -> int:
+        """Note a failure and return after how many milliseconds the flow starts again: 1 s, doubled up to a minute."""
+        flow = self._flows[name]
+        wait_ms = min(FIRST_BACKOFF_MS << min(flow.failures, 10), MAX_BACKOFF_MS)
+        flow.failures += 1
+        flow.due_ms = now_ms + wait_ms
+        return wait_ms
+
+    def made_batch(self, name: str) -> None:
+        """Note that a flow has completed a batch: its next failure waits for the first back-off again."""
+        if name in self._flows:
+            self._flows[name].failures = 0
+
+
+@dataclass(slots=True)
+class RefreshSchedule:
+    """When materialized views are refreshed: an interval after the end of the last refresh, and only when one is asked.
+
+    Views are refreshed together, in the order of the graph, because one may read another.
+    """
+
+    interval_ms: int
+    due_ms: int = 0
+    failures: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+    """The last batch of each flow at the last refresh."""
+
+    def is_due(self, now_ms: int, batches: dict[str, int]) -> bool:
+        """Return whether to refresh: it is time, and a flow has made a batch since; the first time in any case."""
+        return now_ms >= self.due_ms and (
+            batches != self.seen or not self.due_ms or bool(self.failures)
+        )
+
+    def refreshed(self, now_ms: int, batches: dict[str, int], *, failed: bool) -> None:
+        """Note a refresh that began when the flows had made `batches`; failures double the wait, to a minute."""
+        self.failures = self.failures + 1 if failed else 0
+        wait_ms = self.interval_ms
+        if self.failures:
+            wait_ms = max(wait_ms, min(FIRST_BACKOFF_MS << min(self.failures, 10), MAX_BACKOFF_MS))
+        self.due_ms = now_ms + max(wait_ms, 1)
+        self.seen = dict(batches)

@@ -1,0 +1,139 @@
+"""What a run shows: a table that is redrawn in a terminal, lines anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from kavka.pipelines.progress import FlowProgress
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_PLAIN_EVERY_S = 10.0
+
+
+class View(Protocol):
+    """A display of flows and of messages."""
+
+    def show(self, flows: Sequence[FlowProgress]) -> None:
+        """Take the newest progress."""
+
+    def say(self, message: str) -> None:
+        """Print a message, once."""
+
+
+def plain(flow: FlowProgress) -> str:
+    """Return a flow's progress as one line."""
+    parts = [f"{flow.flow}: {flow.state}"]
+    if flow.batch_id >= 0:
+        parts.append(f"batch {flow.batch_id} in {flow.batch_ms} ms")
+    if flow.kind == "stream":
+        written = "" if flow.rows_out is None else f", {flow.rows_out} out"
+        parts.append(f"rows {flow.rows_in} in{written}, {flow.rows_per_second:.0f}/s")
+    if flow.lag:
+        seconds = flow.lag_seconds
+        age = "" if seconds is None else f", {seconds:.1f} s"
+        parts.append(f"lag {flow.lag_records} records{age}")
+    if flow.restarts:
+        parts.append(f"{flow.restarts} restarts")
+    return "; ".join(parts)
+
+
+class PlainView:
+    """Prints a line for each flow whose progress changed, every ten seconds, and when its state changes."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        """Write to `out`."""
+        self._out = out
+        self._clock = clock
+        self._shown: dict[str, tuple[str, str, float]] = {}
+
+    def show(self, flows: Sequence[FlowProgress]) -> None:
+        """Print what changed."""
+        now = self._clock()
+        for flow in flows:
+            state, line, at = self._shown.get(flow.flow, ("", "", 0.0))
+            text = plain(flow)
+            if flow.state != state or (text != line and now - at >= _PLAIN_EVERY_S):
+                self._shown[flow.flow] = (flow.state, text, now)
+                self.say(text)
+
+    def say(self, message: str) -> None:
+        """Print a line."""
+        print(f"{time.strftime('%H:%M:%S')} {message}", file=self._out, flush=True)
+
+
+def rich_table(flows: Sequence[FlowProgress]) -> RenderableType:
+    """Return the flows as a table of rich."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("flow", "state", box=None, pad_edge=False)
+    for title in (
+        "batch",
+        "ms",
+        "rows in",
+        "rows out",
+        "rows/s",
+        "lag",
+        "lag s",
+        "late",
+        "restarts",
+    ):
+        table.add_column(title, justify="right")
+    colours = {"running": "green", "waiting": "yellow", "failed": "red", "done": "cyan"}
+    for flow in flows:
+        seconds = flow.lag_seconds
+        is_stream = flow.kind == "stream"
+        table.add_row(
+            flow.flow,
+            Text(flow.state, style=colours.get(flow.state, "")),
+            str(flow.batch_id) if flow.batch_id >= 0 else "-",
+            str(flow.batch_ms),
+            f"{flow.rows_in:,}" if is_stream else "-",
+            "-" if flow.rows_out is None else f"{flow.rows_out:,}",
+            f"{flow.rows_per_second:,.0f}" if is_stream else "-",
+            f"{flow.lag_records:,}" if flow.lag else "-",
+            "-" if seconds is None else f"{seconds:.1f}",
+            f"{flow.late_rows:,}",
+            str(flow.restarts),
+        )
+    errors = [
+        Text(f"{flow.flow}: {flow.last_error}", style="red") for flow in flows if flow.last_error
+    ]
+    return Group(table, *errors)
+
+
+@contextmanager
+def open_view(out: TextIO | None = None) -> Iterator[View]:
+    """Open the view that fits `out` (standard output): redrawn in a terminal, lines elsewhere or without rich."""
+    out = out or sys.stdout
+    if not out.isatty():
+        yield PlainView(out)
+        return
+    try:
+        from rich.console import Console
+        from rich.live import Live
+    except ImportError:
+        yield PlainView(out)
+        return
+    console = Console(file=out)
+    with Live(console=console, refresh_per_second=4) as live:
+
+        class RichView:
+            """Redraws in place, with messages above."""
+
+            def show(self, flows: Sequence[FlowProgress]) -> None:
+                """Redraw."""
+                live.update(rich_table(flows))
+
+            def say(self, message: str) -> None:
+                """Print above the table."""
+                console.print(message, markup=False, highlight=False)
+
+        yield RichView()

@@ -1,0 +1,120 @@
+"""Reading the checkpoints of flows, and setting them back."""
+
+import json
+
+import pytest
+
+from kavka.ids import TopicPartition
+from kavka.pipelines.backfill import Range, condition, parse_range
+from kavka.pipelines.checkpoints import (
+    Checkpoints,
+    last_number,
+    parse_batch,
+    replace_batch,
+    require_no_backfill,
+    topic_offsets,
+    uncommitted,
+    with_sources,
+)
+from kavka.pipelines.definitions import FlowDefinition, Location
+from kavka.pipelines.project import PipelineError
+
+FLOW = FlowDefinition("events", "events", Location("a.py", 1))
+OFFSETS = '{"in": {"0": 7}}'
+
+
+def made(storage, number, batches, committed=None):
+    folder = (
+        storage / "_checkpoints" / "spark_catalog" / "default" / "events" / "events" / str(number)
+    )
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "commits").mkdir()
+    for batch in range(batches):
+        (folder / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{OFFSETS}")
+        (folder / "offsets" / f".{batch}.crc").write_text("sum")
+    for batch in range(batches if committed is None else committed):
+        (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return folder
+
+
+def test_a_flow_continues_in_its_newest_checkpoint(tmp_path):
+    made(tmp_path, 0, 3)
+    newest = made(tmp_path, 10, 2)
+    made(tmp_path, 9, 5)
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.of(FLOW) == newest
+    assert checkpoints.positions(FLOW) == [{TopicPartition("in", 0): 7}]
+    assert last_number(newest / "offsets") == 1
+
+
+def test_a_flow_that_has_not_run_has_no_position(tmp_path):
+    assert Checkpoints(tmp_path).of(FLOW) is None
+    assert Checkpoints(tmp_path).positions(FLOW) == []
+    assert Checkpoints(None).positions(FLOW) == []
+
+
+def test_a_batch_that_is_not_complete_is_seen(tmp_path):
+    assert not uncommitted(made(tmp_path, 0, 2))
+    assert uncommitted(made(tmp_path, 1, 2, committed=1))
+
+
+def test_a_batch_is_read_and_written_as_spark_has_it(tmp_path):
+    folder = made(tmp_path, 0, 2)
+    batch = Checkpoints(tmp_path).last_batch(folder)
+    assert batch is not None
+    assert batch.text() == (folder / "offsets" / "1").read_text()
+    replace_batch(folder, with_sources(batch, ['{"in": {"0": 3}}']))
+    assert Checkpoints(tmp_path).positions(FLOW) == [{TopicPartition("in", 0): 3}]
+    assert not uncommitted(folder)
+
+
+def test_sums_of_files_that_were_replaced_are_removed(tmp_path):
+    folder = made(tmp_path, 0, 2)
+    batch = Checkpoints(tmp_path).last_batch(folder)
+    assert batch is not None
+    replace_batch(folder, with_sources(batch, [OFFSETS]))
+    assert not (folder / "offsets" / ".1.crc").exists()
+    assert (folder / "offsets" / ".0.crc").exists()
+
+
+def test_an_unfinished_backfill_stops_other_runs(tmp_path):
+    require_no_backfill(tmp_path)
+    require_no_backfill(None)
+    (tmp_path / "backfill.json").write_text("{}")
+    with pytest.raises(PipelineError, match="backfill was not finished"):
+        require_no_backfill(tmp_path)
+
+
+def test_another_version_of_the_file_is_refused():
+    with pytest.raises(ValueError, match="version 'v2'"):
+        parse_batch(3, "v2\n{}\n{}")
+
+
+def test_other_sources_have_no_topic_offsets():
+    assert topic_offsets('{"logOffset":1}') is None
+    assert topic_offsets("-") is None
+    assert topic_offsets(json.dumps({"in": {"0": 1}, "in@id": {}})) == {TopicPartition("in", 0): 1}
+
+
+def test_a_range_of_time_is_read_from_words():
+    assert parse_range("2026-01-01T00:00:00Z", None) == Range(1767225600000, None)
+    assert parse_range("0", "2026-01-01T02:00:00+02:00") == Range(0, 1767225600000)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("yesterday", None, "no time"),
+        ("2026-01-01T00:00:00", None, "no time zone"),
+        ("5", "5", "not after"),
+        ("99999999999999", None, "future"),
+    ],
+)
+def test_other_ranges_are_refused(start, end, said):
+    with pytest.raises(PipelineError, match=said):
+        parse_range(start, end)
+
+
+def test_a_range_is_a_condition_on_the_timestamp():
+    assert condition(Range(5, None)) == "timestamp >= timestamp_millis(5)"
+    assert condition(Range(5, 9)).endswith("AND timestamp < timestamp_millis(9)")

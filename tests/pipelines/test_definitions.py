@@ -1,0 +1,59 @@
+"""What a file of SQL defines, and the names of flows."""
+
+from kavka.pipelines.definitions import (
+    Definitions,
+    FlowDefinition,
+    Location,
+    OutputDefinition,
+    TopicRead,
+    short,
+    sql_definitions,
+)
+
+SQL = """-- sales
+CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;
+
+CREATE OR REFRESH MATERIALIZED VIEW
+  by_day AS
+SELECT day, sum(price) FROM sales JOIN `shops` ON shop = id GROUP BY day;
+create temporary view late as select * from stream(sales);
+"""
+
+
+def test_outputs_of_sql_have_kind_and_line():
+    outputs, _ = sql_definitions(SQL, "transformations/sales.sql")
+    assert [(one.name, one.kind, one.at.line) for one in outputs] == [
+        ("sales", "table", 2),
+        ("by_day", "materialized view", 4),
+        ("late", "temporary view", 7),
+    ]
+
+
+def test_flows_of_sql_name_the_tables_that_they_read():
+    _, flows = sql_definitions(SQL, "sales.sql")
+    assert [flow.tables for flow in flows] == [("raw",), ("sales", "`shops`"), ("sales",)]
+
+
+def test_the_last_part_of_a_qualified_name_is_the_short_one():
+    assert short("spark_catalog.default.events") == "events"
+    assert short("`shops`") == "shops"
+    assert short("to_out") == "to_out"
+
+
+def test_reads_of_temporary_views_belong_to_the_flow_that_reads_them():
+    read = TopicRead("kavka", {"subscribe": "in"}, True)
+    at = Location("a.py", 1)
+    view = FlowDefinition("view", "view", at, reads=(read,))
+    flow = FlowDefinition("flow", "table", at, tables=("view", "other"))
+    other = FlowDefinition("other", "other", at, reads=(read, read))
+    outputs = [
+        OutputDefinition("view", "temporary view", at),
+        OutputDefinition("other", "table", at),
+    ]
+    definitions = Definitions(outputs, [view, other, flow])
+    assert definitions.topic_reads(flow) == [read]
+
+
+def test_a_location_is_written_as_compilers_do():
+    assert str(Location("a.py", 3)) == "a.py:3"
+    assert str(Location("a.py")) == "a.py"

@@ -1,0 +1,38 @@
+"""Errors of Spark as sentences."""
+
+from kavka.pipelines.errors import query_failure
+
+
+def test_the_connectors_sentence_wins():
+    text = (
+        "org.apache.spark.sql.streaming.StreamingQueryException: Job aborted\n"
+        "kavka.spark.errors.ConnectorError: The topic in does not exist.\n\tat x"
+    )
+    assert query_failure(text) == "The topic in does not exist."
+
+
+def test_classes_stack_and_sql_state_are_cut_off():
+    text = (
+        "org.apache.spark.sql.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be found. "
+        "SQLSTATE: 42P01\n\tat org.apache.spark.Foo.bar(Foo.scala:1)"
+    )
+    assert query_failure(text) == "[TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be found."
+
+
+def test_an_exception_in_parentheses_is_cut_off():
+    text = "(org.apache.spark.sql.X$Y) org.apache.spark.Z: boom"
+    assert query_failure(text) == "boom"
+
+
+def test_what_to_do_is_said_where_it_is_known():
+    said = query_failure("[LOCATION_ALREADY_EXISTS] Cannot name the managed table")
+    assert said.startswith("[LOCATION_ALREADY_EXISTS] Cannot name the managed table: ")
+    assert "spark-defaults.conf" in said
+
+
+def test_nothing_is_still_a_sentence():
+    assert query_failure("") == "an error without a message"
+
+
+def test_a_long_message_is_cut():
+    assert len(query_failure("x" * 10_000)) < 700

@@ -1,0 +1,68 @@
+"""The topic of progress on a real broker, without Spark."""
+
+import asyncio
+
+import pytest
+
+from kavka.errors import KafkaError
+from kavka.pipelines.progress import PartitionLag, ProgressTable
+from kavka.pipelines.status import PROGRESS_TOPIC, StatusPublisher, read_progress
+from kavka.testing.local_cluster import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=1) as running:
+        yield {"bootstrap.servers": running.bootstrap_servers}
+
+
+def table(name, *flows):
+    made = ProgressTable(name)
+    for flow in flows:
+        made.started(flow, 1_000)
+    return made
+
+
+async def published(servers, progress, now_ms, **options):
+    publisher = StatusPublisher(servers)
+    await publisher.start()
+    await publisher.publish(list(progress), now_ms, **options)
+    await publisher.close()
+
+
+def test_a_cluster_without_pipelines_says_so(servers):
+    with pytest.raises(KafkaError, match="none"):
+        asyncio.run(read_progress(servers, "none"))
+
+
+def test_the_newest_progress_of_each_flow_is_read_from_anywhere(servers):
+    progress = table("shop", "events", "alerts")
+    asyncio.run(published(servers, progress, 5_000))
+    progress.lags("events", {("in", 0): PartitionLag(3, 1.5)})
+    progress.failed("alerts", "no leader", 6_000, restarts=True)
+    asyncio.run(published(servers, progress, 6_000))
+    asyncio.run(published(servers, table("bakery", "bread"), 6_000))
+    found = asyncio.run(read_progress(servers))
+    assert [(one.pipeline, one.flow, one.state) for one in found] == [
+        ("bakery", "bread", "running"),
+        ("shop", "alerts", "waiting"),
+        ("shop", "events", "running"),
+    ]
+    assert found[1].last_error == "no leader"
+    assert found[2].lag_records == 3
+
+
+def test_what_did_not_change_is_sent_as_a_heartbeat_only(servers):
+    async def main():
+        publisher = StatusPublisher(servers, PROGRESS_TOPIC)
+        await publisher.start()
+        progress = list(table("quiet", "flow"))
+        counts = []
+        for now_ms in (10_000, 10_500, 12_000, 19_999, 20_000):
+            before = dict(publisher._sent)
+            await publisher.publish(progress, now_ms)
+            counts.append(publisher._sent != before)
+        await publisher.close()
+        return counts
+
+    assert asyncio.run(main()) == [True, False, False, False, True]

@@ -1,0 +1,75 @@
+"""Plans of Spark Connect: what a flow reads, and a backfill's filter. No Spark runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kavka.pipelines.backfill import Range, with_time_filter
+from kavka.pipelines.definitions import TopicRead, plan_reads
+
+pytestmark = pytest.mark.spark
+
+
+def relation() -> Any:
+    from pyspark.sql.connect.proto import Relation
+
+    return Relation()
+
+
+def topic_read(name: str = "kavka", *, streaming: bool = True, plan_id: int = 3) -> Any:
+    made = relation()
+    made.common.plan_id = plan_id
+    made.read.is_streaming = streaming
+    made.read.data_source.format = name
+    made.read.data_source.options["subscribe"] = "in"
+    return made
+
+
+def projected(inner: Any) -> Any:
+    made = relation()
+    made.common.plan_id = 9
+    made.project.input.CopyFrom(inner)
+    made.project.expressions.add().unresolved_star.SetInParent()
+    return made
+
+
+def test_reads_of_topics_and_tables_are_found_anywhere_in_a_plan() -> None:
+    table = relation()
+    table.read.named_table.unparsed_identifier = "pages"
+    join = relation()
+    join.join.left.CopyFrom(projected(topic_read()))
+    join.join.right.CopyFrom(table)
+    reads, tables, is_stateful = plan_reads(join)
+    assert reads == [TopicRead("kavka", {"subscribe": "in"}, True)]
+    assert tables == ["pages"]
+    assert is_stateful
+
+
+def test_a_plain_flow_keeps_no_state() -> None:
+    assert plan_reads(projected(topic_read()))[2] is False
+    counted = relation()
+    counted.aggregate.input.CopyFrom(topic_read())
+    assert plan_reads(counted)[2] is True
+
+
+def test_other_formats_are_no_topics() -> None:
+    assert plan_reads(topic_read("parquet"))[0] == []
+
+
+def test_a_backfill_filters_each_streaming_read_of_topics() -> None:
+    plan = projected(topic_read())
+    changed = with_time_filter(plan, Range(5, 9))
+    assert plan == projected(topic_read()), "the plan itself stays"
+    found = changed.project.input
+    assert found.common.plan_id == 3
+    assert "timestamp_millis(5)" in found.filter.condition.expression_string.expression
+    assert found.filter.input.read.data_source.options["subscribe"] == "in"
+    assert plan_reads(changed)[0] == plan_reads(plan)[0]
+
+
+@pytest.mark.parametrize(("name", "streaming"), [("parquet", True), ("kavka", False)])
+def test_a_backfill_leaves_other_reads_alone(name: str, streaming: bool) -> None:
+    other = topic_read(name, streaming=streaming)
+    assert with_time_filter(projected(other), Range(5, None)) == projected(other)
