@@ -43,7 +43,7 @@ check: ## format, lint, types, layers and unit tests: under two minutes on two c
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory lint docs
-	$(PY) -m pytest -m "not long" -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder --durations=40
+	$(PY) -m pytest -m "not long" -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder --durations=40
 
 long: ## what `make test` leaves out: the same comparisons with other pairings of programs
 	@scripts/setup.sh test
