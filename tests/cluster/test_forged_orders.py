@@ -60,7 +60,7 @@ class Forger:
         draw = self._random.choice((self._leaders, self._stops, self._metadata))
         return draw(claim)
 
-    def _leaders(self, claim: dict[str, int]) -> LeaderAndIsrRequest:
+    def _leaders(self, claim: dict[str, Any]) -> LeaderAndIsrRequest:
         addresses = [
             LeaderAndIsrRequestLeader(
                 broker_id=n, host_name=self._one(HOSTS), port=self._one(PORTS)
@@ -91,7 +91,7 @@ class Forger:
             leader_recovery_state=self._one((0, 1, 7)),
         )
 
-    def _stops(self, claim: dict[str, int]) -> StopReplicaRequest:
+    def _stops(self, claim: dict[str, Any]) -> StopReplicaRequest:
         partitions = [
             StopReplicaRequestPartition(
                 partition_index=self._one((0, 1, *INTEGERS)),
@@ -104,7 +104,7 @@ class Forger:
         )
         return StopReplicaRequest(**claim, topic_states=[state])
 
-    def _metadata(self, claim: dict[str, int]) -> UpdateMetadataRequest:
+    def _metadata(self, claim: dict[str, Any]) -> UpdateMetadataRequest:
         partitions = [
             UpdateMetadataRequestPartition(
                 partition_index=self._one((0, 1, -1, 99, HIGHEST)),
