@@ -303,3 +303,21 @@ def test_a_caller_that_waits_to_write_learns_of_the_loss() -> None:
         assert lost == [True]
 
     run(Server(), work)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        ("127.0.0.1", -1),
+        ("127.0.0.1", 65_536),
+        ("127.0.0.1", 2**31 - 1),
+        ("a" * 300, 9092),
+        ("a\0b", 9092),
+        ("ü" * 64, 9092),
+        ("a..b", 9092),
+    ],
+)
+def test_what_is_no_address_does_not_answer(host, port):
+    """Addresses are announced by other processes."""
+    with pytest.raises(OSError, match=r"is no address|not known|[Nn]o address"):
+        asyncio.run(Peer.connect(TcpNetwork(), host, port, client_id="c"))

@@ -27,11 +27,20 @@ class TcpNetwork:
     async def connect(
         self, host: str, port: int, make: Callable[[], BufferedProtocol]
     ) -> BufferedProtocol:
-        """Connect to the first of the host's addresses that answers. Raise OSError when none does."""
+        """Connect to the first of the host's addresses that answers. Raise OSError when none does.
+
+        Host and port may be what another process announced: what is no address is one that does not answer.
+        """
         loop = asyncio.get_running_loop()
-        transport, protocol = await loop.create_connection(
-            cast("Callable[[], asyncio.BufferedProtocol]", make), host, port
-        )
+        try:
+            transport, protocol = await loop.create_connection(
+                cast("Callable[[], asyncio.BufferedProtocol]", make), host, port
+            )
+        except (
+            ValueError,
+            OverflowError,
+        ) as error:  # a label of 64 letters, a zero; a port above 65535
+            raise ConnectionError(f"{host[:256]!r}, port {port}, is no address: {error}") from error
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
