@@ -92,7 +92,8 @@ def test_schemas_are_registered_found_and_refused(url: str) -> None:
     assert SchemaRegistry(url).schema(schema_id).kind == "AVRO"
     assert registry.version("r-value").schema_id == schema_id
     assert "r-value" in registry.subjects()
-    assert SchemaRegistryClient({"url": url}).get_latest_version("r-value").schema_id == schema_id
+    with SchemaRegistryClient({"url": url}) as theirs:
+        assert theirs.get_latest_version("r-value").schema_id == schema_id
     with pytest.raises(SchemaNotFound, match="error code 40403"):
         registry.schema(99_999)
     with pytest.raises(SchemaNotFound, match="error code 40401"):
@@ -123,9 +124,9 @@ def test_values_of_all_kinds_are_read_back(url: str) -> None:
         assert reads(data) == value
     data = ProtobufSerializer(registry, type(message), "proto-value")(message)
     assert reads(data).SerializeToString() == message.SerializeToString()
-    theirs = SchemaRegistryClient({"url": url})
-    assert AvroDeserializer(theirs)(written[0][0], CONTEXT) == {"n": 5}
-    assert reads(TheirAvroSerializer(theirs, FIRST)({"n": 7}, CONTEXT)) == {"n": 7}
+    with SchemaRegistryClient({"url": url}) as theirs:
+        assert AvroDeserializer(theirs)(written[0][0], CONTEXT) == {"n": 5}
+        assert reads(TheirAvroSerializer(theirs, FIRST)({"n": 7}, CONTEXT)) == {"n": 7}
 
 
 def test_sql_reads_with_the_registry(url: str, kavka_broker: Broker, fresh_name: str) -> None:
