@@ -32,7 +32,7 @@ GROUPS = f"select page, count(*), avg(ms) from {TOPIC} group by page order by pa
 def fill(bootstrap: str, rows: int) -> None:
     """Write the rows."""
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 200_000}
-    with blocking.Admin(settings) as admin:
+    with blocking.Admin({"bootstrap.servers": bootstrap}) as admin:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
     with blocking.Producer(settings) as producer:
         for partition in range(PARTITIONS):

@@ -74,6 +74,8 @@ def test_avro_is_read_by_confluents_deserializer_and_theirs_by_ours(
     ours = AvroSerializer(registry, AVRO, "clicks-value")(CLICK)
     assert AvroDeserializer(theirs)(ours, CONTEXT) == CLICK
     written = TheirAvroSerializer(theirs, AVRO)(CLICK, CONTEXT)
+    assert ours is not None
+    assert written is not None
     assert SchemaDeserializer(registry)(written) == CLICK
     assert written[5:] == ours[5:]
 
@@ -86,6 +88,8 @@ def test_json_is_read_by_confluents_deserializer_and_theirs_by_ours(
     ours = JsonSerializer(registry, JSON, "clicks-value")(value)
     assert JSONDeserializer(JSON, schema_registry_client=theirs)(ours, CONTEXT) == value
     written = JSONSerializer(JSON, theirs)(value, CONTEXT)
+    assert ours is not None
+    assert written is not None
     assert written[:5] == ours[:5]
     assert SchemaDeserializer(registry)(written) == value
 
@@ -111,6 +115,8 @@ def test_protobuf_is_read_by_confluents_deserializer_and_theirs_by_ours(
     written = TheirProtobufSerializer(kind, theirs, {"use.deprecated.format": False})(
         message, CONTEXT
     )
+    assert ours is not None
+    assert written is not None
     assert written[5:] == ours[5:]
     for data in (ours, written):
         read = SchemaDeserializer(registry)(data)

@@ -81,8 +81,8 @@ def test_a_reader_that_has_gone_ends_it_quietly(place: Place) -> None:
             "kavka sql: /nosuch/x cannot be written: No such file",
         ),
         (
-            ["select * from visits", "--schema", "/nosuch"],
-            "kavka sql: The schema /nosuch cannot be read",
+            ["select * from visits", "--schema", "/nosuch.json"],
+            "kavka sql: The schema /nosuch.json cannot be read",
         ),
         (["select 1", "--command-config", "/nosuch"], "kavka sql: cannot read /nosuch"),
         (["select 1", "--sample", "0"], "'0' is no number from 1 to 1000000"),

@@ -30,7 +30,7 @@ class RegistryServer:
         for verb, pattern, act in self._routes():
             found = re.fullmatch(pattern, path)
             if verb == method and found:
-                return act(body, *map(unquote, found.groups()))
+                return act(body, *(unquote(one) for one in found.groups() if one))
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _routes(self) -> list[tuple[str, str, Any]]:

@@ -113,7 +113,7 @@ def from_registry(
 ) -> tuple[ValueFormat, str] | None:
     """Return the format of framed values and where it comes from; None where most values have no frame.
 
-    Columns are those of the latest version of the subject `TOPIC-value` or, without one, of the newest record's
+    Columns are those of the latest version of the subject `TOPIC-value` or, without one, of a recent record's
     schema. Raise SchemaError.
     """
     framed = [value for value in sample if _has_frame(value)]
@@ -139,7 +139,7 @@ def _latest(registry: SchemaRegistry, subject: str) -> RegisteredSchema | None:
 
 
 def _message_of(schema: Schema, registry: SchemaRegistry, framed: Sequence[bytes]) -> str | None:
-    """Return the name of the message that the newest record has."""
+    """Return the name of the message that a recent record has."""
     if schema.kind != PROTOBUF or not framed:
         return None
     codec = codec_of(schema, registry)

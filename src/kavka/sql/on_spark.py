@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.spark.session import SparkMissing, local_session
 from kavka.sql.errors import SqlError
-from kavka.sql.record_columns import RECORD_COLUMNS
 from kavka.sql.session import Rows, Session
 from kavka.sql.topic_table import TopicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _BATCH_ROWS: Final = 10_000
 _NO_RELATION: Final = "TABLE_OR_VIEW_NOT_FOUND"
@@ -90,7 +89,7 @@ class SparkEngine:
             .option("includeHeaders", "true")
             .load()
         )
-        rows.selectExpr(*_columns(table)).createOrReplaceTempView(_ticked(name))
+        rows.select(*_columns(table)).createOrReplaceTempView(_ticked(name))
 
     def _batches(self, frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -111,39 +110,31 @@ class SparkEngine:
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def _columns(table: TopicTable) -> list[str]:
-    """Return the expressions of a view's columns over the source's."""
+def _columns(table: TopicTable) -> list[Column]:
+    """Return the expressions of a view's columns over the source's. Raise SqlError for values that are no JSON."""
+    from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
     if not table.has_json_values:
         raise SqlError(f"--spark decodes JSON only, and {table.topic} has values of another kind.")
-    values = table.values_schema
-    kind = StructType([StructField(field.name, from_arrow_type(field.type)) for field in values])
-    parsed = f"from_json(cast(value as string), '{_escaped(kind.simpleString())}')"
+    fields = [StructField(one.name, from_arrow_type(one.type)) for one in table.values_schema]
+    parsed = functions.from_json(functions.col("value").cast("string"), StructType(fields))
     found = []
     for field in table.schema:
-        name = _ticked(field.name)
         source = table.field_of(field.name)
-        if source is not None:
-            found.append(f"{parsed}.{_ticked(source)} as {name}")
-        elif field.name in ("key", "value") and field.type == "string":
-            found.append(f"cast({name} as string) as {name}")
+        column = functions.col(_ticked(field.name)) if source is None else parsed.getField(source)
+        if field.name in ("key", "value") and field.type == "string":
+            column = column.cast("string")
         elif field.name == "headers":
-            found.append("coalesce(headers, array()) as headers")
-        else:
-            assert field.name in RECORD_COLUMNS, "a column is of the record or of its value"
-            found.append(name)
+            column = functions.coalesce(column, functions.array())
+        found.append(column.alias(field.name))
     return found
 
 
 def _ticked(name: str) -> str:
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _missing(error: Any) -> str | None:

@@ -64,14 +64,22 @@ def formats_of(topic: str, brokers: Brokers, options: FormatOptions) -> TopicFor
         from kavka.sql.declared_formats import from_file
 
         made = from_file(file, values)
-        return TopicFormats(made, key_is_text, value_is_text, f"fields: from {file}")
+        return _declared(made, key_is_text, value_is_text, options, f"fields: from {file}")
     if options.registry:
         from kavka.sql.declared_formats import from_registry
 
         found = from_registry(SchemaRegistry(options.registry), topic, values)
         if found is not None:
-            return TopicFormats(found[0], key_is_text, value_is_text, found[1])
+            return _declared(found[0], key_is_text, value_is_text, options, found[1])
     return _inferred(values, options, key_is_text, value_is_text)
+
+
+def _declared(
+    values: ValueFormat, key_is_text: bool, value_is_text: bool, options: FormatOptions, note: str
+) -> TopicFormats:
+    """Return the formats of a topic with a schema; what is no JSON text is shown as bytes unless asked for."""
+    is_text = value_is_text and (isinstance(values, JsonValues) or options.value_format != AUTO)
+    return TopicFormats(values, key_is_text, is_text, note)
 
 
 def _no_fields() -> pa.Schema:

@@ -44,9 +44,11 @@ def main(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as error:
-        if error.name not in _MODULES:
+        library, _, part = (error.name or "").partition(".")
+        if library not in _MODULES:
             raise
-        return _failed(f"{error.name} is missing: install it with `pip install 'kavka[sql]'`")
+        found = f"this release of {library} does not fit" if part else f"{library} is missing"
+        return _failed(f"{found}: install it with `pip install 'kavka[sql]'`")
     except OSError as error:
         if (
             not error.filename
@@ -231,6 +233,8 @@ def _session_options(given: argparse.Namespace) -> SessionOptions:
     from kavka.sql.value_formats import FormatOptions
 
     settings: dict[str, Any] = effective_settings(CONSUMER, read_properties(given.command_config))
+    for name in ("key.deserializer", "value.deserializer", "group.id", "group.instance.id"):
+        settings.pop(name, None)  # of the program that shares the file
     settings["bootstrap.servers"] = given.bootstrap_server
     settings.setdefault("client.id", "kavka-sql")
     settings["isolation.level"] = given.isolation_level

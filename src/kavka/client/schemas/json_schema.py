@@ -124,7 +124,7 @@ def infer_schema(objects: Iterable[Mapping[str, Any]]) -> pa.Schema | None:
 
     seen: _Kind | None = None
     for one in objects:
-        seen = _merged(seen, _kind_of(one, 0))
+        seen = _merged(seen, {name: _kind_of(value, 1) for name, value in one.items()})
     if not isinstance(seen, dict) or len(seen) > _MAX_FIELDS:
         return None
     return pa.schema([(name, _arrow(kind)) for name, kind in seen.items()])
