@@ -90,9 +90,10 @@ bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
 	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
-bench-pipelines: ## pipelines and SQL over topics, beside what does the same
+bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, beside what does the same
 	@scripts/setup.sh test
 	$(PY) bench/sql.py --spark --rounds $(or $(ROUNDS),$(if $(QUICK),2,5)) $(if $(QUICK),--rows 200000)
+	$(PY) bench/lake.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
 
 settings: dev ## rewrite docs/reference/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,36 @@ def test_nothing_that_is_needed_goes_even_when_all_is_old(lake: Lake) -> None:
     assert lake.offsets() == dict.fromkeys(range(60), 1)
     lake.commit(6, rows([60]))
     assert lake.offsets() == dict.fromkeys(range(61), 1)
+
+
+@pytest.mark.slow
+def test_a_load_and_maintenance_that_run_together_lose_and_double_nothing(lake: Lake) -> None:
+    loaded(lake, 1)
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def maintain() -> None:
+        own = Lake(lake.directory)
+        try:
+            while not done.is_set():
+                compact(own.catalog, NAME, min_files=2)
+                expire(own.catalog, NAME, ALL)
+                remove_orphans(own.catalog, NAME, older_than_ms=0)
+        except Exception as error:  # noqa: BLE001  raised again by the test
+            failures.append(error)
+
+    thread = threading.Thread(target=maintain)
+    thread.start()
+    try:
+        for number in range(1, 40):
+            lake.write(BatchId(QUERY, number), rows([number]))  # an attempt that dies
+            lake.commit(number, rows(range(10 * number, 10 * number + 10), minutes=0))
+    finally:
+        done.set()
+        thread.join()
+    assert not failures
+    assert lake.offsets() == dict.fromkeys(range(400), 1)
+    remove_orphans(lake.catalog, NAME, older_than_ms=0)
+    expire(lake.catalog, NAME, ALL)
+    needed = {task.file.file_path for task in lake.table.scan().plan_files()}
+    assert lake.files() == needed

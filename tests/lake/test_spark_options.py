@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kavka.ids import TopicPartition
+from kavka.lake.catalogs import Identifier
 from kavka.lake.errors import LakeError
 from kavka.lake.sink_state import BatchId, SinkState, Verdict
 from kavka.lake.table_writer import WriteTarget
@@ -102,13 +104,15 @@ def test_a_row_without_a_table_is_refused() -> None:
 # A task
 
 
-def loader(lake: Lake, state: SinkState | None = None) -> TaskLoader:
-    def plan(_: object) -> TablePlan:
-        table = prepare_table(lake.catalog, NAME, rows([0]).schema, lake.options)
-        return TablePlan(WriteTarget.of(table), state)
+def loader(
+    lake: Lake, state: SinkState | None = None, table: str = "lake.clicks", **more: int
+) -> TaskLoader:
+    def plan(name: Identifier) -> TablePlan:
+        made = prepare_table(lake.catalog, name, rows([0]).schema, lake.options)
+        return TablePlan(WriteTarget.of(made), state)
 
     batch = BatchId("q", 1)
-    return TaskLoader(TableNames("lake.clicks"), plan, verdict_for(batch, False, True, True), batch, "p")  # fmt: skip
+    return TaskLoader(TableNames(table), plan, verdict_for(batch, False, True, True), batch, "p", **more)  # fmt: skip
 
 
 def test_a_task_reports_its_files_and_offsets(lake: Lake) -> None:
@@ -133,6 +137,16 @@ def test_a_task_that_fails_removes_its_files(lake: Lake) -> None:
     with pytest.raises(RuntimeError):
         loader(lake).run(failing())
     assert lake.files() == set()
+
+
+def test_the_tables_of_a_task_share_its_memory(lake: Lake) -> None:
+    many = loader(lake, table="lake.{topic}", most_buffered=1)
+    report = many.run(iter([rows([0], topic="a"), rows([0], topic="b"), rows([1], topic="a")]))
+    assert {
+        name[1]: sum(one.rows for one in part.files) for name, part in report.parts.items()
+    } == {"a": 2, "b": 1}
+    (file,) = report.parts["lake", "a"].files
+    assert pq.ParquetFile(file.path).num_row_groups == 2
 
 
 def test_without_a_sink_every_batch_is_written() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from kavka.ids import TopicPartition
-from kavka.lake.catalogs import catalog_properties, parse_identifier
+from kavka.lake.catalogs import catalog_properties, open_catalog, parse_identifier
 from kavka.lake.compaction import compact
 from kavka.lake.errors import LakeError
 from kavka.lake.layout import PartitionBy, SortBy, parse_partitioning, parse_sorting
@@ -75,6 +76,25 @@ def test_catalogues_are_chosen_by_what_is_given(tmp_path: Path) -> None:
     for given in ({}, {"warehouse": "s3://lake"}):
         with pytest.raises(LakeError, match=r"catalog\."):
             catalog_properties(given)
+
+
+def test_a_database_that_another_process_makes_at_the_same_time_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = SqlCatalog.create_tables
+    made: list[bool] = []
+
+    def late(catalog: SqlCatalog) -> None:
+        """Another process has looked, too, found no tables, and is quicker."""
+        if not made:
+            made.append(True)
+            open_catalog({"warehouse": str(tmp_path)})
+            catalog.engine.connect().exec_driver_sql("CREATE TABLE iceberg_tables (x)")
+        make(catalog)
+
+    monkeypatch.setattr(SqlCatalog, "create_tables", late)
+    assert open_catalog({"warehouse": str(tmp_path)}).list_namespaces() == []
+    assert made
 
 
 def test_replaced_offsets_are_read() -> None:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.compat]
 AT = TopicPartition("clicks", 0)
 
 
-def worked_on(directory: Path, **more: Any) -> Lake:
+def worked_on(directory: Path, batches: int = 6, **more: Any) -> Lake:
     """A table of 300 offsets that has seen batches, a new column, a reload, a compaction and an expiry."""
     options: dict[str, Any] = {
         "partition_by": "hour(event_time), topic",
@@ -28,9 +28,10 @@ def worked_on(directory: Path, **more: Any) -> Lake:
         "may_evolve": True,
     }
     lake = Lake(directory, **more).with_options(**options)
-    for number in range(6):
-        lake.commit(number, rows(range(40 * number, 40 * number + 40)))
-    lake.commit(6, rows(range(240, 300), colour=["red"] * 60))
+    size = 240 // batches
+    for number in range(batches):
+        lake.commit(number, rows(range(size * number, size * number + size)))
+    lake.commit(batches, rows(range(240, 300), colour=["red"] * 60))
     lake.replace({AT: (30, 90)}, rows(range(30, 90), value=[b"again"] * 60))
     compact(lake.catalog, NAME, min_files=2)
     expire(lake.catalog, NAME, 1 << 60, keep_last=2)
@@ -42,7 +43,7 @@ def worked_on(directory: Path, **more: Any) -> Lake:
 def test_spark_reads_with_icebergs_own_jar_what_we_have_written(tmp_path: Path) -> None:
     from support.spark.iceberg_jar import query
 
-    lake = worked_on(tmp_path)
+    lake = worked_on(tmp_path, batches=60)  # more than manifests that are merged
     (found,) = query(
         lake.table.metadata_location,
         """SELECT count(*) AS rows, count(DISTINCT offset) AS offsets, min(offset) AS first, max(offset) AS last,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
 
 RECORDS = 300
-OURS = ("kavka", "pyspark_kavka", "__editable__", "crc32c", "cramjam")
+OURS = ("kavka", "pyspark_kavka", "pyspark_kavka_iceberg", "__editable__", "crc32c", "cramjam")
 
 
 def test_the_archive_has_what_is_compiled_and_no_caches(
@@ -33,7 +33,9 @@ def test_the_archive_has_what_is_compiled_and_no_caches(
     assert main(["spark-package", "--output", str(output)]) == 0
     with tarfile.open(output) as archive:
         names = archive.getnames()
-    assert {"kavka/spark/source.py", "pyspark_kavka/__init__.py"} <= set(names)
+    assert {"kavka/spark/source.py", "pyspark_kavka/__init__.py"} | {
+        "pyspark_kavka_iceberg/__init__.py"
+    } <= set(names)
     compiled = {name.split("/")[0] for name in names if name.endswith(".so")}
     assert {"crc32c", "cramjam"} <= compiled
     assert not [name for name in names if "__pycache__" in name or name.startswith("..")]

@@ -73,9 +73,14 @@ def open_catalog(given: Mapping[str, str]) -> Catalog:
     """Return a catalogue; an embedded one is made where there is none. Raise LakeError, OSError."""
     require_pyiceberg()
     from pyiceberg.catalog import load_catalog
+    from sqlalchemy.exc import SQLAlchemyError
 
     name, properties = catalog_properties(given)
     if properties.get("py-io-impl") == _SYNCED_FILES:
         Path(properties["warehouse"]).mkdir(parents=True, exist_ok=True)
     with lake_errors():
-        return load_catalog(name, **properties)
+        try:
+            return load_catalog(name, **properties)
+        except SQLAlchemyError:
+            # Two processes that begin make the tables of the database at once, and one of them fails.
+            return load_catalog(name, **properties)

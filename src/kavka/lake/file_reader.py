@@ -1,8 +1,8 @@
 """Reads the rows of one file of a table as they are, with the columns of today: to write them again changes nothing.
 
 pyiceberg 0.12 returns an empty list where a list of structs is null (its reader builds lists without their validity),
-so files are read here. Columns are found by the ids of their fields, as Iceberg's specification has it: a renamed
-column is found, a new one is null, a widened one is cast. Rows that another engine has deleted are none of this module's.
+so files are read here. Columns are found by the ids of their fields, by Iceberg's specification: a renamed column is
+found, a new one is null, a widened one is cast. Rows that another engine has deleted are none of this module's.
 """
 
 from __future__ import annotations

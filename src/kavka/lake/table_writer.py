@@ -41,7 +41,7 @@ _GROUP_BYTES = 32 << 20
 """Bytes of rows in memory that make a row group."""
 _SORT_BYTES = 128 << 20
 """Bytes of rows in memory that are sorted at once, and make a file then."""
-_BUFFERED_BYTES = 256 << 20
+BUFFERED_BYTES = 256 << 20
 """Bytes in memory of all partitions together; the largest is written then."""
 _OPEN_FILES = 100
 """Maximum number of partitions that are open; the one that was used least lately is closed then."""
@@ -144,6 +144,18 @@ class TableWriter:
             self._close(key)
         return self._closed
 
+    @property
+    def buffered(self) -> int:
+        """Return the bytes of rows in memory."""
+        return sum(one.buffered for one in self._open.values())
+
+    def flush_largest(self) -> None:
+        """Write what the partition with most rows in memory has."""
+        key = max(self._open, key=lambda one: self._open[one].buffered)
+        self._open[key].flush()
+        if self._open[key].is_full:
+            self._close(key)
+
     def discard(self) -> None:
         """Remove what was written, as far as that is possible now."""
         paths = [one.path for one in self._closed]
@@ -178,11 +190,8 @@ class TableWriter:
         del self._open[key]
 
     def _free_memory(self) -> None:
-        while sum(one.buffered for one in self._open.values()) > _BUFFERED_BYTES:
-            key = max(self._open, key=lambda one: self._open[one].buffered)
-            self._open[key].flush()
-            if self._open[key].is_full:
-                self._close(key)
+        while self.buffered > BUFFERED_BYTES:
+            self.flush_largest()
 
     def _conformed(self, rows: pa.RecordBatch | pa.Table) -> pa.Table:
         """Return rows with exactly the columns of the table."""

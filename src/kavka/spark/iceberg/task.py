@@ -10,7 +10,7 @@ import pyarrow as pa
 from kavka.lake.catalogs import Identifier
 from kavka.lake.offset_ranges import Ranges, merge, ranges_of
 from kavka.lake.sink_state import BatchId, SinkState, Verdict, judge
-from kavka.lake.table_writer import TableWriter, WriteTarget, WrittenFile
+from kavka.lake.table_writer import BUFFERED_BYTES, TableWriter, WriteTarget, WrittenFile
 from kavka.spark.iceberg.table_names import TableNames
 
 
@@ -58,6 +58,7 @@ class TaskLoader:
         verdict_of: Callable[[SinkState | None], Verdict],
         batch: BatchId,
         prefix: str,
+        most_buffered: int = BUFFERED_BYTES,
     ) -> None:
         """`plan_of` is asked once for each table, `verdict_of` whether the batch is to be written to it."""
         self._tables = tables
@@ -65,6 +66,7 @@ class TaskLoader:
         self._verdict_of = verdict_of
         self._batch = batch
         self._prefix = prefix
+        self._most_buffered = most_buffered
         self._parts: dict[Identifier, _Part] = {}
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
@@ -93,6 +95,13 @@ class TaskLoader:
             merge(part.ranges, ranges_of(piece))
             if part.writer is not None:
                 part.writer.write(piece)
+        self._free_memory()
+
+    def _free_memory(self) -> None:
+        """Keep the memory of all tables together below that of one."""
+        writers = [part.writer for part in self._parts.values() if part.writer is not None]
+        while sum(writer.buffered for writer in writers) > self._most_buffered:
+            max(writers, key=lambda one: one.buffered).flush_largest()
 
     def _opened(self, identifier: Identifier) -> _Part:
         plan = self._plan_of(identifier)
