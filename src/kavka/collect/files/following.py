@@ -136,6 +136,8 @@ class FileCollector:
         start_s = time.monotonic()
         now_ms = int(start_s * 1000)
         listing = self._opened.list(self._options.patterns, self._options.excluded)
+        if not (listing.files or self._scans):
+            log.warning("no file matches yet patterns=%s", " ".join(self._options.patterns))
         scan = self._tracker.scan(listing.files, now_ms)
         try:
             ask = next(scan)
