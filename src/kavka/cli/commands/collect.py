@@ -65,13 +65,17 @@ def _log_to_standard_error(*, verbose: bool) -> None:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser("kavka collect", description=_PURPOSE, allow_abbrev=False)
+    parser = ToolParser(
+        "kavka collect",
+        description=_PURPOSE,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|host|metrics")
     files = kinds.add_parser(
         "files",
         help="follow log files through rotation, each complete line exactly once",
         allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_common(files)
     _add_file_options(files)
@@ -100,6 +104,7 @@ def _parser() -> ToolParser:
         "--scrape-timeout", type=_seconds, default=10.0, metavar="SECONDS",
         help="Time that a page may take (10).",
     )  # fmt: skip
+    parser.epilog = "\n".join(each.format_help() for each in (files, host, pages))
     return parser
 
 
@@ -115,12 +120,17 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--bootstrap-server", required=True, help="Brokers, as host:port,host:port.")
+    add(
+        "--bootstrap-server",
+        required=True,
+        metavar="SERVERS",
+        help="Brokers, as host:port,host:port.",
+    )
     add("--topic", required=True, help="Topic of the records.")
     add("--command-config", metavar="FILE", help="A properties file with settings of the client.")
     add(
         "--name",
-        help="Name of this collector; one at a time has it (HOST-TOPIC, HOST-TOPIC-host…).",
+        help="Name of this collector; one at a time has it (HOST-TOPIC; of samples with -host or -metrics behind).",
     )
     add(
         "--host",
