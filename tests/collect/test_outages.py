@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.client import Admin
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import start_kavka
 from kavka_compat.processes import Running
@@ -134,3 +136,35 @@ def test_a_file_that_may_not_be_read_is_read_when_it_may_be(
         assert process.stop() == 0
     with reader(at, fresh_name) as topic:
         assert messages(topic.read_rest()) == sent
+
+
+def test_a_collector_whose_transaction_was_ended_by_brokers_begins_again(
+    kavka_broker: Broker, fresh_name: str, tmp_path: Path
+) -> None:
+    """A time-out raises the epoch as fencing does; that no other collector has started is seen in the positions."""
+    log, at = tmp_path / "a.log", kavka_broker.bootstrap
+    sent = write(log, "a", 10)
+    (tmp_path / "client.properties").write_text(
+        "transaction.timeout.ms=1\n"
+    )  # any may have timed out
+    config = ("--command-config", tmp_path / "client.properties")
+    arguments = (log, *COMMON, "--name", fresh_name)
+    with collector(tmp_path / "out", "files", at, fresh_name, *arguments, *config) as process:
+        process.wait_for("collected records=10", 60)
+        asyncio.run(fence(at, f"kavka-collect-{fresh_name}"))
+        sent += write(log, "b", 10)
+        process.wait_for("session lost, the collector begins again", 60)
+        process.wait_for("collected records=20", 60)
+        with collector(tmp_path / "out2", "files", at, fresh_name, *arguments) as other:
+            other.wait_for("collected ", 60)
+            sent += write(log, "c", 10)
+            assert process._process.wait(60) == 3, process.text()
+            other.wait_for("collected records=10", 60)
+            assert other.stop() == 0
+    with reader(at, fresh_name) as topic:
+        assert messages(topic.read_rest()) == sent
+
+
+async def fence(bootstrap: str, transactional_id: str) -> None:
+    async with Admin({"bootstrap.servers": bootstrap}) as admin:
+        await admin.fence_producers([transactional_id])

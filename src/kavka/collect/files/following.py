@@ -97,7 +97,7 @@ class FileCollector:
                     self._scan()
                 batch = self._fill(once)
                 if batch.count or batch.positions:
-                    await self._send(batch)
+                    await self._delivery.send(batch)
                 elif once and self._is_all_sent():
                     return
                 else:
@@ -121,14 +121,6 @@ class FileCollector:
                 await stop.wait()
         except TimeoutError:
             return
-
-    async def _send(self, batch: Batch) -> None:
-        await self._delivery.send(batch)
-        statistics = self._statistics
-        statistics.records += batch.count
-        statistics.bytes += batch.size
-        statistics.transactions += 1
-        statistics.retries = self._delivery.retries
 
     # Looking
 
