@@ -136,6 +136,7 @@ esac
 need_java
 if [ "$need" = test ]; then
     command -v kcat >/dev/null || install "the tests need kcat" kcat
+    [ -x /usr/sbin/logrotate ] || install "the tests rotate logs with logrotate" logrotate
     command -v mvn >/dev/null || install "the tests fetch Apache Kafka with maven" maven
     command -v go >/dev/null || say "no go in the PATH: the Go clients of make long (franz-go, sarama, kafka-go) will be skipped"
     command -v npm >/dev/null || say "no npm in the PATH: tests/compat/test_kafkajs.py of make long will be skipped"

@@ -111,9 +111,9 @@ def test_a_running_collector_follows_each_kind_of_rotation(
 
 
 def test_a_restart_goes_on_behind_the_last_commit_and_lines_wait_for_their_end(
-    kavka_broker: Broker, fresh_name: str, tmp_path: Path
+    any_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:
-    log, at = tmp_path / "a.log", kavka_broker.bootstrap
+    log, at = tmp_path / "a.log", any_broker.bootstrap
     sent = append(log, lines("a", 10))
     append(log, "begun")
     arguments = (tmp_path / "a.log*", "--name", fresh_name, "--state", tmp_path / "state")

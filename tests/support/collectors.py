@@ -14,11 +14,19 @@ from kavka_compat.processes import Running
 
 @contextmanager
 def collector(
-    output: Path, kind: str, bootstrap: str, topic: str, *arguments: object
+    output: Path,
+    kind: str,
+    bootstrap: str,
+    topic: str,
+    *arguments: object,
+    user: int | None = None,
 ) -> Iterator[Running]:
-    """Run a collector for the body of a `with`; it is killed at the end if it still runs."""
+    """Run a collector for the body of a `with`, as a user; it is killed at the end if it still runs."""
     at = ("--bootstrap-server", bootstrap, "--topic", topic)
-    process = Running(kavka_command("collect", kind, *map(str, arguments), *at), output)
+    command = kavka_command("collect", kind, *map(str, arguments), *at)
+    if user is not None:
+        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
+    process = Running(command, output)
     try:
         yield process
     finally:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from kavka.client.producer.partitioner import partition_of
 from kavka.client.producer.producer import Producer
+from kavka.collect.statistics import Statistics
 from kavka.core.transactional_producer.errors import AbortableError, FatalError
 from kavka.errors import ErrorCode, KafkaError
 from kavka.values import field, mutable
@@ -28,6 +30,8 @@ _DEFAULTS = {
     "acks": "all",
 }
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+_FORGOTTEN = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
+_TIMEOUT_MS = 60_000
 _BACKOFF_S = (0.1, 5.0)
 _CLOSE_MS = 5_000
 
@@ -38,6 +42,21 @@ class CollectorError(Exception):
 
 class CollectorFenced(CollectorError):
     """Another collector of the same name was started after this one."""
+
+
+class SessionLost(CollectorError):
+    """The brokers have ended this producer's transactions, after a time-out or a week without any: begin again.
+
+    Nothing of the open transaction is committed. It may also be that another collector was started meanwhile.
+    """
+
+
+def fenced(name: str) -> CollectorFenced:
+    """Return the error of a collector that another one has replaced."""
+    return CollectorFenced(
+        f"A collector with the name {name!r} was started after this one and goes on in its place. Each collector needs "
+        "a --name of its own."
+    )
 
 
 @mutable
@@ -59,10 +78,14 @@ class Batch:
 
 
 class Delivery:
-    """The transactional producer of one collector."""
+    """The transactional producer of one collector, from its start to its close: one session."""
 
     def __init__(
-        self, settings: Mapping[str, Any], name: str, positions_topic: str | None = None
+        self,
+        settings: Mapping[str, Any],
+        name: str,
+        statistics: Statistics,
+        positions_topic: str | None = None,
     ) -> None:
         """Take settings of a producer; positions are written into the first partition of their topic."""
         self._producer = Producer(
@@ -70,9 +93,10 @@ class Delivery:
         )
         self._name = name
         self._positions_topic = positions_topic
+        self._statistics = statistics
         self._counts: dict[str, int] = {}
-        self.retries = 0
-        """Transactions that were aborted and sent again."""
+        self._timeout_s = int(settings.get("transaction.timeout.ms", _TIMEOUT_MS)) / 1000
+        self._begun_s: float | None = None
 
     async def start(self) -> None:
         """Connect, and fence an older collector of the name. Raise CollectorError."""
@@ -94,9 +118,11 @@ class Delivery:
         backoff_s = _BACKOFF_S[0]
         while True:
             try:
+                self._begun_s = _now_s()
                 self._producer.begin_transaction()
                 await self._write(batch)
                 await self._finish(self._producer.commit_transaction)
+                self._count(batch)
                 return
             except FatalError as error:
                 raise self._failure(error) from error
@@ -104,12 +130,17 @@ class Delivery:
                 await self._abort()
                 if not _may_pass(error):
                     raise self._failure(error) from error
-                self.retries += 1
+                self._statistics.retries += 1
                 log.warning(
                     "transaction aborted, sent again records=%d reason=%s", batch.count, error
                 )
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
+
+    def _count(self, batch: Batch) -> None:
+        self._statistics.records += batch.count
+        self._statistics.bytes += batch.size
+        self._statistics.transactions += 1
 
     async def barrier(self, key: bytes, value: bytes) -> int:
         """Write a record behind all positions that older collectors have committed; return its offset.
@@ -117,6 +148,7 @@ class Delivery:
         Raise CollectorError.
         """
         assert self._positions_topic is not None
+        self._begun_s = _now_s()
         try:
             async with self._producer.transaction():
                 written = await self._producer.send(self._positions_topic, value, key, partition=0)
@@ -164,17 +196,26 @@ class Delivery:
                 log.warning("still waiting for the brokers reason=%s", error)
 
     def _failure(self, error: Exception) -> CollectorError:
-        if isinstance(error, KafkaError) and error.code in _FENCED:
-            return CollectorFenced(
-                f"A collector with the name {self._name!r} was started after this one and goes on in its place. Each "
-                "collector needs a --name of its own."
-            )
-        if isinstance(error, KafkaError) and error.code is ErrorCode.MESSAGE_TOO_LARGE:
+        code = error.code if isinstance(error, KafkaError) else None
+        if code in _FORGOTTEN or (code in _FENCED and self._may_have_timed_out()):
+            return SessionLost(str(error))
+        if code in _FENCED:
+            return fenced(self._name)
+        if code is ErrorCode.MESSAGE_TOO_LARGE:
             return CollectorError(
                 f"A record is larger than the topic takes ({error}): lower --max-event-bytes, or raise the topic's "
                 "max.message.bytes."
             )
         return CollectorError(str(error))
+
+    def _may_have_timed_out(self) -> bool:
+        """Return whether the transaction was open for so long that the coordinator may have aborted it by itself."""
+        return self._begun_s is not None and _now_s() - self._begun_s >= self._timeout_s
+
+
+def _now_s() -> float:
+    """Return a time that goes on while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _may_pass(error: Exception) -> bool:
@@ -190,3 +231,16 @@ def _may_pass(error: Exception) -> bool:
     if isinstance(error, KafkaError):
         return error.retriable
     return True
+
+
+async def run_sessions(
+    session: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event
+) -> None:
+    """Run a session, and another one when the brokers have ended its transactions. Raise CollectorError."""
+    while True:
+        try:
+            await session(stop)
+            return
+        except SessionLost as error:
+            log.warning("session lost, the collector begins again reason=%s", error)
+            await asyncio.sleep(_BACKOFF_S[0])

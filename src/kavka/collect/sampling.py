@@ -37,29 +37,29 @@ class Sampler:
         """Take a delivery that is started."""
         self._options = options
         self._delivery = delivery
-        self._statistics = statistics
+        self.statistics = statistics
         self._reporter = reporter
 
     async def run(
-        self, take: Callable[[Batch], Awaitable[None]], stop: asyncio.Event, *, once: bool = False
+        self,
+        take: Callable[[Sampler, Batch], Awaitable[None]],
+        stop: asyncio.Event,
+        *,
+        once: bool = False,
     ) -> None:
         """Take samples until `stop`, or one time. Raise CollectorError."""
         due_s = time.monotonic()
-        statistics = self._statistics
-        statistics.gauges["missed"] = 0
+        gauges = self.statistics.gauges
+        gauges.setdefault("missed", 0)
         while not stop.is_set():
             batch = Batch()
-            await take(batch)
+            await take(self, batch)
             await self._delivery.send(batch)
-            statistics.records += batch.count
-            statistics.bytes += batch.size
-            statistics.transactions += 1
-            statistics.retries = self._delivery.retries
             self._reporter.report()
             if once:
                 return
             missed = int(max(0.0, time.monotonic() - due_s) // self._options.interval_s)
-            statistics.gauges["missed"] += missed
+            gauges["missed"] += missed
             due_s += (missed + 1) * self._options.interval_s
             try:
                 async with asyncio.timeout(max(0.0, due_s - time.monotonic())):
@@ -97,7 +97,7 @@ class Sampler:
         batch.add(options.topic, record_key(options.host, source), values)
 
 
-async def take_host(sampler: Sampler, host: Host, batch: Batch) -> None:
+async def take_host(host: Host, sampler: Sampler, batch: Batch) -> None:
     """Add the samples of this machine, taken in a thread: many processes take their time."""
     time_ms = int(time.time() * 1000)
     found = await asyncio.to_thread(lambda: [TimedSample(s, None) for s in host.samples()])
@@ -105,19 +105,14 @@ async def take_host(sampler: Sampler, host: Host, batch: Batch) -> None:
 
 
 async def take_pages(
-    sampler: Sampler,
-    statistics: Statistics,
-    urls: Sequence[str],
-    parsers: Parsers,
-    timeout_s: float,
-    batch: Batch,
+    urls: Sequence[str], parsers: Parsers, timeout_s: float, sampler: Sampler, batch: Batch
 ) -> None:
     """Add the samples of all pages, fetched at the same time, and for each its `up` and how long it took."""
     outcomes = await asyncio.gather(
         *(asyncio.to_thread(_page, url, parsers, timeout_s) for url in urls)
     )
     for url, (samples, took_s, time_ms, error) in zip(urls, outcomes, strict=True):
-        statistics.errors += error is not None
+        sampler.statistics.errors += error is not None
         beside = [
             Sample("scrape_duration_seconds", took_s, {}),
             Sample("scrape_samples", len(samples), {}),

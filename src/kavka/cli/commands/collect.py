@@ -19,7 +19,14 @@ from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.setting_names import effective_settings
-from kavka.collect.delivery import CollectorError, CollectorFenced, Delivery
+from kavka.collect.delivery import (
+    CollectorError,
+    CollectorFenced,
+    Delivery,
+    SessionLost,
+    fenced,
+    run_sessions,
+)
 from kavka.collect.parsers.rules import NAMES, BadRules, ParserRules, parser_of
 from kavka.collect.running import StoppedHard, run_until_stopped
 from kavka.collect.statistics import Reporter, Statistics, metrics_page
@@ -65,13 +72,17 @@ def _log_to_standard_error(*, verbose: bool) -> None:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser("kavka collect", description=_PURPOSE, allow_abbrev=False)
+    parser = ToolParser(
+        "kavka collect",
+        description=_PURPOSE,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|host|metrics")
     files = kinds.add_parser(
         "files",
         help="follow log files through rotation, each complete line exactly once",
         allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_common(files)
     _add_file_options(files)
@@ -100,6 +111,7 @@ def _parser() -> ToolParser:
         "--scrape-timeout", type=_seconds, default=10.0, metavar="SECONDS",
         help="Time that a page may take (10).",
     )  # fmt: skip
+    parser.epilog = "\n".join(each.format_help() for each in (files, host, pages))
     return parser
 
 
@@ -115,12 +127,17 @@ def _add_interval(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--bootstrap-server", required=True, help="Brokers, as host:port,host:port.")
+    add(
+        "--bootstrap-server",
+        required=True,
+        metavar="SERVERS",
+        help="Brokers, as host:port,host:port.",
+    )
     add("--topic", required=True, help="Topic of the records.")
     add("--command-config", metavar="FILE", help="A properties file with settings of the client.")
     add(
         "--name",
-        help="Name of this collector; one at a time has it (HOST-TOPIC, HOST-TOPIC-host…).",
+        help="Name of this collector; one at a time has it (HOST-TOPIC; of samples with -host or -metrics behind).",
     )
     add(
         "--host",
@@ -270,24 +287,32 @@ async def _run(chosen: argparse.Namespace) -> None:
 async def _run_files(
     chosen: argparse.Namespace, statistics: Statistics, reporter: Reporter
 ) -> None:
+    from kavka.collect.files import positions
+    from kavka.collect.files.following import FileCollector
+
     options = _file_options(chosen)
-    topic = chosen.positions_topic
-    delivery = Delivery(_settings(chosen, PRODUCER), options.name, topic)
+    topic, name = chosen.positions_topic, options.name
+    reading: Mapping[str, Any] = _settings(chosen, CONSUMER)
 
-    async def work(stop: asyncio.Event) -> None:
-        from kavka.collect.files import positions
-        from kavka.collect.files.following import FileCollector
-
-        await positions.ensure_topic(_settings(chosen, ADMIN), topic)
-        await delivery.start()
+    async def session(stop: asyncio.Event) -> None:
+        delivery = Delivery(_settings(chosen, PRODUCER), name, statistics, topic)
+        barrier = None
         try:
-            barrier = await delivery.barrier(*positions.barrier_record(options.name, _now_ms()))
-            reading: Mapping[str, Any] = _settings(chosen, CONSUMER)
-            contents = await positions.read_positions(reading, topic, options.name, barrier)
+            await delivery.start()
+            barrier = await delivery.barrier(*positions.barrier_record(name, _now_ms()))
+            contents = await positions.read_positions(reading, topic, name, barrier)
             collector = FileCollector(options, delivery, contents, statistics, reporter)
             await collector.run(stop, once=chosen.once)
+        except SessionLost:
+            if barrier is not None and await positions.was_replaced(reading, topic, name, barrier):
+                raise fenced(name) from None
+            raise
         finally:
             await delivery.close()
+
+    async def work(stop: asyncio.Event) -> None:
+        await positions.ensure_topic(_settings(chosen, ADMIN), topic)
+        await run_sessions(session, stop)
 
     await run_until_stopped(work)
 
@@ -303,25 +328,22 @@ async def _run_samples(
         chosen.topic, chosen.host, chosen.interval, _labels(chosen.label)
     )
     name = chosen.name or f"{chosen.host}-{chosen.topic}-{chosen.kind}"
-    delivery = Delivery(_settings(chosen, PRODUCER), name)
-    sampler = sampling.Sampler(options, delivery, statistics, reporter)
     if chosen.kind == "host":
-        take = partial(sampling.take_host, sampler, Host(chosen.processes))
+        take = partial(sampling.take_host, Host(chosen.processes))
     else:
         urls = [check_url(url) for url in chosen.url]
-        parsers = parsers_or_error()
-        take = partial(
-            sampling.take_pages, sampler, statistics, urls, parsers, chosen.scrape_timeout
-        )
+        take = partial(sampling.take_pages, urls, parsers_or_error(), chosen.scrape_timeout)
 
-    async def work(stop: asyncio.Event) -> None:
-        await delivery.start()
+    async def session(stop: asyncio.Event) -> None:
+        delivery = Delivery(_settings(chosen, PRODUCER), name, statistics)
+        sampler = sampling.Sampler(options, delivery, statistics, reporter)
         try:
+            await delivery.start()
             await sampler.run(take, stop, once=chosen.once)
         finally:
             await delivery.close()
 
-    await run_until_stopped(work)
+    await run_until_stopped(partial(run_sessions, session))
 
 
 def _now_ms() -> int:

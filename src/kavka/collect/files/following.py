@@ -97,7 +97,7 @@ class FileCollector:
                     self._scan()
                 batch = self._fill(once)
                 if batch.count or batch.positions:
-                    await self._send(batch)
+                    await self._delivery.send(batch)
                 elif once and self._is_all_sent():
                     return
                 else:
@@ -122,20 +122,14 @@ class FileCollector:
         except TimeoutError:
             return
 
-    async def _send(self, batch: Batch) -> None:
-        await self._delivery.send(batch)
-        statistics = self._statistics
-        statistics.records += batch.count
-        statistics.bytes += batch.size
-        statistics.transactions += 1
-        statistics.retries = self._delivery.retries
-
     # Looking
 
     def _scan(self) -> None:
         start_s = time.monotonic()
         now_ms = int(start_s * 1000)
         listing = self._opened.list(self._options.patterns, self._options.excluded)
+        if not (listing.files or self._scans):
+            log.warning("no file matches yet patterns=%s", " ".join(self._options.patterns))
         scan = self._tracker.scan(listing.files, now_ms)
         try:
             ask = next(scan)

@@ -121,6 +121,25 @@ async def read_positions(
         raise CollectorError(f"A record of {topic} is {error}") from error
 
 
+async def was_replaced(settings: Mapping[str, Any], topic: str, name: str, barrier: int) -> bool:
+    """Return whether another collector of the name has started since the barrier of this one. Raise CollectorError."""
+    reading = {**settings, "isolation.level": "read_committed"}
+    at = TopicPartition(topic, 0)
+    key, _ = barrier_record(name, 0)
+    try:
+        async with asyncio.timeout(_READ_TIMEOUT_S), Consumer(reading) as consumer:
+            consumer.assign([at])
+            end = (await consumer.end_offsets([at]))[at]
+            consumer.seek(at, barrier + 1)
+            while await consumer.position(at) < end:
+                for batches in await consumer.poll(1000):
+                    if any(record.key == key for record in batches.records()):
+                        return True
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise CollectorError(f"The positions in {topic} cannot be read: {error}") from error
+    return False
+
+
 def _take(found: dict[int, bytes], name: str, key: bytes | None, value: bytes | None) -> None:
     """Remember a record if it is a position of the collector; the last one of a content counts."""
     try:
