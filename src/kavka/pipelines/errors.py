@@ -32,6 +32,11 @@ _HINTS = (
         "share (spark.hadoop.hive.metastore.uris)",
     ),
     (
+        "SessionHiveMetaStoreClient",
+        "the catalogue of tables cannot be opened: has another process this project open? spark.log in the storage "
+        "says more",
+    ),
+    (
         "INCOMPATIBLE_CHECKPOINT",
         "the flow's code does not fit to its checkpoint: `kavka pipelines reset FLOW` begins anew",
     ),
