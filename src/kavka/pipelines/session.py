@@ -107,7 +107,8 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
         return
     check_spark()
     settings = session_settings(project, where)
-    require_free_catalogue(settings)
+    if not _has_jvm():  # a JVM of this process keeps the catalogue open from one session to the next
+        require_free_catalogue(settings)
     with ExitStack() as stack:
         _prepare_environment(where)
         log_directory = project.storage_path or project.directory
@@ -128,6 +129,12 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
         spark = _client(f"sc://localhost:{port}")
         stack.callback(_release, spark)
         yield Session(spark, jvm)
+
+
+def _has_jvm() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
 
 
 def require_free_catalogue(settings: Mapping[str, str]) -> None:
