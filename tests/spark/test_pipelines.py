@@ -252,12 +252,15 @@ def test_a_range_of_time_is_processed_once_more_and_a_table_is_reset(
     counts = {row["page"]: row["requests"] for row in rows}
     assert counts == {"/ann": 1, "/bob": 2, "/cy": 2, "/dan": 1}
 
-    assert "would empty events" in tool("reset", "events", *here)
+    assert "events is emptied" in tool("reset", "events", *here)
     tool("reset", "events", "--execute", *here)
     tool("run", *here, "--refresh", "requests_by_page")
     rows = view_rows(project, "requests_by_page")
     assert {row["requests"] for row in rows} == {1}
     assert len(rows) == 4
+    tool("run", *here)
+    again = committed_keys(broker.bootstrap, "again-alerts", 7)
+    assert sorted(again[4:]) == ["ann", "bob", "dan"], "a stream gets the rows of the new table"
 
 
 @pytest.mark.long

@@ -29,14 +29,29 @@ def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> i
             _reset_sink(project, flow, output.options, execute=execute)
             return 0
         table = output.name if output is not None else name
-        if not execute:
-            print(
-                f"would empty {short(table)} and compute it from the beginning; --execute does it"
-            )
-            return 0
-        _refresh_fully(session, project, graph_id, table)
-    print(f"{short(table)} was emptied and computed from the beginning")
+        what = f"{short(table)} is emptied and computed from the beginning"
+        if execute:
+            _refresh_fully(session, project, graph_id, table)
+            print(what)
+        else:
+            print(f"{what}, with --execute")
+    readers = streaming_readers(definitions, table)
+    if readers:
+        print(
+            f"streams that read it get its rows once more in their next run: {', '.join(readers)}"
+        )
     return 0
+
+
+def streaming_readers(definitions: Definitions, table: str) -> list[str]:
+    """Return the flows into other tables and sinks that read a table; views are computed from all of it anyway."""
+    found = []
+    for flow in definitions.flows:
+        output = definitions.output(flow.target)
+        is_stream = output is None or output.kind in ("table", "sink")
+        if is_stream and short(table) in map(short, flow.tables):
+            found.append(short(flow.name))
+    return found
 
 
 def _only_flow_into(definitions: Definitions, sink: str) -> FlowDefinition:

@@ -107,7 +107,9 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
         return
     check_spark()
     settings = session_settings(project, where)
-    if not _has_jvm():  # a JVM of this process keeps the catalogue open from one session to the next
+    if (
+        not _has_jvm()
+    ):  # a JVM of this process keeps the catalogue open from one session to the next
         require_free_catalogue(settings)
     with ExitStack() as stack:
         _prepare_environment(where)

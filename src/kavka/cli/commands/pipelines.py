@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,9 +31,6 @@ _CONTINUOUS = "for --continuous: "
 def main(arguments: list[str]) -> int:
     """Run a subcommand; 1 when a finding, a flow or the command failed, 130 after a second Ctrl-C."""
     given = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
-    )
     act: Callable[[argparse.Namespace], int] = given.act
     try:
         return act(given)
