@@ -38,11 +38,11 @@ _HINTS = (
     ),
     (
         "INCOMPATIBLE_CHECKPOINT",
-        "the flow's code does not fit to its checkpoint: `kavka pipelines reset FLOW` begins anew",
+        "the flow's code does not fit to its checkpoint: `kavka pipelines reset FLOW` begins from the start",
     ),
     (
         "CANNOT_LOAD_STATE_STORE",
-        "the flow's state is not readable with this code: `kavka pipelines reset FLOW` begins anew",
+        "the flow's state is not readable with this code: `kavka pipelines reset FLOW` begins from the start",
     ),
 )
 """What stands in a message, and what to do then."""

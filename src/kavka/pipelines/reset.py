@@ -1,7 +1,7 @@
-"""`kavka pipelines reset`: a flow begins anew.
+"""`kavka pipelines reset`: a flow begins from the start.
 
 A table is emptied and computed from the beginning, by Spark's own full refresh. A flow into a sink forgets its
-checkpoint: it begins with another one, at the source's starting offsets, and the sink is told to accept it.
+checkpoint: it begins with another one, at the source's starting offsets, which an exactly-once sink must accept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _only_flow_into(definitions: Definitions, sink: str) -> FlowDefinition:
     flows = [flow for flow in definitions.flows if short(flow.target) == short(sink)]
     if len(flows) != 1:
         names = ", ".join(short(flow.name) for flow in flows) or "none"
-        raise PipelineError(f"name the flow into {sink} that shall begin anew: {names}")
+        raise PipelineError(f"name the flow into {sink} that shall begin from the start: {names}")
     return flows[0]
 
 
@@ -74,7 +74,7 @@ def _reset_sink(
     folder = Checkpoints(project.storage_path).of(flow)
     if folder is None:
         raise PipelineError(
-            f"the flow {short(flow.name)} has no checkpoint below {project.storage}: it begins anew by itself"
+            f"the flow {short(flow.name)} has no checkpoint below {project.storage}: it begins from the start by itself"
         )
     given = {name.lower(): value for name, value in options.items()}
     is_exactly_once = given.get("deliveryguarantee") == "exactly-once"
@@ -88,4 +88,4 @@ def _reset_sink(
         print(f"would begin the checkpoint {new}; the old one stays; --execute does it")
         return
     new.mkdir()
-    print(f"{short(flow.name)} begins anew with the checkpoint {new}; the old one stays")
+    print(f"{short(flow.name)} begins from the start with the checkpoint {new}; the old one stays")

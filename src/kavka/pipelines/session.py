@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline: a driver in this process, or somebody's Spark Connect server.
+"""The Spark session of a pipeline: a driver in this process, or a Spark Connect server elsewhere.
 
 Spark's pipelines speak Spark Connect. For a master (`local[*]`, `spark://...`) this process starts the driver with a
 Connect server on loopback and is its client, as Spark's own `spark-pipelines` does; so the driver's objects can be

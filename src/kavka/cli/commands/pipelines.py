@@ -358,6 +358,10 @@ SUBCOMMANDS: dict[
     "run": ("update once, or keep running", _run, _add_run),
     "status": ("the progress of pipelines, read from their topic", _status, _add_status),
     "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
-    "reset": ("begin a flow anew: forget its checkpoint, empty its table", _reset, _add_reset),
+    "reset": (
+        "begin a flow from the start: forget its checkpoint, empty its table",
+        _reset,
+        _add_reset,
+    ),
 }
 """What each does, its function, and the function that declares its options."""
