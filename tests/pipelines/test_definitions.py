@@ -9,6 +9,7 @@ from kavka.pipelines.definitions import (
     short,
     sql_definitions,
 )
+from kavka.pipelines.reset import streaming_readers
 
 SQL = """-- sales
 CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;
@@ -52,6 +53,21 @@ def test_reads_of_temporary_views_belong_to_the_flow_that_reads_them():
     ]
     definitions = Definitions(outputs, [view, other, flow])
     assert definitions.topic_reads(flow) == [read]
+
+
+def test_streams_that_read_a_table_are_named_and_views_are_not():
+    at = Location("a.py", 1)
+    flows = [
+        FlowDefinition("by_page", "by_page", at, tables=("events",)),
+        FlowDefinition("failed", "alerts", at, tables=("spark_catalog.default.events",)),
+        FlowDefinition("other", "other", at, tables=("else",)),
+    ]
+    outputs = [
+        OutputDefinition("by_page", "materialized view", at),
+        OutputDefinition("alerts", "sink", at),
+        OutputDefinition("other", "table", at),
+    ]
+    assert streaming_readers(Definitions(outputs, flows), "events") == ["failed"]
 
 
 def test_a_location_is_written_as_compilers_do():

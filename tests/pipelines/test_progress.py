@@ -37,6 +37,15 @@ def test_a_batch_adds_to_the_totals_of_its_flow():
     assert flow.rows_per_second == 10.0
 
 
+def test_a_flow_that_makes_a_batch_runs_unless_it_waits_after_a_failure():
+    table = ProgressTable("shop")
+    table.batch(report(0), 1)
+    assert table.of("events").state == "running"
+    table.failed("events", "no leader", 2, restarts=True)
+    table.batch(report(1), 3)
+    assert table.of("events").state == "waiting"
+
+
 def test_a_flow_without_news_has_no_rate_and_keeps_its_batch():
     table = ProgressTable("shop")
     table.batch(report(0), 1_000)

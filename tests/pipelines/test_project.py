@@ -1,5 +1,7 @@
 """Finding projects, templates, settings files, and the settings of a session."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +16,12 @@ from kavka.pipelines.project import (
     read_defaults,
     template_names,
 )
-from kavka.pipelines.session import Where, session_settings, with_archive
+from kavka.pipelines.session import (
+    Where,
+    require_free_catalogue,
+    session_settings,
+    with_archive,
+)
 
 
 def test_the_specification_is_found_in_the_nearest_folder(tmp_path):
@@ -131,6 +138,31 @@ def test_a_cluster_gets_no_loopback_addresses(tmp_path):
     settings = session_settings(project(tmp_path), Where("spark://host:7077"))
     assert settings["spark.master"] == "spark://host:7077"
     assert "spark.driver.host" not in settings
+
+
+def test_a_catalogue_that_another_process_has_open_is_refused(tmp_path):
+    settings = session_settings(project(tmp_path), Where())
+    require_free_catalogue(settings)  # there is none yet
+    catalogue = tmp_path / "storage" / "catalog"
+    catalogue.mkdir(parents=True)
+    (catalogue / "dbex.lck").touch()
+    require_free_catalogue(settings)
+    holder = (
+        "import fcntl, sys\n"
+        "file = open(sys.argv[1], 'r+b')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('locked', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", holder, str(catalogue / "dbex.lck")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(
+            PipelineError, match="another process has this project's catalogue open"
+        ):
+            require_free_catalogue(settings)
+        other.stdin.close()
+    require_free_catalogue(settings)
 
 
 def test_an_archive_joins_those_that_are_given():

@@ -112,7 +112,7 @@ def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinitio
         if flow.is_stateful:
             raise PipelineError(
                 f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
-                f"`kavka pipelines reset {short(flow.name)}` computes it anew"
+                f"`kavka pipelines reset {short(flow.name)}` computes it from the start"
             )
         found.append(flow)
     if not found:

@@ -1,6 +1,6 @@
 """`kavka pipelines check`: Spark's dry run, then what Spark does not look at: brokers, topics, offsets, sinks.
 
-Each finding is a sentence with a file and a line. An error would end a run; a warning would surprise somebody later.
+Each finding is a sentence with a file and a line. An error would end a run; a warning is what may surprise later.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _spark_findings(session: Session, project: Project, definitions: Definitions
         for message in update(session, project, graph_id, Refresh(), dry=True):
             if message.startswith("Failed to resolve flow:"):
                 failed.append(message)
-    except Exception as error:  # noqa: BLE001 - whatever a file of the project raises is a finding
+    except Exception as error:  # noqa: BLE001 - any exception of a file of the project is a finding
         return _failure_findings(error, failed, project, definitions)
     return []
 

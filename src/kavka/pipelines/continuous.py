@@ -184,7 +184,7 @@ class _Live:
 
 
 class _Repeated:
-    """One update after the other, where the driver is somebody else's."""
+    """One update after the other, where the driver is in another process."""
 
     def __init__(
         self,

@@ -111,7 +111,7 @@ def recording_registry(
     )
 
     class RecordingRegistry(SparkConnectGraphElementRegistry):  # type: ignore[misc]
-        """Spark's registry, which is told everything unchanged."""
+        """Spark's registry, which gets everything unchanged."""
 
         def register_output(self, output: Any) -> None:
             """Note an output."""

@@ -32,12 +32,17 @@ _HINTS = (
         "share (spark.hadoop.hive.metastore.uris)",
     ),
     (
+        "SessionHiveMetaStoreClient",
+        "the catalogue of tables cannot be opened: has another process this project open? spark.log in the storage "
+        "says more",
+    ),
+    (
         "INCOMPATIBLE_CHECKPOINT",
-        "the flow's code does not fit to its checkpoint: `kavka pipelines reset FLOW` begins anew",
+        "the flow's code does not fit to its checkpoint: `kavka pipelines reset FLOW` begins from the start",
     ),
     (
         "CANNOT_LOAD_STATE_STORE",
-        "the flow's state is not readable with this code: `kavka pipelines reset FLOW` begins anew",
+        "the flow's state is not readable with this code: `kavka pipelines reset FLOW` begins from the start",
     ),
 )
 """What stands in a message, and what to do then."""

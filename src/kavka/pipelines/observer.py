@@ -107,7 +107,7 @@ class Observer:
                 """Nothing new."""
 
             def onQueryTerminated(self, event: Any) -> None:
-                """Nothing: who runs the flows knows why one ended."""
+                """Nothing: the supervisor of the flows notes why one ended."""
 
         listener = Listener()
         spark.streams.addListener(listener)

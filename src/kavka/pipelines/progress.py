@@ -146,6 +146,8 @@ class ProgressTable:
         if not is_new and not rows:
             one.rows_per_second = 0.0
             return one
+        if one.state == WAITING and not one.restarts:
+            one.state = RUNNING  # the report of its start may not have come
         one.batch_id = progress["batchId"]
         one.rows_in += rows
         written = (progress.get("sink") or {}).get("numOutputRows", -1)

@@ -124,8 +124,8 @@ def find_spec_file(start: Path) -> Path:
 
 def load_project(start: Path) -> Project:
     """Read the project at or above a path. Raise PipelineError for a specification that Spark would refuse."""
-    require_pipelines()
     path = find_spec_file(start)
+    require_pipelines()
     import yaml
     from pyspark.errors import PySparkException
     from pyspark.pipelines.cli import load_pipeline_spec

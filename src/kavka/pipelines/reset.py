@@ -1,7 +1,7 @@
-"""`kavka pipelines reset`: a flow begins anew.
+"""`kavka pipelines reset`: a flow begins from the start.
 
 A table is emptied and computed from the beginning, by Spark's own full refresh. A flow into a sink forgets its
-checkpoint: it begins with another one, at the source's starting offsets, and the sink is told to accept it.
+checkpoint: it begins with another one, at the source's starting offsets, which an exactly-once sink must accept.
 """
 
 from __future__ import annotations
@@ -29,21 +29,36 @@ def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> i
             _reset_sink(project, flow, output.options, execute=execute)
             return 0
         table = output.name if output is not None else name
-        if not execute:
-            print(
-                f"would empty {short(table)} and compute it from the beginning; --execute does it"
-            )
-            return 0
-        _refresh_fully(session, project, graph_id, table)
-    print(f"{short(table)} was emptied and computed from the beginning")
+        what = f"{short(table)} is emptied and computed from the beginning"
+        if execute:
+            _refresh_fully(session, project, graph_id, table)
+            print(what)
+        else:
+            print(f"{what}, with --execute")
+    readers = streaming_readers(definitions, table)
+    if readers:
+        print(
+            f"streams that read it get its rows once more in their next run: {', '.join(readers)}"
+        )
     return 0
+
+
+def streaming_readers(definitions: Definitions, table: str) -> list[str]:
+    """Return the flows into other tables and sinks that read a table; views are computed from all of it anyway."""
+    found = []
+    for flow in definitions.flows:
+        output = definitions.output(flow.target)
+        is_stream = output is None or output.kind in ("table", "sink")
+        if is_stream and short(table) in map(short, flow.tables):
+            found.append(short(flow.name))
+    return found
 
 
 def _only_flow_into(definitions: Definitions, sink: str) -> FlowDefinition:
     flows = [flow for flow in definitions.flows if short(flow.target) == short(sink)]
     if len(flows) != 1:
         names = ", ".join(short(flow.name) for flow in flows) or "none"
-        raise PipelineError(f"name the flow into {sink} that shall begin anew: {names}")
+        raise PipelineError(f"name the flow into {sink} that shall begin from the start: {names}")
     return flows[0]
 
 
@@ -59,7 +74,7 @@ def _reset_sink(
     folder = Checkpoints(project.storage_path).of(flow)
     if folder is None:
         raise PipelineError(
-            f"the flow {short(flow.name)} has no checkpoint below {project.storage}: it begins anew by itself"
+            f"the flow {short(flow.name)} has no checkpoint below {project.storage}: it begins from the start by itself"
         )
     given = {name.lower(): value for name, value in options.items()}
     is_exactly_once = given.get("deliveryguarantee") == "exactly-once"
@@ -73,4 +88,4 @@ def _reset_sink(
         print(f"would begin the checkpoint {new}; the old one stays; --execute does it")
         return
     new.mkdir()
-    print(f"{short(flow.name)} begins anew with the checkpoint {new}; the old one stays")
+    print(f"{short(flow.name)} begins from the start with the checkpoint {new}; the old one stays")

@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline: a driver in this process, or somebody's Spark Connect server.
+"""The Spark session of a pipeline: a driver in this process, or a Spark Connect server elsewhere.
 
 Spark's pipelines speak Spark Connect. For a master (`local[*]`, `spark://...`) this process starts the driver with a
 Connect server on loopback and is its client, as Spark's own `spark-pipelines` does; so the driver's objects can be
@@ -7,7 +7,9 @@ reached as well (`kavka.pipelines.live`). For `sc://...` there is only the clien
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
@@ -27,6 +29,7 @@ from kavka.spark.session import (
 _CATALOG = "spark.sql.catalogImplementation"
 _METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 _REMOTE_METASTORE = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
+_DERBY_DATABASE = re.compile(r"jdbc:derby:;databaseName=([^;]+)")
 _WAREHOUSE = "spark.sql.warehouse.dir"
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
@@ -104,6 +107,10 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
         return
     check_spark()
     settings = session_settings(project, where)
+    if (
+        not _has_jvm()
+    ):  # a JVM of this process keeps the catalogue open from one session to the next
+        require_free_catalogue(settings)
     with ExitStack() as stack:
         _prepare_environment(where)
         log_directory = project.storage_path or project.directory
@@ -124,6 +131,32 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
         spark = _client(f"sc://localhost:{port}")
         stack.callback(_release, spark)
         yield Session(spark, jvm)
+
+
+def _has_jvm() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def require_free_catalogue(settings: Mapping[str, str]) -> None:
+    """Raise PipelineError when another process has the embedded catalogue open, which Spark says late and obscurely.
+
+    Derby holds a lock on a file of the database as long as it is open.
+    """
+    found = _DERBY_DATABASE.match(settings.get(_METASTORE, ""))
+    if found is None or settings.get(_CATALOG) != "hive":
+        return
+    try:
+        with open(Path(found[1]) / "dbex.lck", "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return  # there is no database yet
+    except OSError as error:
+        raise PipelineError(
+            f"another process has this project's catalogue open ({found[1]}): stop that run first, or share "
+            "a metastore (spark.hadoop.hive.metastore.uris in spark-defaults.conf)"
+        ) from error
 
 
 def connect_service(jvm: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,9 +31,6 @@ _CONTINUOUS = "for --continuous: "
 def main(arguments: list[str]) -> int:
     """Run a subcommand; 1 when a finding, a flow or the command failed, 130 after a second Ctrl-C."""
     given = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
-    )
     act: Callable[[argparse.Namespace], int] = given.act
     try:
         return act(given)
@@ -362,6 +358,10 @@ SUBCOMMANDS: dict[
     "run": ("update once, or keep running", _run, _add_run),
     "status": ("the progress of pipelines, read from their topic", _status, _add_status),
     "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
-    "reset": ("begin a flow anew: forget its checkpoint, empty its table", _reset, _add_reset),
+    "reset": (
+        "begin a flow from the start: forget its checkpoint, empty its table",
+        _reset,
+        _add_reset,
+    ),
 }
 """What each does, its function, and the function that declares its options."""

@@ -4,7 +4,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-spark: SparkSession  # given by whatever runs the pipeline
+spark: SparkSession  # given by the program that runs the pipeline
 
 BROKERS = "{{bootstrap}}"
 
