@@ -21,8 +21,9 @@ from kavka.collect.pages import (
     parsers_or_error,
     samples_of,
 )
-from kavka.collect.statistics import Statistics, metrics_page
+from kavka.collect.statistics import Statistics
 from kavka.metrics.families import gauge, labelled, lines
+from kavka.metrics.server import MetricsServer
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import run_kavka
 from support.collectors import collect_once, collector, reader
@@ -124,8 +125,8 @@ def test_urls_are_completed_or_refused() -> None:
 
 def test_the_collectors_own_page_is_read_by_prometheus_parser() -> None:
     statistics = Statistics(records=7, gauges={"lag_bytes": 3.0}, states={"followed": 2})
-    with metrics_page(0, statistics.families) as port:
-        text, _ = fetch(f"http://127.0.0.1:{port}/metrics", 5)
+    with MetricsServer(0, statistics.families) as server:
+        text, _ = fetch(f"http://127.0.0.1:{server.port}/metrics", 5)
     found = {
         (s.sample.name, *s.sample.labels.values()): s.sample.value
         for s in samples_of(text, parsers_or_error().text)

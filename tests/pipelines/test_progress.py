@@ -5,7 +5,8 @@ import io
 import pytest
 
 from kavka.ids import TopicPartition
-from kavka.pipelines.metrics import page
+from kavka.metrics.server import page
+from kavka.pipelines.metrics import families
 from kavka.pipelines.progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.pipelines.status import status_table
 from kavka.pipelines.view import PlainView, plain, rich_table
@@ -174,7 +175,7 @@ def test_metrics_have_a_sample_for_each_flow_and_partition():
     table.started("events", 1_000)
     table.batch(report(), 1_000)
     table.lags("events", {TopicPartition("in-side", 0): PartitionLag(3, 2.5)})
-    text = page(table).decode()
+    text = page(families(table)).decode()
     assert 'kavka_pipeline_rows_in_total{pipeline="shop",flow="events"} 10\n' in text
     assert 'kavka_pipeline_running{pipeline="shop",flow="events"} 1\n' in text
     labels = 'pipeline="shop",flow="events",topic="in-side",partition="0"'

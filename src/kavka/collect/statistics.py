@@ -1,16 +1,13 @@
-"""What a collector has done: a line on standard error at an interval, and a page for Prometheus."""
+"""What a collector has done: a line on standard error at an interval, and families of metrics."""
 
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 
 from kavka.metrics import process
-from kavka.metrics.families import CONTENT_TYPE, Family, counter, gauge, labelled, lines
+from kavka.metrics.families import Family, counter, gauge, labelled
 from kavka.values import field, mutable
 
 
@@ -82,34 +79,3 @@ class Reporter:
             before = self._start if is_last else self._last
             print(self._statistics.line(before, now_s), file=sys.stderr, flush=True)
             self._last = (self._statistics.records, now_s)
-
-
-@contextmanager
-def metrics_page(
-    port: int | None, families: Callable[[], Iterator[Family]]
-) -> Iterator[int | None]:
-    """Serve `/metrics` on a port of the loopback meanwhile; 0 chooses one. Raise OSError for one in use."""
-    if port is None:
-        yield None
-        return
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = "".join(line for family in families() for line in lines(family)).encode()
-            self.send_response(200 if self.path in ("/", "/metrics") else 404)
-            self.send_header("Content-Type", CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log no request."""
-
-    with ThreadingHTTPServer(("127.0.0.1", port), Page) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()

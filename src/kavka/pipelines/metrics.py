@@ -1,20 +1,10 @@
-"""Progress as Prometheus metrics, and the port that serves them."""
+"""Progress as Prometheus metrics."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from kavka.metrics.families import (
-    CONTENT_TYPE,
-    Family,
-    Sample,
-    counter,
-    gauge,
-    labelled,
-    lines,
-)
+from kavka.metrics.families import Family, Sample, counter, gauge, labelled
 from kavka.pipelines.progress import RUNNING, FlowProgress
 
 _PREFIX = "kavka_pipeline"
@@ -80,47 +70,3 @@ def _lags(flows: list[FlowProgress]) -> Iterator[Family]:
     yield gauge(
         f"{_PREFIX}_lag_seconds", "Age of the first record that a flow has not read.", seconds
     )
-
-
-def page(flows: Iterable[FlowProgress]) -> bytes:
-    """Return the metrics in Prometheus' text format."""
-    return "".join(line for family in families(flows) for line in lines(family)).encode()
-
-
-class MetricsServer:
-    """Serves the metrics on a port until it is closed."""
-
-    def __init__(self, port: int, flows: Iterable[FlowProgress], host: str = "127.0.0.1") -> None:
-        """Listen; port 0 takes a free one. Raise OSError when the port is taken."""
-
-        class Handler(BaseHTTPRequestHandler):
-            """Answers a scrape."""
-
-            def do_GET(self) -> None:
-                """Answer with the page."""
-                if self.path.partition("?")[0] not in ("/", "/metrics"):
-                    self.send_error(404)
-                    return
-                body = page(flows)
-                self.send_response(200)
-                self.send_header("Content-Type", CONTENT_TYPE)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Write no line for a scrape."""
-
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="metrics", daemon=True
-        )
-        self._thread.start()
-
-    def close(self) -> None:
-        """Close the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

@@ -10,10 +10,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kavka.metrics.server import MetricsServer
 from kavka.pipelines.checkpoints import require_no_backfill
 from kavka.pipelines.definitions import Definitions, Rewrite, recording_registry, short
 from kavka.pipelines.errors import query_failure
-from kavka.pipelines.metrics import MetricsServer
+from kavka.pipelines.metrics import families
 from kavka.pipelines.observer import Observer, first_brokers, flows_of, now_ms
 from kavka.pipelines.progress import DONE, ProgressTable
 from kavka.pipelines.project import PipelineError, Project
@@ -113,8 +114,8 @@ def watched(
     observer = Observer(table, definitions, publisher, on_batch)
     with ExitStack() as stack:
         if watching.metrics_port is not None:
-            server = MetricsServer(watching.metrics_port, table)
-            stack.callback(server.close)
+            server = MetricsServer(watching.metrics_port, lambda: families(table))
+            stack.enter_context(server)
             view.say(f"metrics at http://127.0.0.1:{server.port}/metrics")
         observer.listen(session.spark)
         observer.start()

@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,8 @@ from kavka.collect.delivery import (
 )
 from kavka.collect.parsers.rules import NAMES, BadRules, ParserRules, parser_of
 from kavka.collect.running import StoppedHard, run_until_stopped
-from kavka.collect.statistics import Reporter, Statistics, metrics_page
+from kavka.collect.statistics import Reporter, Statistics
+from kavka.metrics.server import MetricsServer
 from kavka.settings.declaration import Catalogue, InvalidSetting
 
 if TYPE_CHECKING:
@@ -276,9 +278,13 @@ async def _run(chosen: argparse.Namespace) -> None:
     statistics = Statistics()
     reporter = Reporter(statistics, chosen.report_interval)
     effective_settings(PRODUCER, read_properties(chosen.command_config))  # logs what has no effect
-    with metrics_page(chosen.metrics_port, statistics.families) as port:
-        if port is not None:
-            print(f"kavka collect: metrics at http://127.0.0.1:{port}/metrics", file=sys.stderr)
+    with ExitStack() as stack:
+        if chosen.metrics_port is not None:
+            server = MetricsServer(chosen.metrics_port, statistics.families)
+            stack.enter_context(server)
+            print(
+                f"kavka collect: metrics at http://127.0.0.1:{server.port}/metrics", file=sys.stderr
+            )
         run = _run_files if chosen.kind == "files" else _run_samples
         await run(chosen, statistics, reporter)
     reporter.report(is_last=True)
