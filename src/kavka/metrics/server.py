@@ -1,4 +1,4 @@
-"""A port that serves Prometheus' pages, for commands without a loop that serves others; brokers have their own listener."""
+"""A port that serves a Prometheus page from a thread, for commands; a broker serves its own from its loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MetricsServer:
     def __init__(
         self, port: int, families: Callable[[], Iterable[Family]], host: str = "127.0.0.1"
     ) -> None:
-        """Listen; port 0 takes a free one. `families` is called for each scrape. Raise OSError when the port is taken."""
+        """Listen; port 0 takes a free one. `families` is called at each scrape. Raise OSError for a port in use."""
 
         class Handler(BaseHTTPRequestHandler):
             """Answers a scrape."""
