@@ -437,6 +437,37 @@ def test_a_forked_child_gets_an_error_and_must_make_its_own_client(broker, setti
         assert [value for _, _, value in broker.records("t")] == [b"1", b"4"]
 
 
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("end", ["sys.exit()", "return", "raise LookupError"])
+def test_a_child_that_a_callback_forks_ends_with_the_callback(end):
+    """It waited for further callbacks without end, and called those that were the parent's."""
+    ended = run_program(
+        f"""
+        import os, sys, time
+        from kavka.client.blocking.loop_thread import CallbackThread
+
+        def fork():
+            global child
+            child = os.fork()
+            if child == 0:
+                {end}
+
+        calls = CallbackThread("callbacks")
+        calls.call(fork)
+        calls.call(lambda: os.write(1, b"called once"))
+        assert calls.wait(20)
+        until = time.monotonic() + 20
+        while os.waitpid(child, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until:
+                os.kill(child, 9)
+                raise AssertionError("the child does not end")
+            time.sleep(0.01)
+        """
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "called once"
+
+
 def run_program(text):
     program = textwrap.dedent(text)
     return subprocess.run(

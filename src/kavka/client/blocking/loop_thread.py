@@ -120,11 +120,16 @@ class CallbackThread:
             self._calls.put(None)
 
     def _run(self) -> None:
+        forks = _forks
         while (function := self._calls.get()) is not None:
             try:
                 function()
             except BaseException:  # sys.exit() of a callback, too, must not end the thread
+                if _forks != forks:
+                    raise
                 log.exception("delivery callback failed")
+            if _forks != forks:
+                return  # a child that the callback forked: this is its only thread, and further calls are the parent's
 
 
 class LoopThread:
