@@ -65,10 +65,12 @@ class Rows:
         """Number of rows after which there are no more, None for no such."""
         self.before_batch: Callable[[], None] = _nothing
         """Called before rows are handed on."""
+        self.while_waiting: Callable[[], None] = _nothing
+        """Called ten times a second while the engine looks for more rows."""
 
     def arrow(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns, and the rows with the engine's types."""
-        schema, batches = self._session.read(self._relation)
+        schema, batches = self._session.read(self._relation, self.while_waiting)
         return schema, self._limited(batches)
 
     def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,12 +88,12 @@ class Rows:
         columns = [f"c{number}" for number in range(len(self.names))]
         shown = ", ".join(map(_as_text, columns, self.types))
         relation = self._relation.query("r", f"select {shown} from r as r({', '.join(columns)})")
-        return self._limited(self._session.read(relation)[1])
+        return self._limited(self._session.read(relation, self.while_waiting)[1])
 
     def json_lines(self) -> Iterator[pa.RecordBatch]:
         """Yield rows with one column, the JSON object of each row."""
         relation = self._relation.query("r", "select to_json(r)::varchar from r")
-        return self._limited(self._session.read(relation)[1])
+        return self._limited(self._session.read(relation, self.while_waiting)[1])
 
 
 def _nothing() -> None:
@@ -321,15 +323,25 @@ class Session:
             except duckdb.Error as error:
                 raise self._cause(error) from error
 
-    def read(self, relation: duckdb.DuckDBPyRelation) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Run what was planned. The iterator raises SqlError, KafkaError, OSError and KeyboardInterrupt."""
+    def read(
+        self, relation: duckdb.DuckDBPyRelation, while_waiting: Callable[[], None]
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Run what was planned, and call `while_waiting` now and then.
+
+        The iterator raises SqlError, KafkaError, OSError and KeyboardInterrupt.
+        """
         self._end_reading()
         self._reader = reader = self._translated(relation.to_arrow_reader)
-        return reader.schema, self._batches(reader)
+        return reader.schema, self._batches(reader, while_waiting)
 
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, reader: pa.RecordBatchReader, while_waiting: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch]:
         try:
-            while (batch := self._translated(lambda: next(reader, None))) is not None:
+            while True:
+                batch = self._translated(lambda: next(reader, None), while_waiting)
+                if batch is None:
+                    return
                 yield batch
         finally:
             if self._reader is reader:
@@ -342,13 +354,15 @@ class Session:
             self._state.cancel()
             self._run(reader.close)
 
-    def _translated(self, work: Callable[[], T]) -> T:
+    def _translated(
+        self, work: Callable[[], T], while_waiting: Callable[[], None] | None = None
+    ) -> T:
         """Run engine work; its errors become what has caused them."""
         import duckdb
         import pyarrow as pa
 
         try:
-            return self._run(work)
+            return self._run(work, while_waiting)
         except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow has OSErrors, too
             raise self._cause(error) from error
 
@@ -361,7 +375,7 @@ class Session:
             raise failure
         return SqlError(_sentence(error))
 
-    def _run(self, work: Callable[[], T]) -> T:
+    def _run(self, work: Callable[[], T], while_waiting: Callable[[], None] | None = None) -> T:
         """Run work in the engine's thread, and watch it; Ctrl-C ends it."""
         future: Future[T] = self._worker.submit(work)
         try:
@@ -371,6 +385,8 @@ class Session:
                 except FutureTimeout:
                     if future.done():
                         raise  # the work's own
+                    if while_waiting is not None:
+                        while_waiting()
                     if self.watch is not None:
                         self.watch(self._state)
         except KeyboardInterrupt:
