@@ -120,6 +120,8 @@ class Session:
         self._state = ScanState(self.brokers)
         self._reserved: set[str] | None = None
         self._reader: pa.RecordBatchReader | None = None
+        self._for_one_statement: set[str] = set()
+        """Tables whose names are those of other topics, but for upper and lower case."""
         self._worker = ThreadPoolExecutor(1, "kavka-sql-engine")
 
     def __enter__(self) -> Session:
@@ -220,11 +222,15 @@ class Session:
             raise SqlError(f"There is no topic {name}{self._hint(name, topics)}")
         return topic
 
-    def _add_table(self, name: str, is_qualified: bool) -> None:
+    def _add_table(self, name: str, is_qualified: bool, statement: str) -> None:
         """Let the engine know a topic that a statement names. Raise SqlError when there is none."""
         topic = self.topic_of(name)
         if is_qualified:
             raise SqlError(f"The topic {topic} is to be quoted: {self.quoted(topic)}.")
+        for other in _same_but_for_case(topic, self.brokers.topics()):
+            if re.search(rf"(?<![\w.-]){re.escape(other)}(?![\w.-])", statement):
+                raise SqlError(f"A statement can read only one of the topics {topic} and {other}.")
+            self._for_one_statement.add(topic)
         source = self.table(topic).source(lambda: self._state)
         self.engine._register_arrow_source(topic, source)
 
@@ -243,6 +249,8 @@ class Session:
 
     def statements(self, text: str) -> list[str]:
         """Return the statements of a text. Raise SqlError when they cannot be parsed."""
+        self._end_reading()
+        self._state = self.new_state()  # what has ended the last statement is not this one's
         return self._translated(
             lambda: [one.query.strip() for one in self.engine.extract_statements(text)]
         )
@@ -253,6 +261,9 @@ class Session:
         With a `feed`, it reads those records in place of its topic's, and warnings count on.
         """
         self._end_reading()
+        while self._for_one_statement:
+            name = self._for_one_statement.pop()
+            self._run(lambda name=name: self.engine.unregister(name))  # type: ignore[misc]
         state = self.new_state(feed)
         if feed:
             state.add_counts(self._state)
@@ -319,7 +330,7 @@ class Session:
                 if not missing or not name or name in tried:
                     raise SqlError(str(error)) from error
                 tried.add(name)
-                self._add_table(name, is_qualified=missing[3] is not None)
+                self._add_table(name, missing[3] is not None, statement)
             except duckdb.Error as error:
                 raise self._cause(error) from error
 
@@ -398,6 +409,10 @@ class Session:
 
 def _sentence(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
+
+
+def _same_but_for_case(topic: str, topics: list[str]) -> list[str]:
+    return [one for one in topics if one != topic and one.lower() == topic.lower()]
 
 
 def _without_case(name: str, topics: list[str]) -> str | None:
