@@ -55,6 +55,7 @@ def test_json_has_an_object_on_each_line(open_session: Open) -> None:
     assert (row["n"], row["t"], row["nothing"], row["s"]) == (1, 'a,"b"\n', None, {"x": [1, 2]})
     assert len(written(session, "select * from range(5000)", "json").splitlines()) == 5000
     assert written(session, "select 1 where false", "json") == b""
+    assert written(session, "select 7 as r, 8 as RR", "json") == b'{"r":7,"RR":8}\n'
 
 
 def test_parquet_is_read_by_duckdb_and_arrow(open_session: Open, tmp_path: Path) -> None:

@@ -92,7 +92,11 @@ class Rows:
 
     def json_lines(self) -> Iterator[pa.RecordBatch]:
         """Yield rows with one column, the JSON object of each row."""
-        relation = self._relation.query("r", "select to_json(r)::varchar from r")
+        name = "r"
+        while name in {one.lower() for one in self.names}:  # a column comes before a table
+            name += "r"
+        query = f"select to_json({name})::varchar from {name}"
+        relation = self._relation.query(name, query)
         return self._limited(self._session.read(relation, self.while_waiting)[1])
 
 
