@@ -1,14 +1,15 @@
 """`kavka sql`: time to the first row, beside kcat, and rows of a whole scan a second, beside a consumer and Spark.
 
 `python bench/sql.py [--rows N] [--rounds N] [--spark]`; one broker, one topic of four partitions, JSON values of
-about 80 bytes. Prints median, least and most of the rounds, taken in turns after a warm-up. All times are of whole
-commands, from their start.
+about 80 bytes. Prints median, least and most of the rounds, taken in turns after a warm-up, and the median of the
+processor's seconds. All times are of whole commands, from their start.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -54,6 +55,12 @@ def first_line(command: list[str]) -> float:
         process.stdout.close()
         process.wait()
     return seconds
+
+
+def processor_seconds() -> float:
+    """Return the processor time of the commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def whole(command: list[str]) -> float:
@@ -102,18 +109,24 @@ def main() -> None:
     parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
     taken: dict[str, list[float]] = {}
+    worked: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as directory, run_kavka(Path(directory)) as broker:
         fill(broker.bootstrap, given.rows)
         measured = cases(broker.bootstrap, given.rows, given.spark)
         for number in range(given.rounds + 1):
             for name, measure in measured.items():
+                before = processor_seconds()
                 seconds = measure()
                 if number:
                     taken.setdefault(name, []).append(seconds)
+                    worked.setdefault(name, []).append(processor_seconds() - before)
     for name, times in taken.items():
         middle = statistics.median(times)
         rate = f"  {given.rows / middle:12,.0f} rows/s" if name.startswith("scan") else ""
-        print(f"{name:38} {middle:6.2f} s ({min(times):.2f} to {max(times):.2f}){rate}")
+        cpu = statistics.median(worked[name])
+        print(
+            f"{name:38} {middle:6.2f} s ({min(times):.2f} to {max(times):.2f}) cpu {cpu:5.2f} s{rate}"
+        )
 
 
 if __name__ == "__main__":

@@ -273,6 +273,15 @@ def test_values_that_do_not_fit_are_not_written(server: RegistryServer) -> None:
     assert server.requests == []
 
 
+def test_json_is_not_checked_where_that_is_not_wanted(server: RegistryServer) -> None:
+    registry = SchemaRegistry(server.url)
+    text = '{"properties": {"n": {"type": "integer"}}}'
+    data = JsonSerializer(registry, text, "b", validate_json=False)({"n": "x"})
+    assert SchemaDeserializer(registry, validate_json=False)(data) == {"n": "x"}
+    with pytest.raises(PayloadError, match="'x' is not of type 'integer'"):
+        SchemaDeserializer(registry)(data)
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [

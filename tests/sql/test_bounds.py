@@ -77,7 +77,7 @@ _predicates = st.recursive(
 )
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 @given(st.lists(_predicates, min_size=1, max_size=3))
 def test_a_row_that_satisfies_all_predicates_is_in_the_box(predicates: list[Predicate]) -> None:
     places: list[tuple[int, int | None]] = [

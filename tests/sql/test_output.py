@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -53,6 +55,7 @@ def test_json_has_an_object_on_each_line(open_session: Open) -> None:
     assert (row["n"], row["t"], row["nothing"], row["s"]) == (1, 'a,"b"\n', None, {"x": [1, 2]})
     assert len(written(session, "select * from range(5000)", "json").splitlines()) == 5000
     assert written(session, "select 1 where false", "json") == b""
+    assert written(session, "select 7 as r, 8 as RR", "json") == b'{"r":7,"RR":8}\n'
 
 
 def test_parquet_is_read_by_duckdb_and_arrow(open_session: Open, tmp_path: Path) -> None:
@@ -122,3 +125,32 @@ def test_a_full_disk_is_an_oserror_and_ends_the_statement(open_session: Open, ki
         with pytest.raises(OSError, match="No space left on device"):
             write()
     assert written(session, "select 1 as n", "json") == b'{"n":1}\n'
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["table", "json", "csv", "arrow"])
+def test_rows_are_written_before_all_are_read(open_session: Open, kind: str) -> None:
+    class Sink(io.BytesIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_row = threading.Event()
+
+        def flush(self) -> None:
+            if b"first" in self.getvalue():
+                self.has_row.set()
+
+    sink = Sink()
+    schema = pa.schema([("t", pa.string())])
+
+    seen_before_the_end = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for text in ("first", *["later"] * 200):
+            yield pa.RecordBatch.from_pylist([{"t": text}] * 5000, schema=schema)
+        seen_before_the_end.append(sink.has_row.is_set())
+
+    output = output_to(sink, kind)
+    output.write(open_session().rows_of(pa.RecordBatchReader.from_batches(schema, batches())))
+    output.close()
+    assert seen_before_the_end == [True]
+    assert output.row_count == 201 * 5000

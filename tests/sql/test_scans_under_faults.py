@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ def fill(settings: dict[str, Any], topic: str) -> None:
         producer.send_many(topic, [(None, b"%d %s" % (n, b"x" * 1000)) for n in range(ROWS)])
 
 
-def offsets(session: Session, topic: str) -> Iterator[int]:
+def offsets(session: Session, topic: str) -> Generator[int, None, None]:
     """Yield the offsets of a topic as a statement reads them."""
     found = session.execute(f'select "offset", value from {topic}')
     assert found is not None

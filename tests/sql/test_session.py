@@ -100,6 +100,29 @@ def test_what_is_wrong_with_a_statement_is_said(
     assert values(session, "select 1") == [1], "the session goes on"
 
 
+def test_topics_that_differ_by_case_are_not_mixed_up(open_session: Open, place: Place) -> None:
+    for topic in ("Pair", "pAir"):
+        place.create(topic)
+        place.write(topic, [b'{"n": "%s"}' % topic.encode()])
+    session = open_session()
+    for topic in ("Pair", "pAir", "Pair"):
+        assert values(session, f"select n from {topic}") == [topic]
+    with pytest.raises(SqlError, match="A statement can read only one of the topics Pair and pAir"):
+        session.execute("select * from Pair union all select * from pAir")
+
+
+def test_an_error_is_that_of_its_own_statement(open_session: Open, place: Place) -> None:
+    place.create("once")
+    place.write("once", [*[b'{"n": 1}'] * 5, b"x"])
+    session = open_session(is_strict=True)
+    with pytest.raises(UndecodableValue):
+        rows(session, "select n from once")
+    with pytest.raises(SqlError, match="syntax error"):
+        session.statements("selec")
+    with pytest.raises(SqlError, match="nosuch"):
+        rows(session, "select nosuch from once")
+
+
 def test_values_that_cannot_be_decoded_are_null_and_counted(
     open_session: Open, place: Place
 ) -> None:

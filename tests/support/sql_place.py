@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kavka.client import blocking
@@ -28,7 +28,7 @@ class Place:
     def write(
         self,
         topic: str,
-        values: list[bytes | None],
+        values: Sequence[bytes | None],
         partition: int = 0,
         timestamp_ms: int | None = None,
     ) -> None:

@@ -187,32 +187,36 @@ class TableOutput:
         self._max_cell = _MAX_CELL if is_terminal else None
         self._widths: list[int] | None = None
         self._is_number: list[bool] = []
+        self._names: list[str] = []
+        self._page: list[list[str]] = []
+        """Rows that are not written yet."""
+        self._since = 0.0
         self.row_count = 0
 
     def write(self, rows: Rows) -> None:
         """Write rows, after their names at the first call."""
         self._is_number = [kind.startswith(_NUMBERS) and "[" not in kind for kind in rows.types]
-        for page in self._pages(rows.texts()):
-            if self._widths is None:
-                self._begin(rows.names, page)
-            self._write_lines(self._line(row) for row in page)
-            self.row_count += len(page)
-        if self._widths is None:
-            self._begin(rows.names, [])
+        self._names = [printable(name) for name in rows.names]
+        self._since = time.monotonic()
+        rows.while_waiting = self._write_if_due
+        for batch in rows.texts():
+            self._page += self._cells(batch)
+            self._write_if_due()
+        self._write_page()
 
-    def _pages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[list[str]]]:
-        """Yield rows as they come, the first of them together."""
-        page: list[list[str]] = []
-        since = time.monotonic()
-        for batch in batches:
-            page += self._cells(batch)
-            is_first = self._widths is None
-            if is_first and len(page) < _PAGE_ROWS and time.monotonic() - since < _PAGE_S:
-                continue
-            yield page
-            page = []
+    def _write_if_due(self) -> None:
+        """Write rows that came, unless the table has not begun and more may come soon."""
+        is_due = time.monotonic() - self._since >= _PAGE_S
+        if self._page and (self._widths is not None or is_due or len(self._page) >= _PAGE_ROWS):
+            self._write_page()
+
+    def _write_page(self) -> None:
+        page, self._page = self._page, []
+        if self._widths is None:
+            self._begin(page)
         if page:
-            yield page
+            self._write_lines(self._line(row) for row in page)
+        self.row_count += len(page)
 
     def _cells(self, batch: pa.RecordBatch) -> list[list[str]]:
         columns = [[self._cell(value) for value in column.to_pylist()] for column in batch.columns]
@@ -226,14 +230,13 @@ class TableOutput:
             return f"{shown[: self._max_cell - 1]}…"
         return shown
 
-    def _begin(self, names: list[str], page: list[list[str]]) -> None:
-        shown = [printable(name) for name in names]
+    def _begin(self, page: list[list[str]]) -> None:
         self._widths = [
             max([_width(name), *(_width(row[index]) for row in page)])
-            for index, name in enumerate(shown)
+            for index, name in enumerate(self._names)
         ]
         rule = "-+-".join("-" * width for width in self._widths)
-        self._write_lines(iter([self._line(shown), rule]))
+        self._write_lines(iter([self._line(self._names), rule]))
 
     def _line(self, cells: list[str]) -> str:
         assert self._widths is not None, "the table has begun"

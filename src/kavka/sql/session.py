@@ -65,10 +65,12 @@ class Rows:
         """Number of rows after which there are no more, None for no such."""
         self.before_batch: Callable[[], None] = _nothing
         """Called before rows are handed on."""
+        self.while_waiting: Callable[[], None] = _nothing
+        """Called ten times a second while the engine looks for more rows."""
 
     def arrow(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the columns, and the rows with the engine's types."""
-        schema, batches = self._session.read(self._relation)
+        schema, batches = self._session.read(self._relation, self.while_waiting)
         return schema, self._limited(batches)
 
     def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,12 +88,16 @@ class Rows:
         columns = [f"c{number}" for number in range(len(self.names))]
         shown = ", ".join(map(_as_text, columns, self.types))
         relation = self._relation.query("r", f"select {shown} from r as r({', '.join(columns)})")
-        return self._limited(self._session.read(relation)[1])
+        return self._limited(self._session.read(relation, self.while_waiting)[1])
 
     def json_lines(self) -> Iterator[pa.RecordBatch]:
         """Yield rows with one column, the JSON object of each row."""
-        relation = self._relation.query("r", "select to_json(r)::varchar from r")
-        return self._limited(self._session.read(relation)[1])
+        name = "r"
+        while name in {one.lower() for one in self.names}:  # a column comes before a table
+            name += "r"
+        query = f"select to_json({name})::varchar from {name}"
+        relation = self._relation.query(name, query)
+        return self._limited(self._session.read(relation, self.while_waiting)[1])
 
 
 def _nothing() -> None:
@@ -118,6 +124,8 @@ class Session:
         self._state = ScanState(self.brokers)
         self._reserved: set[str] | None = None
         self._reader: pa.RecordBatchReader | None = None
+        self._for_one_statement: set[str] = set()
+        """Tables whose names are those of other topics, but for upper and lower case."""
         self._worker = ThreadPoolExecutor(1, "kavka-sql-engine")
 
     def __enter__(self) -> Session:
@@ -218,11 +226,15 @@ class Session:
             raise SqlError(f"There is no topic {name}{self._hint(name, topics)}")
         return topic
 
-    def _add_table(self, name: str, is_qualified: bool) -> None:
+    def _add_table(self, name: str, is_qualified: bool, statement: str) -> None:
         """Let the engine know a topic that a statement names. Raise SqlError when there is none."""
         topic = self.topic_of(name)
         if is_qualified:
             raise SqlError(f"The topic {topic} is to be quoted: {self.quoted(topic)}.")
+        for other in _same_but_for_case(topic, self.brokers.topics()):
+            if re.search(rf"(?<![\w.-]){re.escape(other)}(?![\w.-])", statement):
+                raise SqlError(f"A statement can read only one of the topics {topic} and {other}.")
+            self._for_one_statement.add(topic)
         source = self.table(topic).source(lambda: self._state)
         self.engine._register_arrow_source(topic, source)
 
@@ -241,6 +253,8 @@ class Session:
 
     def statements(self, text: str) -> list[str]:
         """Return the statements of a text. Raise SqlError when they cannot be parsed."""
+        self._end_reading()
+        self._state = self.new_state()  # what has ended the last statement is not this one's
         return self._translated(
             lambda: [one.query.strip() for one in self.engine.extract_statements(text)]
         )
@@ -251,6 +265,9 @@ class Session:
         With a `feed`, it reads those records in place of its topic's, and warnings count on.
         """
         self._end_reading()
+        while self._for_one_statement:
+            name = self._for_one_statement.pop()
+            self._run(lambda name=name: self.engine.unregister(name))  # type: ignore[misc]
         state = self.new_state(feed)
         if feed:
             state.add_counts(self._state)
@@ -317,19 +334,29 @@ class Session:
                 if not missing or not name or name in tried:
                     raise SqlError(str(error)) from error
                 tried.add(name)
-                self._add_table(name, is_qualified=missing[3] is not None)
+                self._add_table(name, missing[3] is not None, statement)
             except duckdb.Error as error:
                 raise self._cause(error) from error
 
-    def read(self, relation: duckdb.DuckDBPyRelation) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Run what was planned. The iterator raises SqlError, KafkaError, OSError and KeyboardInterrupt."""
+    def read(
+        self, relation: duckdb.DuckDBPyRelation, while_waiting: Callable[[], None]
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Run what was planned, and call `while_waiting` now and then.
+
+        The iterator raises SqlError, KafkaError, OSError and KeyboardInterrupt.
+        """
         self._end_reading()
         self._reader = reader = self._translated(relation.to_arrow_reader)
-        return reader.schema, self._batches(reader)
+        return reader.schema, self._batches(reader, while_waiting)
 
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, reader: pa.RecordBatchReader, while_waiting: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch]:
         try:
-            while (batch := self._translated(lambda: next(reader, None))) is not None:
+            while True:
+                batch = self._translated(lambda: next(reader, None), while_waiting)
+                if batch is None:
+                    return
                 yield batch
         finally:
             if self._reader is reader:
@@ -342,13 +369,15 @@ class Session:
             self._state.cancel()
             self._run(reader.close)
 
-    def _translated(self, work: Callable[[], T]) -> T:
+    def _translated(
+        self, work: Callable[[], T], while_waiting: Callable[[], None] | None = None
+    ) -> T:
         """Run engine work; its errors become what has caused them."""
         import duckdb
         import pyarrow as pa
 
         try:
-            return self._run(work)
+            return self._run(work, while_waiting)
         except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow has OSErrors, too
             raise self._cause(error) from error
 
@@ -361,7 +390,7 @@ class Session:
             raise failure
         return SqlError(_sentence(error))
 
-    def _run(self, work: Callable[[], T]) -> T:
+    def _run(self, work: Callable[[], T], while_waiting: Callable[[], None] | None = None) -> T:
         """Run work in the engine's thread, and watch it; Ctrl-C ends it."""
         future: Future[T] = self._worker.submit(work)
         try:
@@ -371,6 +400,8 @@ class Session:
                 except FutureTimeout:
                     if future.done():
                         raise  # the work's own
+                    if while_waiting is not None:
+                        while_waiting()
                     if self.watch is not None:
                         self.watch(self._state)
         except KeyboardInterrupt:
@@ -382,6 +413,10 @@ class Session:
 
 def _sentence(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
+
+
+def _same_but_for_case(topic: str, topics: list[str]) -> list[str]:
+    return [one for one in topics if one != topic and one.lower() == topic.lower()]
 
 
 def _without_case(name: str, topics: list[str]) -> str | None:

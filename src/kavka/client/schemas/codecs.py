@@ -32,8 +32,11 @@ class Codec(Protocol):
         ...
 
 
-def codec_of(schema: Schema, source: SchemaSource) -> Codec:
-    """Return what reads and writes values of a schema. Raise SchemaParseError, SchemaNotFound, MissingExtra."""
+def codec_of(schema: Schema, source: SchemaSource, *, validate_json: bool = True) -> Codec:
+    """Return what reads and writes values of a schema. Raise SchemaParseError, SchemaNotFound, MissingExtra.
+
+    Values of a JSON Schema are checked against it unless `validate_json` is false.
+    """
     references = source.resolved(schema)
     match schema.kind:
         case kind if kind == AVRO:
@@ -43,7 +46,8 @@ def codec_of(schema: Schema, source: SchemaSource) -> Codec:
         case kind if kind == JSON:
             from kavka.client.schemas.json import JsonCodec
 
-            return JsonCodec(schema.text, {name: one.text for name, one in references.items()})
+            texts = {name: one.text for name, one in references.items()}
+            return JsonCodec(schema.text, texts, validate=validate_json)
         case kind if kind == PROTOBUF:
             from kavka.client.schemas.protobuf import ProtobufCodec
 

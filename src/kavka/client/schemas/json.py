@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 class JsonCodec:
     """One JSON Schema. Columns are typed by it and not checked against it otherwise."""
 
-    def __init__(self, text: str, references: Mapping[str, str] | None = None) -> None:
-        """Parse a schema and those that it refers to by their names. Raise SchemaParseError, MissingExtra."""
+    def __init__(
+        self, text: str, references: Mapping[str, str] | None = None, *, validate: bool = True
+    ) -> None:
+        """Parse a schema and those that it refers to by their names. Raise SchemaParseError, MissingExtra.
+
+        Without `validate`, values are only written and read: checking them takes most of the time.
+        """
         try:
             import jsonschema
             import referencing
@@ -26,6 +31,7 @@ class JsonCodec:
         except ImportError:
             raise MissingExtra("jsonschema") from None
         self._text = text
+        self._validate = validate
         try:
             parsed = json.loads(text)
             kind = jsonschema.validators.validator_for(parsed, jsonschema.Draft7Validator)
@@ -66,6 +72,8 @@ class JsonCodec:
         return value
 
     def _check(self, value: Any, what: str) -> None:
+        if not self._validate:
+            return
         try:
             self._validator.validate(value)
         except self._failures as error:

@@ -39,8 +39,11 @@ class Serializer:
         *,
         register: bool = True,
         normalize: bool = False,
+        validate_json: bool = True,
     ) -> None:
         """Take a schema and its subject; without `register` the subject must have it already.
+
+        Values of a JSON Schema are checked against it unless `validate_json` is false.
 
         Raise SchemaParseError, MissingExtra; nothing is requested yet, unless the schema refers to others.
         """
@@ -49,7 +52,7 @@ class Serializer:
         self._subject = subject
         self._register = register
         self._normalize = normalize
-        self._codec = codec_of(schema, registry)
+        self._codec = codec_of(schema, registry, validate_json=validate_json)
         self._id: int | None = None
 
     def __call__(self, value: Any) -> bytes | None:
@@ -130,8 +133,14 @@ class SchemaDeserializer:
     With a `reader`, Avro values are read as values of its schema, by Avro's rules.
     """
 
-    def __init__(self, source: SchemaSource, reader: str | None = None) -> None:
-        """Take a `SchemaRegistry` or `SchemaFiles`. Raise SchemaParseError, MissingExtra."""
+    def __init__(
+        self, source: SchemaSource, reader: str | None = None, *, validate_json: bool = True
+    ) -> None:
+        """Take a `SchemaRegistry` or `SchemaFiles`. Raise SchemaParseError, MissingExtra.
+
+        Values of a JSON Schema are checked against it unless `validate_json` is false.
+        """
+        self._validate_json = validate_json
         self._source = source
         self._codecs: dict[int, Codec] = {}
         self._lock = threading.Lock()
@@ -158,7 +167,8 @@ class SchemaDeserializer:
         """Return what reads values of a schema. Raise SchemaNotFound, SchemaParseError, RegistryUnavailable."""
         known = self._codecs.get(schema_id)
         if known is None:
-            made = codec_of(self._source.schema(schema_id), self._source)
+            schema = self._source.schema(schema_id)
+            made = codec_of(schema, self._source, validate_json=self._validate_json)
             with self._lock:
                 known = self._codecs.setdefault(schema_id, made)
         return known
