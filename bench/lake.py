@@ -23,6 +23,8 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests/compat"
 
 from apache.results import write_results  # noqa: E402
 
+from kavka.client.admin import NewTopic  # noqa: E402
+from kavka.client.blocking import Admin  # noqa: E402
 from kavka.lake.catalogs import open_catalog  # noqa: E402
 from kavka.lake.compaction import compact  # noqa: E402
 from kavka.spark.session import local_session  # noqa: E402
@@ -54,7 +56,9 @@ class Bench:
     def __init__(
         self, spark: SparkSession, bootstrap: str, rows: int, triggers: int, directory: Path
     ) -> None:
-        """Fill the topic."""
+        """Make and fill the topic."""
+        with Admin({"bootstrap.servers": bootstrap}) as admin:
+            admin.create_topics([NewTopic("bench", PARTITIONS, 1)])
         self._spark = spark
         self._servers = {"kafka.bootstrap.servers": bootstrap}
         self._rows = rows

@@ -35,7 +35,7 @@ def fill(cluster: LocalCluster, offsets: Iterable[int], minutes: int = 1) -> Non
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for offset in offsets:
             stamp = FIRST_MS + minutes * MINUTE * offset
-            producer.send("clicks", b"value-%d" % offset, partition=0, timestamp_ms=stamp)
+            producer.append("clicks", b"value-%d" % offset, partition=0, timestamp_ms=stamp)
         producer.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kavka.ids import TopicPartition
 from kavka.lake import commits, replaced_rows
 from kavka.lake.commits import TableCommitter
 from kavka.lake.errors import LakeError
+from kavka.lake.reachable import files_of
 from kavka.lake.sink_state import BatchId, Verdict
 from support.lake import NAME, QUERY, Lake, rows
 
@@ -141,6 +143,29 @@ def test_a_data_frame_is_recognised_by_its_write_id_also_after_later_ones(lake: 
         lake.commit(0, rows(range(first, first + 10)), write=day, **frame)
     assert lake.commit(0, rows(range(10)), write="monday", **frame) is Verdict.ALREADY_THERE
     assert lake.offsets() == dict.fromkeys(range(20), 1)
+
+
+def test_all_that_a_commit_names_is_on_the_disk_before_the_catalogue_names_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, synced = os.fsync, set[str]()
+    commit, staged = SqlCatalog.commit_table, set[str]()
+
+    def noting(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    def swapping(*arguments: Any) -> Any:
+        response = commit(*arguments)
+        staged.update(synced)
+        return response
+
+    monkeypatch.setattr(os, "fsync", noting)
+    monkeypatch.setattr(SqlCatalog, "commit_table", swapping)
+    lake.commit(0, rows(range(10)))
+    needed = files_of(lake.table.snapshots(), lake.table.io) | {lake.table.metadata_location}
+    assert needed <= staged
+    assert {os.path.dirname(path) for path in needed} <= staged
 
 
 # Rows in place of others

@@ -46,7 +46,7 @@ class Load:
             for number in numbers:
                 stamp = int(FIRST.timestamp() * 1000) + number % hours * HOUR_MS
                 at = number % 2
-                producer.send(topic, b"%d" % number, partition=at, timestamp_ms=stamp)
+                producer.append(topic, b"%d" % number, partition=at, timestamp_ms=stamp)
             producer.flush()
 
     def rows(self, topic: str, **options: str) -> DataFrame:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kavka.ids import TopicPartition
-from kavka.lake.catalogs import open_catalog
+from kavka.lake.catalogs import open_catalog, parse_identifier
+from kavka.lake.orphans import remove_orphans
 from kavka.lake.sink_state import sinks_of
 from support.spark.exactly_once_job import FAILED
 from support.spark.killing import Watch, fill
@@ -59,6 +60,14 @@ def assert_each_offset_once(at: Place, count: int = ROWS) -> None:
     assert state.ends == {TopicPartition("in", 0): count, TopicPartition("in", 1): count}
 
 
+def assert_no_file_of_a_failed_attempt_stays(at: Place) -> None:
+    """All attempts are of batches that are decided, so maintenance knows their files by their names."""
+    name = parse_identifier(at.job.target)
+    remove_orphans(open_catalog({"warehouse": at.job.lake}), name, older_than_ms=0)
+    needed = {task.file.file_path for task in table(at).scan().plan_files()}
+    assert set(map(str, Path(at.job.lake).rglob("data/**/*.parquet"))) == needed
+
+
 def committed_batches(at: Place) -> list[str]:
     summaries = [one.summary.additional_properties for one in table(at).snapshots()]
     return [one["kavka.batch-id"] for one in summaries]
@@ -68,11 +77,12 @@ def test_a_driver_that_dies_between_the_commit_and_sparks_note_of_it_finds_the_b
     place: MakePlace, tmp_path: Path
 ) -> None:
     at = load(place, tmp_path, restarts=2)
-    at.watch.die("begun-0", 1)
+    at.watch.die("written-0", 1)
     at.watch.die("swapped", 2)
     at.run()
     assert_each_offset_once(at)
     assert committed_batches(at) == ["0", "1", "2"]
+    assert_no_file_of_a_failed_attempt_stays(at)
 
 
 @pytest.mark.long
@@ -84,6 +94,7 @@ def test_a_worker_may_die_at_each_step(place: MakePlace, tmp_path: Path, step: s
     at.run()
     assert_each_offset_once(at)
     assert committed_batches(at) == ["0", "1", "2"]
+    assert_no_file_of_a_failed_attempt_stays(at)
 
 
 @pytest.mark.long
@@ -99,6 +110,7 @@ def test_the_jvm_and_all_its_processes_may_die_at_each_step(
     at.run()
     assert_each_offset_once(at)
     assert committed_batches(at) == ["0", "1", "2"]
+    assert_no_file_of_a_failed_attempt_stays(at)
 
 
 @pytest.mark.long
@@ -160,3 +172,4 @@ def test_each_offset_is_there_once_after_random_kills(place: MakePlace, tmp_path
     assert_each_offset_once(at, count)
     numbers = list(map(int, committed_batches(at)))
     assert numbers == sorted(set(numbers))
+    assert_no_file_of_a_failed_attempt_stays(at)

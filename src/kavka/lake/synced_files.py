@@ -7,6 +7,7 @@ not there any more.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from pyiceberg.io import OutputFile, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 _LOCAL = "file"
+_FOLDERS = 6
 
 
 class SyncedFileIO(PyArrowFileIO):  # type: ignore[misc]
@@ -79,7 +81,8 @@ class _SyncedStream:
             return
         self.closed = True
         self._inner.close()
-        for path in (self._path, os.path.dirname(self._path)):
+        # The folders above may be new, too: a partition has one for each of its fields.
+        for path in (self._path, *map(str, Path(self._path).parents[:_FOLDERS])):
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
