@@ -352,6 +352,14 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
+def _open_files() -> int:
+    """Return how many log files may be open: what the system grants this process, with a rest for connections."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(soft - 100, 8192))
+
+
 def _file_options(chosen: argparse.Namespace) -> FileOptions:
     from kavka.collect.files.events import Rules
     from kavka.collect.files.following import FileOptions
@@ -382,4 +390,5 @@ def _file_options(chosen: argparse.Namespace) -> FileOptions:
         poll_ms=int(chosen.poll_interval * 1000),
         event_timeout_ms=int(chosen.event_timeout * 1000),
         starts_at_end=chosen.start_at == "end",
+        max_open=_open_files(),
     )

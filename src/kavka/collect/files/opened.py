@@ -39,6 +39,8 @@ class Chunk(NamedTuple):
     """Nothing more can be read now."""
     is_complete: bool = False
     """It is the end of a compressed file: nothing more will come."""
+    is_unreadable: bool = False
+    """The file could not be opened; it may be later."""
 
 
 @mutable
@@ -223,7 +225,7 @@ class OpenFiles:
         assert content.identity is not None
         descriptor = self._descriptor(content.identity) if content.identity in self._files else None
         if descriptor is None:
-            return Chunk(b"", b"", True)
+            return Chunk(b"", b"", True, is_unreadable=True)
         file = self._files[content.identity]
         if file.kind is not None:
             return self._archive_chunk(file, descriptor, content, size)
