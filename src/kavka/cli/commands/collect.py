@@ -198,6 +198,8 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
         help="With --event-start: the last event of a file is sent after so long without more (5).")  # fmt: skip
     add("--max-event-bytes", type=_event_bytes, default=100_000, metavar="BYTES",
         help="Longer events are sent in parts (100000).")  # fmt: skip
+    add("--close-after", type=_seconds, default=10.0, metavar="SECONDS",
+        help="A file that was deleted, and has been quiet for so long, is closed (10).")  # fmt: skip
     add("--poll-interval", type=_seconds, default=0.25, metavar="SECONDS",
         help="Interval of looks at the files (0.25); longer by itself where a look takes long.")  # fmt: skip
 
@@ -388,6 +390,7 @@ def _file_options(chosen: argparse.Namespace) -> FileOptions:
         parser=parser,
         state=chosen.state,
         poll_ms=int(chosen.poll_interval * 1000),
+        close_ms=int(chosen.close_after * 1000),
         event_timeout_ms=int(chosen.event_timeout * 1000),
         starts_at_end=chosen.start_at == "end",
         max_open=_open_files(),
