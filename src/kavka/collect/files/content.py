@@ -99,6 +99,13 @@ def thinned(marks: Marks, position: int) -> dict[int, str]:
     return kept
 
 
+def checked_offsets(content: Content) -> tuple[int, ...]:
+    """Return the offsets that show best whether a file still has a content: the largest head, position, last mark."""
+    heads = [offset for offset in content.marks if offset <= HEADS[-1]]
+    wanted = {max(heads, default=0), content.position, max(content.marks, default=0)}
+    return tuple(sorted(wanted & content.marks.keys()))
+
+
 class Agreement(Enum):
     """What the bytes of a file say of a content."""
 

@@ -22,7 +22,8 @@ from kavka.collect.files.encoding import encode_events
 from kavka.collect.files.events import Events, Rules, cut
 from kavka.collect.files.opened import Chunk, OpenFiles
 from kavka.collect.files.positions import encode, position_key
-from kavka.collect.files.tracker import FileState, Read, TrackedFile, Tracker
+from kavka.collect.files.tracked import FileState, Read, TrackedFile
+from kavka.collect.files.tracker import Tracker
 from kavka.collect.parsers.parsed import Parser
 from kavka.collect.record import LogRecords
 from kavka.collect.statistics import Reporter, Statistics
@@ -34,9 +35,9 @@ _CHUNK_BYTES = 512 * 1024
 _BATCH_BYTES = 4 << 20
 _BATCH_RECORDS = 20_000
 _SCAN_SHARE = 20
-"""A look takes at most this part of the time: over many files looks are rarer, """
+"""A look takes at most this part of the time: over many files looks are rarer."""
 _MAX_PAUSE_S = 5.0
-"""but not rarer than this."""
+"""Seconds between looks at most, whatever they take."""
 
 
 @frozen

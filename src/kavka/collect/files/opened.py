@@ -15,12 +15,13 @@ from kavka.collect.files.content import (
     WINDOW,
     Content,
     Identity,
+    checked_offsets,
     digest,
     marks_in,
     window_start,
 )
 from kavka.collect.files.digest_cache import DigestCache
-from kavka.collect.files.tracker import Ask, Digests, Seen, checked_offsets
+from kavka.collect.files.tracked import Ask, Digests, Seen
 from kavka.values import mutable
 
 log = logging.getLogger(__name__)
