@@ -12,7 +12,7 @@
     a known inode that is shorter, or has other bytes               its content is homeless; a new one   (copy-truncate)
     an unknown file that has all that was sent of a homeless        goes on there, behind what was sent  (the copy, .gz)
     an unknown file that agrees with a content that has a home      COPY; short ones are HELD first
-    an unknown file that has all of such a home, and more           is the home now, and the other one the COPY
+    an unknown file that has all of such a home, and more           is the home now, if its name is that of a copy
     an unknown file, of which every byte was sent                   COPY
     none of it                                                      a new content, from its beginning
     a home that is listed no more, read to its end and quiet        closed: its content is homeless       (deletion)
@@ -189,9 +189,7 @@ class Tracker:
             for content in self._index().alike(heads.marks)
             if _agrees(compare(content, heads.marks, _reach(heads)))
         ]
-        if (
-            len(alike) > _MAX_ALIKE
-        ):  # a header; a copy shares more than that with what it was made of
+        if len(alike) > _MAX_ALIKE:  # a header; a copy shares more with what it was made of
             alike.sort(key=lambda c: -compare(c, heads.marks, _reach(heads)).evidence)
             del alike[_MAX_ALIKE:]
         if not alike:
@@ -285,13 +283,13 @@ class Tracker:
         home = self._home(content)
         assert home is not None
         is_successor = file.seen.path == content.source and home.seen.path != content.source
-        if found.extends and found.is_strong:
+        may_follow = self._is_kin(file, content) or not home.is_listed
+        if found.extends and found.is_strong and may_follow and not is_successor:
             self._put(home, FileState.COPY, content, now_ms)
             self._follow(file, content, whole, now_ms)
         elif found.extends or (is_successor and not found.is_strong):
-            self._begin(
-                file, whole, now_ms
-            )  # it begins alike, and no copy is longer than what it was made of
+            # It begins alike, and no copy is longer than what it was made of.
+            self._begin(file, whole, now_ms)
         elif found.is_strong and not is_successor:
             if file.state is not FileState.COPY:
                 self._note("copy", content, f"path={file.seen.path}")
