@@ -77,7 +77,7 @@ def test_a_running_collector_follows_each_kind_of_rotation(
     app, web, old = logs / "app.log", logs / "web.log", logs / "old.log"
     sent = append(app, lines("app", 100)) + append(web, lines("web", 100))
     at = kavka_broker.bootstrap
-    arguments = (logs / "*", *COMMON, "--label", "site=test", "--host", "h1")
+    arguments = (logs / "*", *COMMON, "--label", "site=test", "--host", "h1", "--close-after", "1")
     with collector(tmp_path / "out", "files", at, fresh_name, *arguments) as process:
         process.wait_for("collected records=200", 30)
         with reader(at, fresh_name) as topic:

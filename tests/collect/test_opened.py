@@ -15,7 +15,7 @@ from kavka.collect.files.archive import Archive, DamagedArchive
 from kavka.collect.files.content import Content, digest, window_start
 from kavka.collect.files.digest_cache import DigestCache
 from kavka.collect.files.opened import OpenFiles
-from kavka.collect.files.tracker import Ask, Seen
+from kavka.collect.files.tracked import Ask, Seen
 
 DATA = b"".join(b"line %d of a log that is compressed\n" % n for n in range(5000))
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {

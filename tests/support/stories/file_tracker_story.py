@@ -15,20 +15,14 @@ from __future__ import annotations
 from kavka.collect.files.content import (
     Content,
     Identity,
+    checked_offsets,
     digest,
     marks_in,
     offsets_to_mark,
     window_start,
 )
-from kavka.collect.files.tracker import (
-    Ask,
-    Digests,
-    FileState,
-    Read,
-    Seen,
-    Tracker,
-    checked_offsets,
-)
+from kavka.collect.files.tracked import Ask, Digests, FileState, Read, Seen
+from kavka.collect.files.tracker import Tracker
 from kavka.values import mutable, replace
 
 GRACE_MS, CLOSE_MS = 10_000, 10_000

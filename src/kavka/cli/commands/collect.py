@@ -200,6 +200,8 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
         help="With --event-start: the last event of a file is sent after so long without more (5).")  # fmt: skip
     add("--max-event-bytes", type=_event_bytes, default=100_000, metavar="BYTES",
         help="Longer events are sent in parts (100000).")  # fmt: skip
+    add("--close-after", type=_seconds, default=10.0, metavar="SECONDS",
+        help="A file that was deleted, and has been quiet for so long, is closed (10).")  # fmt: skip
     add("--poll-interval", type=_seconds, default=0.25, metavar="SECONDS",
         help="Interval of looks at the files (0.25); longer by itself where a look takes long.")  # fmt: skip
 
@@ -358,6 +360,14 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
+def _open_files() -> int:
+    """Return how many log files may be open: what the system grants this process, with a rest for connections."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(soft - 100, 8192))
+
+
 def _file_options(chosen: argparse.Namespace) -> FileOptions:
     from kavka.collect.files.events import Rules
     from kavka.collect.files.following import FileOptions
@@ -386,6 +396,8 @@ def _file_options(chosen: argparse.Namespace) -> FileOptions:
         parser=parser,
         state=chosen.state,
         poll_ms=int(chosen.poll_interval * 1000),
+        close_ms=int(chosen.close_after * 1000),
         event_timeout_ms=int(chosen.event_timeout * 1000),
         starts_at_end=chosen.start_at == "end",
+        max_open=_open_files(),
     )

@@ -83,7 +83,7 @@ def marks_in(data: bytes, start: int, offsets: Iterable[int]) -> dict[int, str]:
 
 
 def thinned(marks: Marks, position: int) -> dict[int, str]:
-    """Return the heads, and of the others the last one in each doubling of the distance to `position`.
+    """Return the heads, the last mark, and of those before `position` the last one in each doubling of the distance.
 
     A file that was copied before its last bytes were read ends a little before `position`: there marks are dense.
     """
@@ -93,9 +93,17 @@ def thinned(marks: Marks, position: int) -> dict[int, str]:
         if offset in HEADS:
             kept[offset] = marks[offset]
         else:
-            by_distance[abs(position - offset).bit_length()] = offset
+            distance = position - offset
+            by_distance[distance.bit_length() if distance >= 0 else -1] = offset
     kept.update({offset: marks[offset] for offset in sorted(by_distance.values())})
     return kept
+
+
+def checked_offsets(content: Content) -> tuple[int, ...]:
+    """Return the offsets that show best whether a file still has a content: the largest head, position, last mark."""
+    heads = [offset for offset in content.marks if offset <= HEADS[-1]]
+    wanted = {max(heads, default=0), content.position, max(content.marks, default=0)}
+    return tuple(sorted(wanted & content.marks.keys()))
 
 
 class Agreement(Enum):

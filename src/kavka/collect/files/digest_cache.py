@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from kavka.collect.files.tracker import Digests
+from kavka.collect.files.tracked import Digests
 
 log = logging.getLogger(__name__)
 

@@ -45,8 +45,14 @@ def cut(
     With `is_flush` the lines at the end are an event although none has begun behind them; with `is_final` so is a
     line without its end, because the file is gone or complete.
     """
+    is_inside = not lead.endswith(b"\n")
+    if not lead.strip(
+        b"\0"
+    ):  # the start, or the hole that a truncation has left before what its writer wrote next
+        is_inside, length = False, len(data)
+        data = data.lstrip(b"\0")
+        position += length - len(data)
     end = len(data) if is_final else data.rfind(b"\n") + 1
-    is_inside = position > 0 and not lead.endswith(b"\n")
     lines = data[:end].split(b"\n")
     rest = lines.pop()
     if is_final and rest:
@@ -63,10 +69,7 @@ def cut(
 
 
 def _clean(line: bytes) -> bytes:
-    """Return a line without a carriage return, and without the hole that a truncation leaves before a writer's next."""
-    if line.endswith(b"\r"):
-        line = line[:-1]
-    return line.lstrip(b"\0") if line.startswith(b"\0") else line
+    return line[:-1] if line.endswith(b"\r") else line
 
 
 def _joined(

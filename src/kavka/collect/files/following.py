@@ -22,7 +22,8 @@ from kavka.collect.files.encoding import encode_events
 from kavka.collect.files.events import Events, Rules, cut
 from kavka.collect.files.opened import Chunk, OpenFiles
 from kavka.collect.files.positions import encode, position_key
-from kavka.collect.files.tracker import FileState, Read, TrackedFile, Tracker
+from kavka.collect.files.tracked import FileState, Read, TrackedFile
+from kavka.collect.files.tracker import Tracker
 from kavka.collect.parsers.parsed import Parser
 from kavka.collect.record import LogRecords
 from kavka.collect.statistics import Reporter, Statistics
@@ -35,6 +36,8 @@ _BATCH_BYTES = 4 << 20
 _BATCH_RECORDS = 20_000
 _SCAN_SHARE = 20
 """A look takes at most this part of the time: over many files looks are rarer."""
+_MAX_PAUSE_S = 5.0
+"""Seconds between looks at most, whatever they take."""
 
 
 @frozen
@@ -141,12 +144,15 @@ class FileCollector:
             self._skip_to_ends()
         self._find_gone(now_ms)
         self._opened.forget(self._opened.known() - self._tracker.files.keys())
+        if len(self._records) > 2 * len(self._tracker.contents) + 100:
+            self._records.clear()  # sources that are gone
         for note in self._tracker.notes:
             log.info("%s", note)
         self._tracker.notes.clear()
         self._scans += 1
         took_s = time.monotonic() - start_s
-        self._next_scan_s = start_s + max(self._options.poll_ms / 1000, took_s * _SCAN_SHARE)
+        pause_s = min(took_s * _SCAN_SHARE, _MAX_PAUSE_S)
+        self._next_scan_s = time.monotonic() + max(self._options.poll_ms / 1000, pause_s)
         self._statistics.gauges |= {"refused_paths": listing.refused, "scan_seconds": took_s}
         self._count()
         self._cache.save()
@@ -225,6 +231,8 @@ class FileCollector:
         whole_lines = chunk.data.rfind(b"\n") + 1
         if chunk.is_end and found.end < content.position + whole_lines:
             self._tracker.await_flush(read, now_ms + self._options.event_timeout_ms)
+        elif chunk.is_unreadable:
+            self._tracker.await_flush(read, now_ms + self._options.close_ms)
 
     def _take(
         self, read: Read, chunk: Chunk, found: Events, batch: Batch, *, is_exhausted: bool

@@ -15,12 +15,13 @@ from kavka.collect.files.content import (
     WINDOW,
     Content,
     Identity,
+    checked_offsets,
     digest,
     marks_in,
     window_start,
 )
 from kavka.collect.files.digest_cache import DigestCache
-from kavka.collect.files.tracker import Ask, Digests, Seen, checked_offsets
+from kavka.collect.files.tracked import Ask, Digests, Seen
 from kavka.values import mutable
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class Chunk(NamedTuple):
     """Nothing more can be read now."""
     is_complete: bool = False
     """It is the end of a compressed file: nothing more will come."""
+    is_unreadable: bool = False
+    """The file could not be opened; it may be later."""
 
 
 @mutable
@@ -223,7 +226,7 @@ class OpenFiles:
         assert content.identity is not None
         descriptor = self._descriptor(content.identity) if content.identity in self._files else None
         if descriptor is None:
-            return Chunk(b"", b"", True)
+            return Chunk(b"", b"", True, is_unreadable=True)
         file = self._files[content.identity]
         if file.kind is not None:
             return self._archive_chunk(file, descriptor, content, size)

@@ -12,7 +12,7 @@
     a known inode that is shorter, or has other bytes               its content is homeless; a new one   (copy-truncate)
     an unknown file that has all that was sent of a homeless        goes on there, behind what was sent  (the copy, .gz)
     an unknown file that agrees with a content that has a home      COPY; short ones are HELD first
-    an unknown file that has all of such a home, and more           is the home now, and the other one the COPY
+    an unknown file that has all of such a home, and more           is the home now, if its name is that of a copy
     an unknown file, of which every byte was sent                   COPY
     none of it                                                      a new content, from its beginning
     a home that is listed no more, read to its end and quiet        closed: its content is homeless       (deletion)
@@ -23,9 +23,7 @@ Invariants: a content has one home at most; `position` only grows; a file is rea
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import PurePath
-from typing import NamedTuple
 
 from kavka.collect.files.content import (
     HEADS,
@@ -34,85 +32,16 @@ from kavka.collect.files.content import (
     Comparison,
     Content,
     Identity,
+    checked_offsets,
     compare,
     thinned,
 )
-from kavka.values import mutable
+from kavka.collect.files.content_index import ContentIndex
+from kavka.collect.files.tracked import Ask, Digests, FileState, Read, Seen, TrackedFile
 
 HEAD_END = HEADS[-1]
-
-
-class Seen(NamedTuple):
-    """A file of a listing."""
-
-    identity: Identity
-    path: str
-    size: int
-    mtime_ns: int
-    is_compressed: bool = False
-
-
-class Ask(NamedTuple):
-    """The question for the marks of a file at these offsets, and at its end where `whole`."""
-
-    identity: Identity
-    offsets: tuple[int, ...]
-    whole: bool = True
-    """False lets a compressed file be read up to the last offset only."""
-
-
-class Digests(NamedTuple):
-    """The answer: marks at those of the offsets that the file reaches, and at its end."""
-
-    end: int | None
-    """Bytes of the content, uncompressed; None when it cannot be read now, or is not complete."""
-    marks: Mapping[int, str]
-
-
-class FileState(Enum):
-    """See the table of this module."""
-
-    FOLLOWED = "followed"
-    COPY = "copy"
-    HELD = "held"
-    WAITING = "waiting"
-
-
-@mutable
-class TrackedFile:
-    """A file of the last listing, or one that is gone and not closed yet."""
-
-    seen: Seen
-    state: FileState = FileState.WAITING
-    content: Content | None = None
-    """Its content where it is FOLLOWED, else the one that it may be a copy of."""
-    since_ms: int = 0
-    """Time at which it came into this state."""
-    listed_ms: int = 0
-    """Time at which it was listed or grew last."""
-    is_listed: bool = True
-    judged: tuple[int, int] = (-1, -1)
-    """Size and time of the file that the state is about."""
-    exhausted: tuple[int, int] | None = None
-    """Size and time at which no more could be read from it."""
-    last_read: int = 0
-    """Number of the read that was its last."""
-    flush_at_ms: int | None = None
-    """Time at which an event that no line has ended yet is sent."""
-
-    @property
-    def version(self) -> tuple[int, int]:
-        """Return what changes when the file does."""
-        return self.seen.size, self.seen.mtime_ns
-
-
-class Read(NamedTuple):
-    """The decision to read a file from the position of its content on."""
-
-    file: TrackedFile
-    content: Content
-    is_flush: bool
-    """An event at the end is sent although no further line has ended it."""
+_MAX_ALIKE = 32
+"""Contents that a file is compared with beyond its head."""
 
 
 Scan = Generator[Ask, Digests, None]
@@ -131,14 +60,18 @@ class Tracker:
         """Numbers of contents that were changed, or forgotten, since they were stored."""
         self.notes: list[str] = []
         """What was decided, for the log."""
+        self._built_index: ContentIndex | None = None
+        self._rehomed: set[int] = set()
+        """Numbers of contents that got a home in this look."""
         self._missing_since: dict[int, int] = {}
         self._reads = 0
         self._last_number = 0
 
     def load(self, contents: Iterable[Content]) -> None:
-        """Take the contents that were stored."""
+        """Take the contents that were stored. One of which nothing was sent is new all the same."""
         for content in contents:
-            self.contents[content.number] = content
+            if content.position:
+                self.contents[content.number] = content
             self._last_number = max(self._last_number, content.number)
 
     def is_homeless(self, content: Content) -> bool:
@@ -150,11 +83,18 @@ class Tracker:
         is_home = file is not None and file.state is FileState.FOLLOWED and file.content is content
         return file if is_home else None
 
+    def _index(self) -> ContentIndex:
+        """Return the index of this look, which most looks do not need."""
+        if self._built_index is None:
+            self._built_index = ContentIndex(self.contents.values())
+        return self._built_index
+
     # Looking at a listing
 
     def scan(self, listing: Sequence[Seen], now_ms: int) -> Scan:
         """Judge all files of a listing. Each file is in it once; plain ones are judged before compressed ones."""
         unknown: list[TrackedFile] = []
+        self._built_index = None
         for seen in listing:
             file = self.files.get(seen.identity)
             if file is None:
@@ -168,6 +108,7 @@ class Tracker:
         order = sorted(unknown, key=lambda f: (f.seen.is_compressed, f.seen.mtime_ns, f.seen.path))
         for file in order:
             yield from self._judge(file, now_ms)
+        self._doubt_copies()
         self._forget(now_ms)
 
     def _look_again(
@@ -188,10 +129,14 @@ class Tracker:
         if not seen.is_compressed and seen.size < max(content.marks, default=0):
             self._lose(file, "truncated")
             return False
-        marks = yield Ask(seen.identity, checked_offsets(content), whole=False)
+        offsets = set(checked_offsets(content))
+        if HEAD_END not in content.marks:
+            offsets.update(HEADS)  # it has grown since it was found
+        marks = yield Ask(seen.identity, tuple(sorted(offsets)), whole=False)
         if compare(content, marks.marks, _reach(marks)).agreement is Agreement.DIFFERENT:
             self._lose(file, "rewritten")
             return False
+        content.marks = thinned({**content.marks, **marks.marks}, content.position)
         file.judged = file.version
         return True
 
@@ -210,21 +155,20 @@ class Tracker:
         seen = file.seen
         owned = [
             content
-            for content in self.contents.values()
-            if content.identity is not None
-            and content.identity.inode == seen.identity.inode
-            and self._home(content) is None
+            for content in self._index().at_inode(seen.identity.inode)
+            if content.number in self.contents and self._home(content) is None
         ]
         for content in sorted(owned, key=lambda c: -c.number):
             if not seen.is_compressed and seen.size < max(content.marks, default=0):
                 continue
-            marks = yield Ask(seen.identity, tuple(content.marks), whole=False)
+            offsets = tuple(sorted({*content.marks, *HEADS}))
+            marks = yield Ask(seen.identity, offsets, whole=False)
             if _reach(marks) < content.position:
                 continue
             found = compare(content, marks.marks, _reach(marks))
             is_same_place = content.identity == seen.identity or content.path == seen.path
             if found.agreement is Agreement.CONTINUES and (is_same_place or found.is_strong):
-                self._follow(file, content, _reach(marks), now_ms)
+                self._follow(file, content, marks, now_ms)
                 return True
         return False
 
@@ -238,15 +182,16 @@ class Tracker:
 
     def _judge(self, file: TrackedFile, now_ms: int) -> Scan:
         seen = file.seen
-        small = {
-            content.position for content in self.contents.values() if content.position < HEAD_END
-        }
-        heads = yield Ask(seen.identity, tuple(sorted({*HEADS, *small} - {0})), whole=False)
+        offsets = sorted({*HEADS, *self._index().small_positions()})
+        heads = yield Ask(seen.identity, tuple(offsets), whole=False)
         alike = [
             content
-            for content in self.contents.values()
+            for content in self._index().alike(heads.marks)
             if _agrees(compare(content, heads.marks, _reach(heads)))
         ]
+        if len(alike) > _MAX_ALIKE:  # a header; a copy shares more with what it was made of
+            alike.sort(key=lambda c: -compare(c, heads.marks, _reach(heads)).evidence)
+            del alike[_MAX_ALIKE:]
         if not alike:
             if not heads.marks or (heads.end is None and _reach(heads) < HEAD_END):
                 # It is empty, cannot be read, or is an archive of which too little is there.
@@ -254,7 +199,7 @@ class Tracker:
             else:
                 self._begin(file, heads, now_ms)
             return
-        offsets = sorted({offset for content in alike for offset in content.marks} | set(HEADS))
+        offsets = sorted({offset for content in alike for offset in content.marks} | {*HEADS})
         whole = yield Ask(seen.identity, tuple(offsets))
         if whole.end is None:
             self._put(file, FileState.WAITING, None, now_ms)
@@ -322,7 +267,7 @@ class Tracker:
         if not (is_copy or found.is_strong or self._is_kin(file, content)):
             self._begin(file, whole, now_ms)
         elif found.agreement is Agreement.CONTINUES:
-            self._follow(file, content, whole.end, now_ms)
+            self._follow(file, content, whole, now_ms)
         elif is_copy or (is_all_sent and not is_old_place):
             self._note("copy", content, f"path={file.seen.path}")
             self._put(file, FileState.COPY, content, now_ms)
@@ -338,13 +283,13 @@ class Tracker:
         home = self._home(content)
         assert home is not None
         is_successor = file.seen.path == content.source and home.seen.path != content.source
-        if found.extends and found.is_strong:
+        may_follow = self._is_kin(file, content) or not home.is_listed
+        if found.extends and found.is_strong and may_follow and not is_successor:
             self._put(home, FileState.COPY, content, now_ms)
-            self._follow(file, content, whole.end, now_ms)
+            self._follow(file, content, whole, now_ms)
         elif found.extends or (is_successor and not found.is_strong):
-            self._begin(
-                file, whole, now_ms
-            )  # it begins alike, and no copy is longer than what it was made of
+            # It begins alike, and no copy is longer than what it was made of.
+            self._begin(file, whole, now_ms)
         elif found.is_strong and not is_successor:
             if file.state is not FileState.COPY:
                 self._note("copy", content, f"path={file.seen.path}")
@@ -377,14 +322,23 @@ class Tracker:
         self._last_number += 1
         content = Content(self._last_number, file.seen.path)
         content.marks = dict(seen.marks)
+        self._index().add(content)
         self.contents[content.number] = content
-        self._follow(file, content, _reach(seen), now_ms, is_new=True)
+        self._follow(file, content, seen, now_ms, is_new=True)
 
     def _follow(
-        self, file: TrackedFile, content: Content, end: int, now_ms: int, *, is_new: bool = False
+        self,
+        file: TrackedFile,
+        content: Content,
+        seen: Digests,
+        now_ms: int,
+        *,
+        is_new: bool = False,
     ) -> None:
-        """Make a file, which has `end` bytes now, the home of a content: what another one had behind them is lost."""
-        content.marks = {o: mark for o, mark in content.marks.items() if o <= end}
+        """Make a file the home of a content; what another one had behind the end of this one is lost."""
+        end = _reach(seen)
+        marks = {offset: mark for offset, mark in content.marks.items() if offset <= end}
+        content.marks = thinned({**marks, **seen.marks}, content.position)
         word = "new" if is_new else "found again"
         self._note(word, content, f"path={file.seen.path}")
         place = (file.seen.identity, file.seen.path)
@@ -393,15 +347,18 @@ class Tracker:
         content.identity, content.path = place
         self._missing_since.pop(content.number, None)
         if not is_new:
-            self._doubt_copies(content)
+            self._rehomed.add(content.number)
         self._put(file, FileState.FOLLOWED, content, now_ms)
 
-    def _doubt_copies(self, content: Content) -> None:
+    def _doubt_copies(self) -> None:
         """Judge copies again that were found while there was no home with which to compare them."""
+        if not self._rehomed:
+            return
         for file in self.files.values():
             is_spent = file.state is FileState.COPY and file.exhausted == file.version
-            if file.content is content and is_spent:
+            if is_spent and file.content is not None and file.content.number in self._rehomed:
                 file.judged, file.exhausted = (-1, -1), None
+        self._rehomed.clear()
 
     def _put(
         self, file: TrackedFile, state: FileState, content: Content | None, now_ms: int
@@ -414,7 +371,15 @@ class Tracker:
         """Take the content from a file whose bytes are others now."""
         assert file.content is not None
         self._note(why, file.content, f"path={file.seen.path} position={file.content.position}")
+        self._drop_unsent(file.content)
         file.state, file.content, file.judged = FileState.WAITING, None, (-1, -1)
+
+    def _drop_unsent(self, content: Content) -> None:
+        """Forget a content without a home of which nothing was sent: what is found of it is read from its beginning."""
+        if not content.position:
+            del self.contents[content.number]
+            self.dirty.add(content.number)
+            self._built_index = None
 
     def _forget(self, now_ms: int) -> None:
         """Forget contents that no file has had for long."""
@@ -486,16 +451,10 @@ class Tracker:
         assert content is not None
         self._note("closed", content, f"path={file.seen.path}")
         del self.files[file.seen.identity]
+        self._drop_unsent(content)
         if is_deleted:
             content.identity = None
             self.dirty.add(content.number)
-
-
-def checked_offsets(content: Content) -> tuple[int, ...]:
-    """Return the offsets that show best whether a file still has a content: the largest head, position, last mark."""
-    heads = [offset for offset in content.marks if offset <= HEAD_END]
-    wanted = {max(heads, default=0), content.position, max(content.marks, default=0)}
-    return tuple(sorted(wanted & content.marks.keys()))
 
 
 def _agrees(found: Comparison) -> bool:
