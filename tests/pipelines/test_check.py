@@ -7,12 +7,12 @@ import pytest
 from kavka.pipelines.check import location_of, option_findings
 from kavka.pipelines.definitions import (
     Definitions,
+    Finding,
     FlowDefinition,
     Location,
     OutputDefinition,
     TopicRead,
 )
-from kavka.pipelines.findings import Finding
 
 AT = Location("transformations/a.py", 7)
 SINK = {

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka_compat.ours import run_kavka
-from support.spark.standalone import environment, run_standalone
+from support.spark.standalone import bare_python, environment, run_standalone, unpacked
 from support.spark.topic_filling import make_topic_at
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(300)]
 
 QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ONE = ("--master", "local[1]", "--conf", QUICK)
-PATIENCE_S = 120
+PATIENCE_S = 240
 LIVES = 3
 """Runs of a project of which all but the last are killed."""
 TOOL = """
@@ -344,11 +344,16 @@ def test_a_standalone_master_runs_a_project_whose_workers_have_no_kavka(
     archive = tmp_path / "kavka-spark.tar.gz"
     package = [sys.executable, "-m", "kavka", "spark-package", "--output", str(archive)]
     subprocess.run(package, check=True, stdout=subprocess.DEVNULL)
-    with run_standalone(tmp_path / "spark") as cluster:
-        with run_process(project, "--archive", str(archive), master=cluster.url) as once:
-            assert once.wait(PATIENCE_S) == 0
+    workers = environment() | {"PYSPARK_PYTHON": str(bare_python(tmp_path / "bare"))}
+    del workers["PYTHONPATH"]
+    # Workers of the driver are of the same bare Python, and it has kavka, as from `pip install`.
+    driver = workers | {"PYTHONPATH": str(unpacked(archive, tmp_path / "driver"))}
+    given = ("--archive", str(archive))
+    with run_standalone(tmp_path / "spark", workers) as cluster:
+        with run_process(project, *given, master=cluster.url, variables=driver) as once:
+            assert once.wait(PATIENCE_S) == 0, (project / "run.log").read_text()
         with run_process(
-            project, "--continuous", "--archive", str(archive), master=cluster.url
+            project, "--continuous", *given, master=cluster.url, variables=driver
         ) as running:
             send(broker.bootstrap, "cluster-events", ("cy", 500))
             assert committed_keys(broker.bootstrap, "cluster-alerts", 2) == ["bob", "cy"]
@@ -358,14 +363,17 @@ def test_a_standalone_master_runs_a_project_whose_workers_have_no_kavka(
 
 @contextmanager
 def run_process(
-    project: Path, *arguments: str, master: str = "local[2]"
+    project: Path,
+    *arguments: str,
+    master: str = "local[2]",
+    variables: dict[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `kavka pipelines run` in a process of its own, which is killed if the body leaves it."""
     command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
     with (project / "run.log").open("a") as log:
         process = subprocess.Popen(
             [*command, "--master", master, "--conf", QUICK, *arguments],
-            env=environment(),
+            env=variables or environment(),
             stdout=log,
             stderr=subprocess.STDOUT,
         )

@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 import tarfile
-import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +14,19 @@ import pytest
 from confluent_kafka import Producer
 
 from kavka.cli.main import main
-from support.spark.standalone import SPARK_HOME, environment, run_standalone
+from support.spark.standalone import (
+    SPARK_HOME,
+    bare_python,
+    environment,
+    run_standalone,
+    unpacked,
+)
 from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
 
 RECORDS = 300
-OURS = ("kavka", "pyspark_kavka", "pyspark_kavka_iceberg", "__editable__", "crc32c", "cramjam")
 
 
 def test_the_archive_has_what_is_compiled_and_no_caches(
@@ -45,17 +48,6 @@ def test_the_archive_has_what_is_compiled_and_no_caches(
 def test_a_package_that_is_not_installed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark-package", "--output", os.devnull, "--include", "no-such-package"]) == 1
     assert "no-such-package is not installed" in capsys.readouterr().err
-
-
-def bare_python(directory: Path) -> Path:
-    """Make a Python with what is installed here, but for kavka and what it needs."""
-    venv.create(directory, symlinks=True, with_pip=False)
-    here = Path(sysconfig.get_paths()["purelib"])
-    there = next((directory / "lib").glob("python3*/site-packages"))
-    for path in here.iterdir():
-        if not path.name.startswith(OURS) and path.suffix != ".pth":
-            (there / path.name).symlink_to(path)
-    return directory / "bin" / "python"
 
 
 @pytest.mark.spark
@@ -109,9 +101,3 @@ def test_executors_without_kavka_run_an_exactly_once_query_with_the_archive(
         assert interpreter == str(python)
         assert "kavka-spark/kavka/wire" in kernel
         assert str(tmp_path / "spark") in str(Path(kernel).absolute())
-
-
-def unpacked(archive: Path, directory: Path) -> Path:
-    with tarfile.open(archive) as opened:
-        opened.extractall(directory)
-    return directory

@@ -13,18 +13,19 @@ from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import Checkpoints
 from kavka.pipelines.definitions import (
     Definitions,
+    Finding,
     FlowDefinition,
     Location,
     OutputDefinition,
     TopicRead,
     short,
 )
-from kavka.pipelines.findings import Finding
 from kavka.pipelines.observer import client_settings
 from kavka.spark.errors import ConnectorError
 from kavka.spark.offsets import Offsets
 from kavka.spark.options import (
     Assign,
+    Selection,
     SinkOptions,
     Specific,
     Subscribe,
@@ -98,7 +99,8 @@ class BrokerChecks:
             return
         try:
             options = parse_source(read.options, streaming=read.is_streaming)
-            partitions = await self._partitions(admin, flow, options.selection)
+            servers = options.client["bootstrap.servers"]
+            partitions = await self._partitions(admin, servers, flow, options.selection)
             if not partitions:
                 return
             if read.is_streaming and self._checkpoints.positions(flow):
@@ -109,7 +111,7 @@ class BrokerChecks:
             self._error(flow.at, f"{name}: {error}")
 
     async def _partitions(
-        self, admin: Admin, flow: FlowDefinition, selection: Subscribe | SubscribePattern | Assign
+        self, admin: Admin, servers: str, flow: FlowDefinition, selection: Selection
     ) -> list[TopicPartition]:
         """Return the partitions that a source reads; what does not exist is a finding."""
         match selection:
@@ -124,7 +126,7 @@ class BrokerChecks:
                     self._warn(
                         flow.at, f"no topic matches the pattern {pattern!r} of {short(flow.name)}"
                     )
-        counts = await self._partition_counts(admin, names, flow.at)
+        counts = await self._partition_counts(admin, servers, names, flow.at)
         found = [
             TopicPartition(name, number)
             for name, count in counts.items()
@@ -141,7 +143,7 @@ class BrokerChecks:
         return found
 
     async def _partition_counts(
-        self, admin: Admin, names: Iterable[str], at: Location
+        self, admin: Admin, servers: str, names: Iterable[str], at: Location
     ) -> dict[str, int]:
         wanted = sorted(names)
         found: dict[str, int] = {}
@@ -153,7 +155,8 @@ class BrokerChecks:
             elif topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._error(
                     at,
-                    f"the topic {name} does not exist: create it (kavka topics --create --topic {name})",
+                    f"the topic {name} does not exist: create it with `kavka topics --bootstrap-server {servers} "
+                    f"--create --topic {name}`",
                 )
             else:
                 self._error(at, f"the topic {name} cannot be described: {topic}")
@@ -213,7 +216,8 @@ class BrokerChecks:
         try:
             options = parse_sink({"checkpointLocation": "checkpoint", **output.options})
             if options.topic is not None:
-                await self._partition_counts(admin, [options.topic], output.at)
+                servers = options.client["bootstrap.servers"]
+                await self._partition_counts(admin, servers, [options.topic], output.at)
             if options.exactly_once is not None:
                 await self._check_transactions(admin, output, options)
         except (ConnectorError, KafkaError, OSError, ValueError) as error:

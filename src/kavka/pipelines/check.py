@@ -12,9 +12,8 @@ from pathlib import Path
 
 from kavka.pipelines.broker_checks import BrokerChecks
 from kavka.pipelines.checkpoints import Checkpoints
-from kavka.pipelines.definitions import Definitions, Location, short
+from kavka.pipelines.definitions import Definitions, Finding, Location, short
 from kavka.pipelines.errors import query_failure
-from kavka.pipelines.findings import Finding
 from kavka.pipelines.project import DEFAULTS_NAME, Project
 from kavka.pipelines.run import Refresh, register, update
 from kavka.pipelines.session import (

@@ -30,6 +30,19 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What `kavka pipelines check` found wrong, or may surprise, and where."""
+
+    at: Location
+    text: str
+    is_error: bool = True
+
+    def __str__(self) -> str:
+        """Return it as compilers print it."""
+        return f"{self.at}: {'error' if self.is_error else 'warning'}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class TopicRead:
     """A read of topics in a flow."""
 

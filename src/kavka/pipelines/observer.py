@@ -19,13 +19,15 @@ from kavka.client.admin import Admin
 from kavka.client.lag import Lag
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.pipelines.definitions import Definitions, FlowDefinition, short
+from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.progress import FlowProgress, PartitionLag, ProgressTable
 from kavka.pipelines.status import StatusPublisher
 
 log = logging.getLogger(__name__)
 
 _LAG_EVERY_S = 2.0
+_START_EVERY_S = 10.0
+"""Seconds between two attempts to reach the topic of progress."""
 _ADMIN_TIMEOUT_MS = 5_000
 _CLIENT_PREFIX = "kafka."
 _FOR_ADMIN = ("bootstrap.servers", "client.dns.lookup", "security.protocol", "request.timeout.ms")
@@ -141,28 +143,31 @@ class Observer:
 
     async def _watch(self) -> None:
         async with AsyncExitStack() as stack:
-            published = await self._start_publisher(stack)
-            next_lag_s = 0.0
+            is_publishing = False
+            next_lag_s = next_start_s = 0.0
             while not self._stop.is_set():
                 if time.monotonic() >= next_lag_s:
                     await self.update_lags(stack)
                     next_lag_s = time.monotonic() + _LAG_EVERY_S
-                if published:
+                if not is_publishing and time.monotonic() >= next_start_s:
+                    is_publishing = await self._start_publisher(stack)
+                    next_start_s = time.monotonic() + _START_EVERY_S
+                if is_publishing:
                     await self._publish(all_now=False)
                 await asyncio.sleep(0.2)
             await self.update_lags(stack)
-            if published:
+            if is_publishing:
                 await self._publish(all_now=True)
 
     async def _start_publisher(self, stack: AsyncExitStack) -> bool:
         if self._publisher is None:
             return False
-        stack.push_async_callback(self._publisher.close)
         try:
             await self._publisher.start()
         except (KafkaError, OSError, ValueError) as error:
             self._note_publish_error(error)
             return False
+        stack.push_async_callback(self._publisher.close)
         return True
 
     async def _publish(self, *, all_now: bool) -> None:
@@ -179,21 +184,21 @@ class Observer:
             log.warning("progress is not published error=%s", error)
 
     async def update_lags(self, stack: AsyncExitStack) -> None:
-        """Ask the brokers how far each flow is behind."""
+        """Ask the brokers how far each flow is behind; what is not known stays as it was."""
         for flow in self.definitions.flows:
-            for read, positions in self._read_positions(flow):
+            known: dict[TopicPartition, PartitionLag] = {}
+            for options, positions in self._read_positions(flow):
                 try:
-                    admin = await self._admin(read, stack)
+                    admin = await self._admin(options, stack)
                     found = await admin.lags(positions, timeout_ms=_ADMIN_TIMEOUT_MS)
                 except (KafkaError, OSError, ValueError) as error:
                     log.info("lag is not known flow=%s error=%s", flow.name, error)
                     continue
-                known = {
-                    at: PartitionLag(lag.records, lag.seconds)
-                    for at, lag in found.items()
-                    if isinstance(lag, Lag)
-                }
-                self.table.lags(flow.target if _is_implicit(flow) else flow.name, known)
+                for at, lag in found.items():
+                    if isinstance(lag, Lag):
+                        known[at] = PartitionLag(lag.records, lag.seconds)
+            if known:
+                self.table.lags(flow.name, known)
 
     def _read_positions(
         self, flow: FlowDefinition
@@ -221,10 +226,6 @@ class Observer:
             bounded = {"default.api.timeout.ms": str(_ADMIN_TIMEOUT_MS), **settings}
             self._admins[key] = await stack.enter_async_context(Admin(bounded))
         return self._admins[key]
-
-
-def _is_implicit(flow: FlowDefinition) -> bool:
-    return short(flow.name) == short(flow.target)
 
 
 def _names(options: Mapping[str, str], topic: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kavka.client import Consumer
 from kavka.client.admin import Admin, NewTopic
@@ -20,6 +21,8 @@ PROGRESS_TOPIC = "__kavka_pipelines"
 STALE_AFTER_MS = 60_000
 """A flow that should run and was not reported for so long belongs to a run that died."""
 _API_TIMEOUT_MS = 10_000
+_BOUNDS = {"max.block.ms": 5_000, "request.timeout.ms": 5_000, "delivery.timeout.ms": 10_000}
+"""Progress is not worth waiting for: the end of a run waits for its last records."""
 _EVERY_MS = 1_000
 _HEARTBEAT_MS = 10_000
 
@@ -27,7 +30,7 @@ _HEARTBEAT_MS = 10_000
 class StatusPublisher:
     """Writes what changed, once a second at most, and everything every ten seconds."""
 
-    def __init__(self, settings: Mapping[str, str], topic: str = PROGRESS_TOPIC) -> None:
+    def __init__(self, settings: Mapping[str, Any], topic: str = PROGRESS_TOPIC) -> None:
         """Take the client's settings; nothing is sent yet."""
         self._settings = dict(settings)
         self._topic = topic
@@ -36,13 +39,14 @@ class StatusPublisher:
 
     async def start(self) -> None:
         """Connect, and create the topic if there is none. Raise OSError, KafkaError."""
-        async with Admin(self._settings) as admin:
+        async with Admin({"default.api.timeout.ms": _API_TIMEOUT_MS, **self._settings}) as admin:
             topic = NewTopic(self._topic, 1, configs={"cleanup.policy": "compact"})
             [made] = (await admin.create_topics([topic])).values()
         if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise made
-        self._producer = Producer({**self._settings, "linger.ms": "5"})
-        await self._producer.start()
+        producer = Producer({**_BOUNDS, **self._settings, "linger.ms": 5})
+        await producer.start()
+        self._producer = producer
 
     async def publish(
         self, flows: Sequence[FlowProgress], now_ms: int, *, all_now: bool = False
@@ -73,7 +77,7 @@ async def read_progress(
     """Return the newest progress of every flow, sorted. Raise KafkaError when there is no such topic, OSError."""
     at = TopicPartition(topic, 0)
     newest: dict[bytes, FlowProgress] = {}
-    bounded = {"default.api.timeout.ms": str(_API_TIMEOUT_MS), **settings}
+    bounded = {"default.api.timeout.ms": _API_TIMEOUT_MS, **settings}
     async with Admin(bounded) as admin:
         [described] = (await admin.describe_topics([topic])).values()
         if isinstance(described, KafkaError):

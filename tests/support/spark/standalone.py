@@ -6,7 +6,10 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import time
+import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,8 @@ import kavka
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SOURCES = Path(kavka.__file__).parents[1]
+OURS = ("kavka", "pyspark_kavka", "__editable__", "crc32c", "cramjam")
+"""What begins the names of kavka's installed files, and of what it needs."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
 """Two machines, as Spark sees it: it starts a second attempt of a task on another machine only."""
 
@@ -84,6 +89,24 @@ class Standalone:
             )
         self._daemons.append(process)
         return process, log
+
+
+def bare_python(directory: Path) -> Path:
+    """Make a Python with what is installed here, but for kavka and what it needs."""
+    venv.create(directory, symlinks=True, with_pip=False)
+    here = Path(sysconfig.get_paths()["purelib"])
+    there = next((directory / "lib").glob("python3*/site-packages"))
+    for path in here.iterdir():
+        if not path.name.startswith(OURS) and path.suffix != ".pth":
+            (there / path.name).symlink_to(path)
+    return directory / "bin" / "python"
+
+
+def unpacked(archive: Path, directory: Path) -> Path:
+    """Unpack an archive of `kavka spark-package` and return where."""
+    with tarfile.open(archive) as opened:
+        opened.extractall(directory)
+    return directory
 
 
 @contextmanager
