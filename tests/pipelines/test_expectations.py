@@ -1,5 +1,7 @@
 """Declarations of expectations that are wrong say what to do. What they do to rows is tested with Spark."""
 
+from typing import Any
+
 import pytest
 
 from kavka.pipelines import expect, expect_all, expect_or_drop, quarantine
@@ -7,7 +9,9 @@ from kavka.pipelines.expectations import ExpectationError
 
 
 def test_a_condition_without_a_name_is_refused():
-    with pytest.raises(ExpectationError, match="expect_or_drop wants a name first: @expect_or_drop"):
+    with pytest.raises(
+        ExpectationError, match="expect_or_drop wants a name first: @expect_or_drop"
+    ):
         expect_or_drop(" ", "user IS NOT NULL")
 
 
@@ -18,12 +22,12 @@ def test_what_is_no_condition_is_refused(condition):
 
 
 def test_a_decorator_above_that_of_the_table_says_where_it_belongs():
-    with pytest.raises(ExpectationError, match="put @expect below @dp.table"):
+    with pytest.raises(ExpectationError, match=r"put @expect below @dp\.table"):
         expect("u", "user IS NOT NULL")(None)
 
 
 def test_only_functions_and_frames_have_expectations():
-    with pytest.raises(ExpectationError, match="decorates a function .*, not a str"):
+    with pytest.raises(ExpectationError, match=r"decorates a function .*, not a str"):
         expect_all({"u": "user IS NOT NULL"})("events")
 
 
@@ -35,7 +39,7 @@ def test_several_expectations_have_names(given):
 
 @pytest.mark.parametrize("missing", ["topic", "bootstrap_servers"])
 def test_a_quarantine_has_a_topic_and_brokers(missing):
-    given = {"topic": "bad", "bootstrap_servers": "here:1", missing: ""}
+    given: Any = {"topic": "bad", "bootstrap_servers": "here:1", missing: ""}
     with pytest.raises(ExpectationError, match=f"quarantine wants {missing}="):
         quarantine("u", "user IS NOT NULL", **given)
 

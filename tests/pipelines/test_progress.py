@@ -215,7 +215,9 @@ def test_expectations_are_counted_over_batches_and_other_metrics_are_not():
     text = page(table).decode()
     assert f"kavka_pipeline_expectation_failed_total{{{labels}}} 6\n" in text
     assert f"kavka_pipeline_expectation_passed_total{{{labels}}} 14\n" in text
-    assert 'shop/events: expect_or_drop "has a user": 6 of 20 rows failed' in status_table([flow], 1)
+    assert 'shop/events: expect_or_drop "has a user": 6 of 20 rows failed' in status_table(
+        [flow], 1
+    )
 
 
 def test_progress_of_an_older_release_has_no_expectations():

@@ -233,7 +233,7 @@ def _quarantine(expectations: list[Expectation], place: _Topic) -> Decorator:
         changed = _applied(target, "quarantine", good)
         if hasattr(target, "observe"):
             raise ExpectationError(
-                "quarantine decorates the function of a flow, since it adds a flow: it cannot be applied to a data frame"
+                "quarantine adds a flow: it decorates the function of one, and is not applied to a data frame"
             )
         _register(target, expectations, place)
         return changed

@@ -133,9 +133,7 @@ class Observer:
 
     def wait_for_reports(self, flows: Iterable[str], timeout_s: float = _LAST_REPORTS_S) -> bool:
         """Wait for the last reports of flows that have ended, which come after them; return whether all came."""
-        streams = {
-            short(flow) for flow in flows if self.table.of(flow).kind == "stream"
-        }
+        streams = {short(flow) for flow in flows if self.table.of(flow).kind == "stream"}
         with self._end:
             return self._end.wait_for(lambda: streams <= self._ended, timeout_s)
 

@@ -75,9 +75,7 @@ def register(
         sql_conf=project.spec.configuration,
     )
     directory = project.directory.resolve()
-    registry = recording_registry(
-        spark, graph_id, directory, definitions, rewrite, rewrite_output
-    )
+    registry = recording_registry(spark, graph_id, directory, definitions, rewrite, rewrite_output)
     with contextlib.redirect_stdout(io.StringIO()):  # Spark prints each file that it loads
         register_definitions(project.spec_path, registry, project.spec, spark, graph_id)
     return graph_id

@@ -24,7 +24,9 @@ _DIRECTORY = "pipelines"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
-    line = "pipeline(project=None): the project of the fixture pipeline, relative to the test's folder"
+    line = (
+        "pipeline(project=None): the project of the fixture pipeline, relative to the test's folder"
+    )
     config.addinivalue_line("markers", line)
 
 

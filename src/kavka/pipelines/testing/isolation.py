@@ -19,7 +19,7 @@ from kavka.pipelines.session import driver_defaults
 MASTER = "local[1]"
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 _LAKE_FORMAT = "kavka-iceberg"
-_STARTS = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
+_STARTING_TIMES = ("startingtimestamp", "startingoffsetsbytimestamp")
 _OUTSIDE = (
     "spark.master",
     "spark.remote",
@@ -54,10 +54,10 @@ class Surroundings:
         changed = self._changed(format, options)
         starts = {name.lower(): value for name, value in changed.items()}
         is_last = starts.get("startingoffsets", "latest").lower() == "latest"
-        if format in TOPIC_FORMATS and streaming and is_last:
-            if not any(name in starts for name in _STARTS[1:]):
-                changed = _without(changed, ("startingoffsets",))
-                changed["startingOffsets"] = "earliest"
+        has_time = any(name in starts for name in _STARTING_TIMES)
+        if format in TOPIC_FORMATS and streaming and is_last and not has_time:
+            changed = _without(changed, ("startingoffsets",))
+            changed["startingOffsets"] = "earliest"
         return changed
 
     def sink(self, format: str, options: Mapping[str, str]) -> dict[str, str]:

@@ -48,9 +48,7 @@ class Updated:
             raise PipelineError(
                 f"no flow {flow!r} ran in this update; there ran {', '.join(self.flows)}"
             )
-        return {
-            metric.partition(":")[2]: counts for metric, counts in found.expectations.items()
-        }
+        return {metric.partition(":")[2]: counts for metric, counts in found.expectations.items()}
 
 
 class Pipeline:

@@ -2,7 +2,7 @@
 
 A slice is a file of JSON lines, a record each, as `kavka pipelines record` writes it:
 
-    {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1764115200000, "key": "ann", "value": "{...}", "headers": []}
+    {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1764115200000, "key": "ann", "value": "{}", "headers": []}
 
 Key, value and headers' values are text; bytes that are no UTF-8 stand under `key_base64`, `value_base64`.
 """

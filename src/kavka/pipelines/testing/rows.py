@@ -60,7 +60,7 @@ def differences(expected: Sequence[Any], found: Sequence[Any]) -> list[str]:
     left = [_narrowed(plain(row), names) for row in found]
     missing = []
     for row in wanted:
-        padded = {name: None for name in names} | row if isinstance(row, dict) else row
+        padded = dict.fromkeys(names) | row if isinstance(row, dict) else row
         if padded in left:
             left.remove(padded)
         else:

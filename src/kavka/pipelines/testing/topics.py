@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 from kavka.client import Consumer
 from kavka.client.admin import Admin, NewTopic
@@ -55,7 +55,7 @@ async def read_records(
     start_ms: int | None = None,
     end_ms: int | None = None,
     idle_timeout_s: float = _READ_TIMEOUT_S,
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record, None]:
     """Yield the committed records that a topic has now, by partitions; all of them, or those of a range of time.
 
     The end of the range does not belong to it. Raise KafkaError when there is no such topic, OSError, TimeoutError.
@@ -75,7 +75,9 @@ async def read_records(
             deadline = time.monotonic() + idle_timeout_s
             while await consumer.position(at) < end:
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"{at} could not be read: nothing came in {idle_timeout_s:g} s")
+                    raise TimeoutError(
+                        f"{at} could not be read: nothing came in {idle_timeout_s:g} s"
+                    )
                 for batch in await consumer.poll(timeout_ms=500):
                     deadline = time.monotonic() + idle_timeout_s
                     for found in batch.records():
