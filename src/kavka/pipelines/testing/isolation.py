@@ -128,7 +128,7 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
         name: value for name, value in project.defaults.items() if not name.startswith(_OUTSIDE)
     }
     return {
-        **driver_defaults(project.name, MASTER),
+        **driver_defaults("tests", MASTER),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
