@@ -207,7 +207,10 @@ class Update:
                 self._completed.append(name)
                 self._observer.table.ended(name, DONE, now_ms())
             elif "FAILED" in words:
-                self._observer.table.failed(name, message, now_ms(), restarts=False)
+                # Spark has called a stream COMPLETED before it found that it failed.
+                self._completed = [one for one in self._completed if one != name]
+                reason = query_failure(message.partition(" Error: ")[2] or message)
+                self._observer.table.failed(name, reason, now_ms(), restarts=False)
 
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:

@@ -144,15 +144,18 @@ class Pipeline:
     def _update(self, graph_id: str, definitions: Definitions, refresh: Refresh) -> Updated:
         table = ProgressTable(self.project.name)
         observer = Observer(table, definitions, publisher=None)
-        said = _Messages()
         observer.listen(self.spark)
-        update = Update(self._session, self.project, graph_id, refresh, observer, said)
+        update = Update(self._session, self.project, graph_id, refresh, observer, _Silent())
         try:
             update.run()
         finally:
             observer.close()
         if update.error is not None:
-            raise UpdateFailed(said.failure() or query_failure(str(update.error))) from update.error
+            failed = [
+                f"flow {flow.flow} failed: {flow.last_error}" for flow in table if flow.last_error
+            ]
+            text = "; ".join(failed) or query_failure(str(update.error))
+            raise UpdateFailed(text) from update.error
         return Updated({flow.flow: flow for flow in table})
 
     # Tables
@@ -195,23 +198,14 @@ class Pipeline:
         return sorted_rows(catalog.load_table(name).scan().to_arrow().to_pylist())
 
 
-class _Messages:
-    """The view of an update in a test: what failed is kept."""
-
-    def __init__(self) -> None:
-        self._failures: list[str] = []
+class _Silent:
+    """The view of an update in a test."""
 
     def show(self, flows: Sequence[FlowProgress]) -> None:
         """Show nothing."""
 
     def say(self, message: str) -> None:
-        """Keep why a flow failed: the update's own error names the flow alone."""
-        if message.startswith(("Flow ", "Failed to ")) and "FAILED" in message.upper():
-            self._failures.append(message)
-
-    def failure(self) -> str | None:
-        """Return the first failure in one sentence, None without one."""
-        return query_failure(self._failures[0]) if self._failures else None
+        """Say nothing."""
 
 
 @contextmanager
