@@ -36,3 +36,12 @@ def test_nothing_is_still_a_sentence():
 
 def test_a_long_message_is_cut():
     assert len(query_failure("x" * 10_000)) < 700
+
+
+def test_an_expectation_that_fails_a_query_is_said_in_its_own_words():
+    said = "the expectation 'a status' (status < 600) is not met by the row {\"status\":700}"
+    text = (
+        "[STREAM_FAILED] Query [id = d1e121a1, runId = 5d5bced6] terminated with exception: "
+        f"[USER_RAISED_EXCEPTION] {said} SQLSTATE: P0001 SQLSTATE: XXKST\n=== Streaming Query ===\nmore"
+    )
+    assert query_failure(text) == said

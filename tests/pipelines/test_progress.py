@@ -1,6 +1,7 @@
 """Progress of flows from Spark's reports, as records, tables, lines and metrics."""
 
 import io
+import json
 
 import pytest
 
@@ -195,7 +196,41 @@ def test_a_terminal_shows_a_table_with_errors_below():
     Console(file=out, width=120).print(rich_table(list(table)))
     lines = out.getvalue().splitlines()
     assert lines[1].split() == [
-        "events", "waiting", "0", "500", "1,234", "1,234", "2,468", "3", "2.5", "0", "1",
+        "events", "waiting", "0", "500", "1,234", "1,234", "2,468", "3", "2.5", "0", "-", "1",
     ]  # fmt: skip
     assert lines[2].split()[:5] == ["by_page", "waiting", "0", "300", "-"]
     assert lines[3].strip() == "events: no leader"
+
+
+OBSERVED = {
+    "expect_or_drop:has a user": {"passed": 7, "failed": 3},
+    "my own": {"count": 4},
+    "expect:empty": {"passed": None, "failed": None},
+}
+
+
+def test_expectations_are_counted_over_batches_and_other_metrics_are_not():
+    table = ProgressTable("shop")
+    table.batch(report(0, observedMetrics=OBSERVED), 1_000)
+    table.batch(report(1, observedMetrics=OBSERVED), 2_000)
+    table.batch(report(1, rows=0, observedMetrics=OBSERVED), 3_000)  # idle, with the last counts
+    [flow] = table
+    assert flow.failed_rows == 6
+    assert plain(flow).split("; ")[-2:] == [
+        'expect_or_drop "has a user": 6 of 20 rows failed',
+        'expect "empty": 0 of 0 rows failed',
+    ]
+    assert progress_from_json(flow.to_json()) == flow
+    labels = 'pipeline="shop",flow="events",expectation="has a user",action="expect_or_drop"'
+    text = page(table).decode()
+    assert f"kavka_pipeline_expectation_failed_total{{{labels}}} 6\n" in text
+    assert f"kavka_pipeline_expectation_passed_total{{{labels}}} 14\n" in text
+    assert 'shop/events: expect_or_drop "has a user": 6 of 20 rows failed' in status_table(
+        [flow], 1
+    )
+
+
+def test_progress_of_an_older_release_has_no_expectations():
+    old = json.loads(ProgressTable("shop").of("events").to_json())
+    del old["expectations"]
+    assert progress_from_json(json.dumps(old)).failed_rows is None

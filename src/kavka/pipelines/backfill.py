@@ -46,8 +46,8 @@ class Range:
 
 def parse_range(start: str, end: str | None) -> Range:
     """Read the times of the command line. Raise PipelineError."""
-    start_ms = _moment_ms("--from", start)
-    end_ms = None if end is None else _moment_ms("--to", end)
+    start_ms = moment_ms("--from", start)
+    end_ms = None if end is None else moment_ms("--to", end)
     if end_ms is not None and end_ms <= start_ms:
         raise PipelineError("--to is not after --from")
     if start_ms >= now_ms():
@@ -55,7 +55,8 @@ def parse_range(start: str, end: str | None) -> Range:
     return Range(start_ms, end_ms)
 
 
-def _moment_ms(option: str, text: str) -> int:
+def moment_ms(option: str, text: str) -> int:
+    """Return a time of the command line in milliseconds since 1970. Raise PipelineError."""
     if text.isdigit():
         return int(text)
     try:

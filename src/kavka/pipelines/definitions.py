@@ -109,6 +109,8 @@ def short(name: str) -> str:
 
 Rewrite = Callable[[str, Any], Any]
 """Changes the plan of a flow, given its name, before Spark gets it."""
+RewriteOutput = Callable[[Any], Any]
+"""Changes an output, an object of `pyspark.pipelines.output`, before Spark gets it."""
 
 
 def recording_registry(
@@ -117,6 +119,7 @@ def recording_registry(
     directory: Path,
     definitions: Definitions,
     rewrite: Rewrite | None = None,
+    rewrite_output: RewriteOutput | None = None,
 ) -> Any:
     """Return Spark's registry of graph elements that also fills `definitions`, with paths relative to `directory`."""
     from pyspark.pipelines.spark_connect_graph_element_registry import (
@@ -129,7 +132,7 @@ def recording_registry(
         def register_output(self, output: Any) -> None:
             """Note an output."""
             definitions.outputs.append(_output(output, directory))
-            super().register_output(output)
+            super().register_output(rewrite_output(output) if rewrite_output else output)
 
         def register_flow(self, flow: Any) -> None:
             """Note a flow and what its plan reads."""
@@ -208,7 +211,7 @@ def plan_reads(plan: Any) -> tuple[list[TopicRead], list[str], bool]:
     """Return the reads of topics and of tables in a plan, and whether it keeps state."""
     reads, tables = [], []
     is_stateful = False
-    for message in _messages(plan):
+    for message in messages(plan):
         name = message.DESCRIPTOR.name
         if name == "Relation":
             is_stateful = is_stateful or message.WhichOneof("rel_type") in _STATEFUL
@@ -221,7 +224,7 @@ def plan_reads(plan: Any) -> tuple[list[TopicRead], list[str], bool]:
     return reads, tables, is_stateful
 
 
-def _messages(message: Any) -> Iterator[Any]:
+def messages(message: Any) -> Iterator[Any]:
     """Yield a protobuf message and all messages in it."""
     yield message
     for descriptor, value in message.ListFields():
@@ -229,7 +232,7 @@ def _messages(message: Any) -> Iterator[Any]:
             continue
         # A repeated field has no fields of its own; a single message has a descriptor.
         for one in [value] if hasattr(value, "DESCRIPTOR") else value:
-            yield from _messages(one)
+            yield from messages(one)
 
 
 _SQL_OUTPUT = re.compile(

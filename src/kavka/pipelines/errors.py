@@ -9,8 +9,11 @@ from kavka.spark.errors import sentence_of
 _CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)?:\s*")
 """`org.apache.spark.SomeException: ` before a message."""
 _PARENTHESES = re.compile(r"^\((?:[a-z_][\w$]*\.)+[A-Z][\w$]*\)\s*")
+_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^]]*\] terminated with exception: ")
+_RAISED = re.compile(r"^\[USER_RAISED_EXCEPTION\] ")
+"""Before what an expression of the flow itself has raised, such as an expectation."""
 _STACK = re.compile(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===|\n\nJVM|\n== SQL")
-_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+$")
+_SQL_STATE = re.compile(r"(\s*SQLSTATE: \w+)+$")
 _LIMIT = 600
 
 _HINTS = (
@@ -58,6 +61,7 @@ def query_failure(text: str) -> str:
     while before != head:
         before = head
         head = _PARENTHESES.sub("", _CLASS.sub("", head))
+        head = _RAISED.sub("", _QUERY_FAILED.sub("", head))
     line = _SQL_STATE.sub("", " ".join(head.split()))
     if len(line) > _LIMIT:
         line = f"{line[:_LIMIT]}..."

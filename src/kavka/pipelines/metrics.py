@@ -34,6 +34,7 @@ def families(flows: Iterable[FlowProgress]) -> Iterator[Family]:
     yield gauge(f"{_PREFIX}_state_rows", "Rows in the state of a flow.", each("state_rows"))
     yield gauge(f"{_PREFIX}_state_bytes", "Bytes of the state of a flow.", each("state_bytes"))
     yield from _lags(known)
+    yield from _expectations(known)
     delays = [
         (_labels(flow), flow.watermark_delay_s)
         for flow in known
@@ -70,3 +71,15 @@ def _lags(flows: list[FlowProgress]) -> Iterator[Family]:
     yield gauge(
         f"{_PREFIX}_lag_seconds", "Age of the first record that a flow has not read.", seconds
     )
+
+
+def _expectations(flows: list[FlowProgress]) -> Iterator[Family]:
+    for outcome, what in (("passed", "met"), ("failed", "did not meet")):
+        samples: list[Sample] = []
+        for flow in flows:
+            for metric, counts in flow.expectations.items():
+                action, _, name = metric.partition(":")
+                labels = _labels(flow, expectation=name, action=action)
+                samples.append((labels, getattr(counts, outcome)))
+        help = f"Rows that {what} an expectation of a flow."
+        yield counter(f"{_PREFIX}_expectation_{outcome}_total", help, samples)

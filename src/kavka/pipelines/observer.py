@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _LAG_EVERY_S = 2.0
 _START_EVERY_S = 10.0
 """Seconds between two attempts to reach the topic of progress."""
+_LAST_REPORTS_S = 10.0
 _ADMIN_TIMEOUT_MS = 5_000
 _CLIENT_PREFIX = "kafka."
 _FOR_ADMIN = ("bootstrap.servers", "client.dns.lookup", "security.protocol", "request.timeout.ms")
@@ -80,6 +81,9 @@ class Observer:
         self._publisher = publisher
         self._on_batch = on_batch or (lambda flow: None)
         self._listening: Any = None
+        self._names: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self._end = threading.Condition()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._admins: dict[tuple[tuple[str, str], ...], Admin] = {}
@@ -99,7 +103,7 @@ class Observer:
             def onQueryStarted(self, event: Any) -> None:
                 """Note a flow that runs."""
                 if event.name:
-                    observer.table.started(event.name, now_ms())
+                    observer.began(event.name, str(event.runId))
 
             def onQueryProgress(self, event: Any) -> None:
                 """Take a report."""
@@ -109,11 +113,31 @@ class Observer:
                 """Nothing new."""
 
             def onQueryTerminated(self, event: Any) -> None:
-                """Nothing: the supervisor of the flows notes why one ended."""
+                """Note that all reports of a query have come; who runs the flows knows why it ended."""
+                observer.reported(str(event.runId))
 
         listener = Listener()
         spark.streams.addListener(listener)
         self._listening = (spark, listener)
+
+    def began(self, name: str, run_id: str) -> None:
+        """Note a flow that runs, and the run of its query."""
+        with self._end:
+            self._names[run_id] = short(name)
+            self._ended.discard(short(name))
+        self.table.started(name, now_ms())
+
+    def reported(self, run_id: str) -> None:
+        """Note that a query has ended: Spark reports that last."""
+        with self._end:
+            self._ended.add(self._names.pop(run_id, ""))
+            self._end.notify_all()
+
+    def wait_for_reports(self, flows: Iterable[str], timeout_s: float = _LAST_REPORTS_S) -> bool:
+        """Wait for the last reports of flows that have ended, which come after them; return whether all came."""
+        streams = {short(flow) for flow in flows if self.table.of(flow).kind == "stream"}
+        with self._end:
+            return self._end.wait_for(lambda: streams <= self._ended, timeout_s)
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Take Spark's report of a batch."""

@@ -13,6 +13,8 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.pipelines.definitions import short
+from kavka.pipelines.expectations import ACTIONS, PASSED
+from kavka.pipelines.expectations import FAILED as FAILED_ROWS
 from kavka.spark.offsets import Offsets, from_json
 
 RUNNING, WAITING, FAILED, STOPPED, DONE = "running", "waiting", "failed", "stopped", "done"
@@ -26,6 +28,14 @@ class PartitionLag:
 
     records: int
     seconds: float | None
+
+
+@dataclass(slots=True)
+class ExpectationCounts:
+    """Rows that an expectation has seen."""
+
+    passed: int = 0
+    failed: int = 0
 
 
 @dataclass(slots=True)
@@ -54,6 +64,8 @@ class FlowProgress:
     """Rows dropped because they were behind the watermark."""
     state_rows: int = 0
     state_bytes: int = 0
+    expectations: dict[str, ExpectationCounts] = field(default_factory=dict)
+    """By `action:name`, such as `expect_or_drop:has a user`."""
     restarts: int = 0
     last_error: str = ""
     updated_ms: int = 0
@@ -62,6 +74,12 @@ class FlowProgress:
     def lag_records(self) -> int:
         """Return the lag of all partitions together."""
         return sum(lag.records for lag in self.lag.values())
+
+    @property
+    def failed_rows(self) -> int | None:
+        """Return the rows that failed expectations, once for each; None for a flow without expectations."""
+        counts = [one.failed for one in self.expectations.values()]
+        return sum(counts) if counts else None
 
     @property
     def lag_seconds(self) -> float | None:
@@ -79,10 +97,22 @@ def progress_from_json(text: str | bytes) -> FlowProgress:
     try:
         fields = json.loads(text)
         lag = {name: PartitionLag(**one) for name, one in fields.pop("lag", {}).items()}
+        found = fields.pop("expectations", {})
+        expectations = {name: ExpectationCounts(**one) for name, one in found.items()}
         known = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
-        return FlowProgress(**known, lag=lag)
+        return FlowProgress(**known, lag=lag, expectations=expectations)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"no progress of a pipeline: {error}") from error
+
+
+def expectation_lines(flow: FlowProgress) -> list[str]:
+    """Return a line for each expectation, such as `expect_or_drop "has a user": 3 of 90 rows failed`."""
+    lines = []
+    for metric, counts in flow.expectations.items():
+        action, _, name = metric.partition(":")
+        rows = counts.passed + counts.failed
+        lines.append(f'{action} "{name}": {counts.failed} of {rows} rows failed')
+    return lines
 
 
 class ProgressTable:
@@ -156,6 +186,7 @@ class ProgressTable:
         one.phases_ms = dict(progress.get("durationMs") or {})
         one.batch_ms = one.phases_ms.get("triggerExecution", 0)
         one.rows_per_second = rows * 1000 / one.batch_ms if one.batch_ms else 0.0
+        _count_expectations(one, progress.get("observedMetrics") or {})
         operators = progress.get("stateOperators") or []
         one.late_rows += sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
         one.state_rows = sum(op.get("numRowsTotal", 0) for op in operators)
@@ -167,6 +198,15 @@ class ProgressTable:
     def lags(self, flow: str, found: Mapping[TopicPartition, PartitionLag]) -> None:
         """Note the lag of a flow by partition."""
         self.of(flow).lag = {str(at): lag for at, lag in sorted(found.items())}
+
+
+def _count_expectations(flow: FlowProgress, observed: Mapping[str, Any]) -> None:
+    """Add the observed metrics of a batch; those that are not of expectations are the user's own."""
+    for metric, counts in observed.items():
+        if metric.partition(":")[0] in ACTIONS and isinstance(counts, dict):
+            total = flow.expectations.setdefault(metric, ExpectationCounts())
+            total.passed += counts.get(PASSED) or 0
+            total.failed += counts.get(FAILED_ROWS) or 0
 
 
 def _watermark_delay_s(watermark: str | None, now_ms: int) -> float | None:

@@ -12,7 +12,13 @@ from typing import Any
 
 from kavka.metrics.server import MetricsServer
 from kavka.pipelines.checkpoints import require_no_backfill
-from kavka.pipelines.definitions import Definitions, Rewrite, recording_registry, short
+from kavka.pipelines.definitions import (
+    Definitions,
+    Rewrite,
+    RewriteOutput,
+    recording_registry,
+    short,
+)
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.metrics import families
 from kavka.pipelines.observer import Observer, first_brokers, flows_of, now_ms
@@ -49,7 +55,11 @@ class Refresh:
 
 
 def register(
-    session: Session, project: Project, definitions: Definitions, rewrite: Rewrite | None = None
+    session: Session,
+    project: Project,
+    definitions: Definitions,
+    rewrite: Rewrite | None = None,
+    rewrite_output: RewriteOutput | None = None,
 ) -> str:
     """Load the project's files into a new graph of the session and return the graph's id.
 
@@ -66,7 +76,7 @@ def register(
         sql_conf=project.spec.configuration,
     )
     directory = project.directory.resolve()
-    registry = recording_registry(spark, graph_id, directory, definitions, rewrite)
+    registry = recording_registry(spark, graph_id, directory, definitions, rewrite, rewrite_output)
     with contextlib.redirect_stdout(io.StringIO()):  # Spark prints each file that it loads
         register_definitions(project.spec_path, registry, project.spec, spark, graph_id)
     return graph_id
@@ -133,10 +143,10 @@ def run_once(project: Project, where: Where, refresh: Refresh, watching: Watchin
             definitions = Definitions()
             graph_id = register(session, project, definitions)
             with watched(session, project, definitions, watching, view) as observer:
-                return _Update(session, project, graph_id, refresh, observer, view).run()
+                return Update(session, project, graph_id, refresh, observer, view).run()
 
 
-class _Update:
+class Update:
     """An update on a thread of its own, while this one shows it."""
 
     def __init__(
@@ -148,23 +158,30 @@ class _Update:
         observer: Observer,
         view: View,
     ) -> None:
+        """Take a registered graph; nothing runs yet."""
         self._session = session
         self._project = project
         self._graph_id = graph_id
         self._refresh = refresh
         self._observer = observer
         self._view = view
-        self._error: Exception | None = None
+        self.error: Exception | None = None
+        """What ended the update; None when it succeeded."""
+        self._completed: list[str] = []
 
     def run(self) -> int:
+        """Run to the end; return 0, or 1 when a flow failed."""
         worker = threading.Thread(target=self._work, name="update", daemon=True)
         worker.start()
         while worker.is_alive():
             worker.join(_LOOK_EVERY_S)
             self._view.show(flows_of(self._observer.table))
-        if self._error is None:
+        self._observer.wait_for_reports(self._completed)
+        for name in self._completed:
+            self._observer.table.ended(name, DONE, now_ms())
+        if self.error is None:
             return 0
-        self._view.say(f"the update failed: {query_failure(str(self._error))}")
+        self._view.say(f"the update failed: {query_failure(str(self.error))}")
         return 1
 
     def _work(self) -> None:
@@ -174,7 +191,7 @@ class _Update:
             ):
                 self._take(message)
         except Exception as error:  # noqa: BLE001 - shown by the thread that waits for this one
-            self._error = error
+            self.error = error
 
     def _take(self, message: str) -> None:
         """Note the state of the flow that an event is about, such as `Flow spark_catalog.default.x is RUNNING.`."""
@@ -188,9 +205,13 @@ class _Update:
                 kind = "view" if is_view else "stream"
                 self._observer.table.started(name, now_ms(), kind=kind)
             elif state == "COMPLETED":
+                self._completed.append(name)
                 self._observer.table.ended(name, DONE, now_ms())
             elif "FAILED" in words:
-                self._observer.table.failed(name, message, now_ms(), restarts=False)
+                # Spark has called a stream COMPLETED before it found that it failed.
+                self._completed = [one for one in self._completed if one != name]
+                reason = query_failure(message.partition(" Error: ")[2] or message)
+                self._observer.table.failed(name, reason, now_ms(), restarts=False)
 
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:

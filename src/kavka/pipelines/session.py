@@ -61,9 +61,15 @@ def session_settings(project: Project, where: Where) -> dict[str, str]:
     storage, unless the project says otherwise.
     """
     given = {**project.defaults, **project.configuration, **where.conf}
+    settings = driver_defaults(project.name, where.master)
+    return settings | _catalogue(project, given) | given
+
+
+def driver_defaults(name: str, master: str) -> dict[str, str]:
+    """Return the settings that every driver in this process begins with, on loopback where Spark is local."""
     settings = {
-        "spark.master": where.master,
-        "spark.app.name": f"kavka pipelines: {project.name}",
+        "spark.master": master,
+        "spark.app.name": f"kavka pipelines: {name}",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -74,15 +80,14 @@ def session_settings(project: Project, where: Where) -> dict[str, str]:
         "spark.sql.artifact.isolation.enabled": "true",
         "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
         "spark.sql.connect.serverStacktrace.enabled": "false",
-        **_catalogue(project, given),
     }
-    if where.master.startswith("local"):
+    if master.startswith("local"):
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
         }
-    return settings | given
+    return settings
 
 
 def _catalogue(project: Project, given: Mapping[str, str]) -> dict[str, str]:
@@ -105,15 +110,43 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
         with _remote(where) as session:
             yield session
         return
-    check_spark()
     settings = session_settings(project, where)
-    if (
-        not _has_jvm()
-    ):  # a JVM of this process keeps the catalogue open from one session to the next
+    if not _has_jvm():
+        # A JVM of this process keeps the catalogue open from one session to the next.
         require_free_catalogue(settings)
+    log_directory = project.storage_path or project.directory
+    with open_driver(settings, log_directory, where) as driver:
+        yield driver.first
+
+
+@dataclass(frozen=True, slots=True)
+class DriverHere:
+    """A driver in this process."""
+
+    first: Session
+    """The session that it was opened with."""
+    url: str
+    """Of its Connect server, which gives other sessions."""
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Open another session of the driver: temporary views, settings and listeners are its own, tables are not."""
+        spark = _client(self.url)
+        try:
+            yield Session(spark, self.first.jvm)
+        finally:
+            _release(spark)
+
+
+@contextmanager
+def open_driver(
+    settings: Mapping[str, str], log_directory: Path, where: Where
+) -> Iterator[DriverHere]:
+    """Start a driver in this process, with its log below a folder, and stop it at the end."""
+    check_spark()
+    settings = dict(settings)
     with ExitStack() as stack:
         _prepare_environment(where)
-        log_directory = project.storage_path or project.directory
         java = log_settings(log_directory, where.log_level)
         java += f" -Dderby.stream.error.file={log_directory / 'derby.log'}"
         extra = settings.get("spark.driver.extraJavaOptions", "")
@@ -125,12 +158,12 @@ def open_session(project: Project, where: Where) -> Iterator[Session]:
             classic = _start_driver(settings)
         stack.callback(_stop_driver, classic)
         jvm = classic._jvm
-        port = connect_service(jvm).localPort()
+        url = f"sc://localhost:{connect_service(jvm).localPort()}"
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         stack.callback(os.environ.pop, "SPARK_CONNECT_MODE_ENABLED", None)
-        spark = _client(f"sc://localhost:{port}")
+        spark = _client(url)
         stack.callback(_release, spark)
-        yield Session(spark, jvm)
+        yield DriverHere(Session(spark, jvm), url)
 
 
 def _has_jvm() -> bool:

@@ -15,7 +15,7 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.producer import Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.pipelines.progress import FlowProgress, progress_from_json
+from kavka.pipelines.progress import FlowProgress, expectation_lines, progress_from_json
 
 PROGRESS_TOPIC = "__kavka_pipelines"
 STALE_AFTER_MS = 60_000
@@ -102,7 +102,7 @@ async def read_progress(
 
 _TITLES = (
     "PIPELINE", "FLOW", "STATE", "BATCH", "ROWS-IN", "ROWS-OUT", "ROWS/S", "LAG", "LAG-SECONDS",
-    "WATERMARK-DELAY", "LATE", "STATE-ROWS", "RESTARTS", "SEEN",
+    "WATERMARK-DELAY", "LATE", "FAILED-ROWS", "STATE-ROWS", "RESTARTS", "SEEN",
 )  # fmt: skip
 
 
@@ -114,6 +114,11 @@ def status_table(flows: Sequence[FlowProgress], now_ms: int) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+    counted = [
+        f"{flow.pipeline}/{flow.flow}: {line}" for flow in flows for line in expectation_lines(flow)
+    ]
+    if counted:
+        lines += ["", "expectations:", *counted]
     errors = [
         f"{flow.pipeline}/{flow.flow}: {flow.last_error}" for flow in flows if flow.last_error
     ]
@@ -137,6 +142,7 @@ def _row(flow: FlowProgress, now_ms: int) -> tuple[str, ...]:
         _seconds(flow.lag_seconds),
         _seconds(flow.watermark_delay_s),
         str(flow.late_rows),
+        _known(flow.failed_rows),
         str(flow.state_rows),
         str(flow.restarts),
         f"{max(age_ms, 0) / 1000:.0f} s ago",

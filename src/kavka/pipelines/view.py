@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from kavka.pipelines.progress import FlowProgress
+from kavka.pipelines.progress import FlowProgress, expectation_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,6 +38,7 @@ def plain(flow: FlowProgress) -> str:
         seconds = flow.lag_seconds
         age = "" if seconds is None else f", {seconds:.1f} s"
         parts.append(f"lag {flow.lag_records} records{age}")
+    parts += expectation_lines(flow)
     if flow.restarts:
         parts.append(f"{flow.restarts} restarts")
     return "; ".join(parts)
@@ -83,6 +84,7 @@ def rich_table(flows: Sequence[FlowProgress]) -> RenderableType:
         "lag",
         "lag s",
         "late",
+        "failed rows",
         "restarts",
     ):
         table.add_column(title, justify="right")
@@ -101,12 +103,18 @@ def rich_table(flows: Sequence[FlowProgress]) -> RenderableType:
             f"{flow.lag_records:,}" if flow.lag else "-",
             "-" if seconds is None else f"{seconds:.1f}",
             f"{flow.late_rows:,}",
+            "-" if flow.failed_rows is None else f"{flow.failed_rows:,}",
             str(flow.restarts),
         )
     errors = [
         Text(f"{flow.flow}: {flow.last_error}", style="red") for flow in flows if flow.last_error
     ]
-    return Group(table, *errors)
+    counted = [
+        Text(f"{flow.flow}: {line}", style="yellow" if flow.failed_rows else "")
+        for flow in flows
+        for line in expectation_lines(flow)
+    ]
+    return Group(table, *counted, *errors)
 
 
 @contextmanager

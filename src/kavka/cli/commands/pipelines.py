@@ -132,6 +132,37 @@ def _reset(given: argparse.Namespace) -> int:
     return reset_flow(_project(given), _where(given), given.flow, execute=given.execute)
 
 
+def _test(given: argparse.Namespace) -> int:
+    from kavka.pipelines.testing.commands import run_tests
+
+    options = list(given.pytest)
+    if given.keyword:
+        options += ["-k", given.keyword]
+    if given.exit_first:
+        options.append("-x")
+    return run_tests(given.project, options)
+
+
+def _record(given: argparse.Namespace) -> int:
+    from kavka.pipelines.backfill import moment_ms
+    from kavka.pipelines.testing.commands import Slice, record_slice
+
+    settings = read_properties(given.command_config)
+    settings["bootstrap.servers"] = given.bootstrap_server
+    wanted = Slice(
+        given.topic,
+        given.partition,
+        None if given.start is None else moment_ms("--from", given.start),
+        None if given.end is None else moment_ms("--to", given.end),
+        given.max_records,
+    )
+    count = record_slice(settings, wanted, given.output)
+    print(f"{given.output}: {count} records of {given.topic}")
+    if count == given.max_records:
+        print("there may be more: --max-records bounds them")
+    return 0
+
+
 # Options
 
 
@@ -311,6 +342,63 @@ def _add_backfill(parser: argparse.ArgumentParser) -> None:
     _add_project(parser)
 
 
+def _add_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "project",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        metavar="PROJECT",
+        help="the project's folder, or a file or folder of its tests (default: the current folder)",
+    )
+    parser.add_argument(
+        "-k", dest="keyword", metavar="EXPRESSION", help="only tests with such names"
+    )
+    parser.add_argument(
+        "-x", dest="exit_first", action="store_true", help="end at the first test that fails"
+    )
+    parser.add_argument(
+        "--pytest",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="another option of pytest, as in --pytest=--pdb; may be repeated",
+    )
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--bootstrap-server", required=True, metavar="BROKERS")
+    parser.add_argument("--command-config", metavar="FILE", help="settings of the client")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FILE", help="the new file, of JSON lines"
+    )
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="TIME",
+        help="2026-11-25T14:00:00Z, or milliseconds since 1970 (default: the first record)",
+    )
+    parser.add_argument(
+        "--to", dest="end", metavar="TIME", help="the end, without it (default: all up to now)"
+    )
+    parser.add_argument(
+        "--partition",
+        type=int,
+        action="append",
+        default=[],
+        metavar="NUMBER",
+        help="this partition; may be repeated (default: all)",
+    )
+    parser.add_argument(
+        "--max-records",
+        type=int,
+        default=1000,
+        metavar="COUNT",
+        help="records at most, partition by partition (default 1000)",
+    )
+
+
 def _project(given: argparse.Namespace) -> Project:
     return load_project(given.project)
 
@@ -356,6 +444,12 @@ SUBCOMMANDS: dict[
         _add_project,
     ),
     "run": ("update once, or keep running", _run, _add_run),
+    "test": (
+        "run the tests of a project, each between a broker and tables of its own",
+        _test,
+        _add_test,
+    ),
+    "record": ("write records of a topic into a file, for tests", _record, _add_record),
     "status": ("the progress of pipelines, read from their topic", _status, _add_status),
     "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
     "reset": (

@@ -1,0 +1,69 @@
+"""The driver that all tests of a process share: its start costs most of a test's time."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from kavka.pipelines.project import Project, require_pipelines
+from kavka.pipelines.session import DriverHere, Session, Where, open_driver
+from kavka.pipelines.testing.isolation import MASTER, driver_settings
+
+_DEFAULT = "default"
+
+
+class SharedDriver:
+    """Starts when the first test asks; a project with other settings of the driver starts another one."""
+
+    def __init__(self, directory: Path) -> None:
+        """Choose where the log and the tables are."""
+        self._directory = directory
+        self._settings: dict[str, str] = {}
+        self._stack = ExitStack()
+        self._driver: DriverHere | None = None
+
+    @contextmanager
+    def session(self, project: Project) -> Iterator[Session]:
+        """Open a session with an empty catalogue; its tables are gone at the end. Raise SparkMissing, PipelineError."""
+        driver = self._ensure(project)
+        with driver.session() as session:
+            _empty(session.spark, self._warehouse)
+            try:
+                yield session
+            finally:
+                _empty(session.spark, self._warehouse)
+
+    @property
+    def _warehouse(self) -> Path:
+        return self._directory / "tables"
+
+    def _ensure(self, project: Project) -> DriverHere:
+        require_pipelines()
+        settings = driver_settings(project, self._warehouse)
+        if self._driver is None or settings != self._settings:
+            self.close()
+            where = Where(master=MASTER, log_level="off")
+            opened = open_driver(settings, self._directory, where)
+            self._driver = self._stack.enter_context(opened)
+            self._settings = settings
+        return self._driver
+
+    def close(self) -> None:
+        """Stop the driver."""
+        self._driver = None
+        self._stack.close()
+
+
+def _empty(spark: Any, warehouse: Path) -> None:
+    """Drop everything in the catalogue, with its files."""
+    for database in spark.catalog.listDatabases():
+        if database.name != _DEFAULT:
+            spark.sql(f"DROP DATABASE `{database.name}` CASCADE")
+    for table in spark.sql(f"SHOW TABLES IN {_DEFAULT}").collect():
+        if not table.isTemporary:
+            spark.sql(f"DROP TABLE {_DEFAULT}.`{table.tableName}`")
+    for left in warehouse.glob("*"):
+        shutil.rmtree(left)

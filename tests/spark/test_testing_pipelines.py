@@ -1,0 +1,189 @@
+"""Tests of pipelines as a user writes them: the template's, the page's expectations, a case that fails, a slice.
+
+One process of pytest runs them all, as `kavka pipelines test` starts it: Spark starts once.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from kavka.pipelines.project import make_project
+from kavka.pipelines.testing.records import read_slice
+from kavka_compat.ours import run_kavka
+from support.spark.standalone import environment
+from support.spark.topic_filling import make_topic_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kavka_compat.brokers import Broker
+
+pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-pipelines.md"
+QUALITY = '''
+"""Rows that meet their expectations, and rows that do not."""
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kavka.pipelines.testing import Record, UpdateFailed
+
+GOOD = {"user": "ann", "page": "/a", "status": 200}
+
+
+def test_rows_are_counted_dropped_and_quarantined(pipeline):
+    assert not pipeline.spark.catalog.listTables(), "tables of another test"
+    pipeline.create_topic("shop-events", 2)
+    pipeline.feed("shop-events", [GOOD, {**GOOD, "page": "/" + 100 * "x"}, {**GOOD, "page": "x"}])
+    pipeline.feed("shop-events", [Record({"page": "/b", "status": 500}, partition=1)])
+    updated = pipeline.run()
+
+    counts = {
+        name: (found.passed, found.failed)
+        for name, found in updated.expectations("visits").items()
+    }
+    assert counts == {"has a user": (3, 1), "a page": (2, 1), "short page": (1, 1)}
+    assert updated.expectations("statuses")["a status"].passed == 2
+    assert not updated.expectations("visits_quarantine")
+    assert [row["page"][:2] for row in pipeline.table("visits", "page")] == ["/a", "/x"]
+
+    [bad] = librdkafka_reads(pipeline.bootstrap_servers, "shop-bad")
+    assert bad.key() == b"/b"
+    row = {"topic": "shop-events", "partition": 1, "offset": 0, "user": None, "page": "/b", "status": 500}
+    assert pipeline.topic("shop-bad")[0].json == {
+        "failed": ["has a user"], "topic": "shop-events", "partition": 1, "offset": 0, "row": row,
+    }
+
+    pipeline.feed("shop-events", [{**GOOD, "status": 7}])
+    with pytest.raises(UpdateFailed, match="the expectation 'a status' .* is not met by the row .*:7"):
+        pipeline.run()
+    assert len(pipeline.table("statuses")) == 2
+    assert len(pipeline.table("visits")) == 3
+
+
+def librdkafka_reads(servers, topic):
+    settings = {"bootstrap.servers": servers, "group.id": "t", "isolation.level": "read_committed"}
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return consumer.consume(1, timeout=30)
+    finally:
+        consumer.close()
+'''
+WRONG = """
+name: what is wrong is shown
+given:
+  shop-events:
+    slice: tests/slice.jsonl
+expect:
+  tables:
+    visits: [{user: ann, page: /other}]
+  expectations:
+    visits: {has a user: 5}
+"""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with run_kavka(tmp_path / "broker") as running:
+        yield running
+
+
+def kavka_pipelines(*arguments: str | Path) -> tuple[int, str]:
+    """Run a command; return its exit code and what it prints."""
+    command = [sys.executable, "-m", "kavka", "pipelines", *map(str, arguments)]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, check=False, timeout=500
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def blocks(language: str) -> list[str]:
+    """Return the blocks of the page that name this test."""
+    fence = rf"<!-- run by tests/spark/{Path(__file__).name} -->\n```{language}\n(.*?)^```"
+    return re.findall(fence, PAGE.read_text(), re.S | re.M)
+
+
+def make_quality_project(directory: Path) -> Path:
+    """A project with the page's expectations and nothing else."""
+    make_project(directory, "blank", "localhost:9092")
+    for old in [*directory.glob("transformations/*"), *directory.glob("tests/*")]:
+        old.unlink()
+    _, code = blocks("python")
+    (directory / "transformations" / "visits.py").write_text(code)
+    (directory / "tests" / "test_quality.py").write_text(QUALITY)
+    return directory
+
+
+def test_projects_are_tested_between_brokers_and_tables_of_their_own(
+    broker: Broker, tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop"
+    make_project(shop, "blank", "localhost:9092")
+    code, _ = blocks("python")
+    assert code.split("\n\n\n", 1)[1] in (shop / "tests" / "test_events.py").read_text()
+    [case] = blocks("yaml")
+    assert case in (shop / "tests" / "test_cases.yml").read_text()
+
+    quality = make_quality_project(tmp_path / "quality")
+    make_topic_at(broker.bootstrap, "shop-events", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("shop-events", b'{"user": "ann", "page": "/a", "status": 200}', b"ann")
+    assert producer.flush(30) == 0
+    record = ("record", "shop-events", "--bootstrap-server", broker.bootstrap, "--output")
+    code, said = kavka_pipelines(*record, quality / "tests" / "slice.jsonl")
+    assert code == 0, said
+    assert "1 records of shop-events" in said
+    (quality / "tests" / "test_wrong.yml").write_text(WRONG)
+
+    code, said = kavka_pipelines("test", shop, f"--pytest={quality / 'tests'}")
+    assert code == 1, said
+    assert "1 failed, 3 passed" in said, said
+    assert "test_cases.yml::a request without a status is no failure PASSED" in said
+    assert 'table visits:\n  missing:    {"page": "/other", "user": "ann"}' in said
+    assert '\n  unexpected: {"page": "/a", "user": "ann"}' in said
+    assert "flow visits: 0 rows failed 'has a user', expected 5" in said
+
+
+def test_a_range_of_a_topic_is_recorded_once(broker: Broker, tmp_path: Path) -> None:
+    make_topic_at(broker.bootstrap, "t", 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(6):
+        producer.produce("t", bytes([255, number]), None, number % 2, timestamp=1000 + number)
+    assert producer.flush(30) == 0
+    file = tmp_path / "slice.jsonl"
+    record = ("record", "t", "--bootstrap-server", broker.bootstrap, "--output", file)
+    code, said = kavka_pipelines(*record, "--from", "1001", "--to", "1005")
+    assert code == 0, said
+    found = [(one.partition, one.offset, one.timestamp, one.value) for one in read_slice(file)]
+    assert found == [
+        (0, 1, 1002, b"\xff\x02"), (0, 2, 1004, b"\xff\x04"),
+        (1, 0, 1001, b"\xff\x01"), (1, 1, 1003, b"\xff\x03"),
+    ]  # fmt: skip
+    code, said = kavka_pipelines(*record)
+    assert code == 1
+    assert f"{file} exists: choose another name" in said
+    code, said = kavka_pipelines(
+        *record[:-1], tmp_path / "two", "--partition", "1", "--max-records", "2"
+    )
+    assert "there may be more" in said
+    assert [one.offset for one in read_slice(tmp_path / "two")] == [0, 1]
+
+
+def test_a_project_without_tests_says_where_they_belong(tmp_path: Path) -> None:
+    project = make_quality_project(tmp_path / "none")
+    (project / "tests" / "test_quality.py").unlink()
+    code, said = kavka_pipelines("test", project)
+    assert (code, "has no tests that were chosen" in said) == (1, True), said
+    (project / "tests").rmdir()
+    code, said = kavka_pipelines("test", project)
+    assert code == 1
+    assert "has no folder tests: write tests/test_NAME.py or tests/test_NAME.yml" in said
