@@ -222,7 +222,7 @@ def test_expectations_are_counted_over_batches_and_other_metrics_are_not():
     ]
     assert progress_from_json(flow.to_json()) == flow
     labels = 'pipeline="shop",flow="events",expectation="has a user",action="expect_or_drop"'
-    text = page(table).decode()
+    text = page(families(table)).decode()
     assert f"kavka_pipeline_expectation_failed_total{{{labels}}} 6\n" in text
     assert f"kavka_pipeline_expectation_passed_total{{{labels}}} 14\n" in text
     assert 'shop/events: expect_or_drop "has a user": 6 of 20 rows failed' in status_table(

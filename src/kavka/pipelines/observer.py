@@ -19,7 +19,7 @@ from kavka.client.admin import Admin
 from kavka.client.lag import Lag
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.pipelines.definitions import Definitions, FlowDefinition
+from kavka.pipelines.definitions import Definitions, FlowDefinition, short
 from kavka.pipelines.progress import FlowProgress, PartitionLag, ProgressTable
 from kavka.pipelines.status import StatusPublisher
 
