@@ -18,10 +18,19 @@ from kavka.collect.files.opened import OpenFiles
 from kavka.collect.files.tracked import Ask, Seen
 
 DATA = b"".join(b"line %d of a log that is compressed\n" % n for n in range(5000))
+
+
+def zstd(data: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor().compress(data)
+
+
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
     "xz": lzma.compress,
+    "zst": zstd,
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -164,3 +167,27 @@ def test_a_regular_expression_names_its_fields() -> None:
 def test_rules_that_do_not_go_together_are_refused(rules: ParserRules, said: str) -> None:
     with pytest.raises(BadRules, match=said):
         parser_of(rules)
+
+
+@pytest.mark.parametrize("form", ["--rfc5424", "--rfc3164"])
+def test_what_logger_sends_is_parsed(form: str) -> None:
+    """util-linux's program sends both formats."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(30)
+        to = ["--udp", "--server", "127.0.0.1", "--port", str(server.getsockname()[1])]
+        words = ["logger", *to, form, "--tag", "app", "--id=123", "-p", "mail.warning"]
+        if form == "--rfc5424":
+            words += ["--sd-id", "x@1", "--sd-param", 'a="b c"', "--msgid", "ID7"]
+        before_ms = int(time.time()) * 1000
+        subprocess.run([*words, "up: and running"], check=True, timeout=30)
+        line = server.recv(65_536).decode()
+        after_ms = int(time.time() * 1000)
+    found = parser_of(ParserRules("syslog"))(line, after_ms)
+    assert found.time_ms is not None
+    assert before_ms <= found.time_ms <= after_ms
+    wanted = {"facility": 2, "severity": "warning", "app": "app", "process_id": "123"}
+    assert found.fields.items() >= {**wanted, "message": "up: and running"}.items()
+    if form == "--rfc5424":
+        assert found.fields["structured_data"]["x@1"] == {"a": "b c"}
+        assert found.fields["message_id"] == "ID7"

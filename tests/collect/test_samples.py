@@ -24,7 +24,9 @@ from kavka.collect.pages import (
 from kavka.collect.statistics import Statistics
 from kavka.metrics.families import gauge, labelled, lines
 from kavka.metrics.server import MetricsServer
+from kavka_compat.apache import SMALL, ApacheKafka
 from kavka_compat.brokers import Broker
+from kavka_compat.jmx import agent_option
 from kavka_compat.ours import run_kavka
 from support.collectors import collect_once, collector, reader
 
@@ -198,3 +200,20 @@ def test_samples_of_the_host_come_at_their_interval(
     assert all("host_load1" in names for names in by_time.values())
     assert set(topic.keys) == {b"h:host"}
     assert json.dumps(rest)  # all of it is JSON without NaN
+
+
+@pytest.mark.compat
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_page_of_kafkas_jmx_exporter_becomes_records(fresh_name: str, tmp_path: Path) -> None:
+    """Metrics of an Apache Kafka broker come into one of its own topics."""
+    option, url = agent_option(tmp_path)
+    options = (*SMALL, option)
+    with ApacheKafka("3.9").run_broker(tmp_path / "apache", "zookeeper", options=options) as broker:
+        code, said = collect_once(tmp_path / "out", "metrics", broker.bootstrap, fresh_name, url)
+        assert code == 0, said
+        with reader(broker.bootstrap, fresh_name) as topic:
+            records = {record["name"]: record for record in topic.read_rest()}
+    assert records["up"]["value"] == 1
+    assert records["kafka_server_replicamanager_partitioncount"]["value"] >= 0
+    assert records["scrape_samples"]["value"] == pytest.approx(len(topic.records) - 3)

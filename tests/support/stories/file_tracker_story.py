@@ -19,6 +19,7 @@ from kavka.collect.files.content import (
     digest,
     marks_in,
     offsets_to_mark,
+    stored_marks,
     window_start,
 )
 from kavka.collect.files.tracked import Ask, Digests, FileState, Read, Seen
@@ -187,7 +188,7 @@ class Story:
                 self.stored.pop(number, None)
                 self.out.append(f"forgets {number}")
             else:
-                self.stored[number] = replace(content, marks=dict(content.marks))
+                self.stored[number] = replace(content, marks=stored_marks(content))
         self.tracker.dirty.clear()
         self.sent += self.unsent
         self.unsent = []

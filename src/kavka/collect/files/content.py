@@ -99,6 +99,24 @@ def thinned(marks: Marks, position: int) -> dict[int, str]:
     return kept
 
 
+def stored_marks(content: Content) -> dict[int, str]:
+    """Return the marks that are stored: of a long content two heads, before the position every second mark, the last.
+
+    A record of them is written whenever a position moves; a file that is found again gets the others again.
+    """
+    is_long = HEADS[-1] in content.marks
+    kept: dict[int, str] = {}
+    for offset, mark in content.marks.items():
+        distance = content.position - offset
+        if offset in HEADS:
+            is_kept = not is_long or offset in (HEADS[0], HEADS[-1]) or distance == 0
+        else:
+            is_kept = distance <= 0 or distance.bit_length() % 2 == 1
+        if is_kept:
+            kept[offset] = mark
+    return kept
+
+
 def checked_offsets(content: Content) -> tuple[int, ...]:
     """Return the offsets that show best whether a file still has a content: the largest head, position, last mark."""
     heads = [offset for offset in content.marks if offset <= HEADS[-1]]

@@ -19,7 +19,7 @@ from kavka.client.admin.configs import ConfigResource, ResourceType
 from kavka.client.admin.topics import NewTopic
 from kavka.client.consumer.consumer import Consumer
 from kavka.collect.delivery import CollectorError
-from kavka.collect.files.content import Content, Identity
+from kavka.collect.files.content import Content, Identity, stored_marks
 from kavka.collect.record import json_bytes, time_text
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -54,7 +54,7 @@ def encode(content: Content) -> bytes:
             "position": content.position,
             "device": None if identity is None else identity.device,
             "inode": None if identity is None else identity.inode,
-            "marks": content.marks,
+            "marks": stored_marks(content),
         }
     )
 
