@@ -91,9 +91,10 @@ class Tool:
         self._file.close()
 
 
-@pytest.fixture(scope="module")
-def tool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
-    made = Tool(tmp_path_factory.mktemp("tool"))
+@pytest.fixture
+def tool(tmp_path: Path) -> Iterator[Tool]:
+    """One for each test: a JVM that has opened the catalogue of a project keeps it."""
+    made = Tool(tmp_path)
     yield made
     made.stop()
 
@@ -256,15 +257,14 @@ def test_a_range_of_time_is_processed_once_more_and_a_table_is_reset(
     counts = {row["page"]: row["requests"] for row in rows}
     assert counts == {"/ann": 1, "/bob": 2, "/cy": 2, "/dan": 1}
 
-    assert "events is emptied" in tool("reset", "events", *here)
+    said = tool("reset", "events", *here)
+    assert "events is emptied" in said
+    assert "reset them too (failed_requests)" in said
     tool("reset", "events", "--execute", *here)
     tool("run", *here, "--refresh", "requests_by_page")
     rows = view_rows(project, "requests_by_page")
     assert {row["requests"] for row in rows} == {1}
     assert len(rows) == 4
-    tool("run", *here)
-    again = committed_keys(broker.bootstrap, "again-alerts", 7)
-    assert sorted(again[4:]) == ["ann", "bob", "dan"], "a stream gets the rows of the new table"
 
 
 @pytest.mark.long

@@ -26,6 +26,8 @@ from kavka.pipelines.status import StatusPublisher
 log = logging.getLogger(__name__)
 
 _LAG_EVERY_S = 2.0
+_LISTENER_S = 5.0
+"""Seconds for Spark's last reports at the end."""
 _START_EVERY_S = 10.0
 """Seconds between two attempts to reach the topic of progress."""
 _LAST_REPORTS_S = 10.0
@@ -155,12 +157,20 @@ class Observer:
     def close(self) -> None:
         """Stop listening, publish once more, close the connections."""
         if self._listening is not None:
-            spark, listener = self._listening
-            spark.streams.removeListener(listener)
-            self._listening = None
+            # Spark's client waits for its stream of events to end, now and then without limit.
+            remover = threading.Thread(target=self._remove_listener, daemon=True)
+            remover.start()
+            remover.join(_LISTENER_S)
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+
+    def _remove_listener(self) -> None:
+        spark, listener = self._listening
+        try:
+            spark.streams.removeListener(listener)
+        except Exception as error:  # noqa: BLE001 - the session ends in any case, and its listeners with it
+            log.info("listener was not removed error=%s", error)
 
     def _run(self) -> None:
         asyncio.run(self._watch())

@@ -38,7 +38,8 @@ def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> i
     readers = streaming_readers(definitions, table)
     if readers:
         print(
-            f"streams that read it get its rows once more in their next run: {', '.join(readers)}"
+            "streams that read it keep their checkpoints, which do not fit to the new table: "
+            f"reset them too ({', '.join(readers)})"
         )
     return 0
 
