@@ -128,8 +128,8 @@ def test_projects_are_tested_between_brokers_and_tables_of_their_own(
 ) -> None:
     shop = tmp_path / "shop"
     make_project(shop, "blank", "localhost:9092")
-    code, _ = blocks("python")
-    assert code.split("\n\n\n", 1)[1] in (shop / "tests" / "test_events.py").read_text()
+    test, _ = blocks("python")
+    assert test.split("\n\n\n", 1)[1] in (shop / "tests" / "test_events.py").read_text()
     [case] = blocks("yaml")
     assert case in (shop / "tests" / "test_cases.yml").read_text()
 
