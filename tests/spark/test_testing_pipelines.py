@@ -187,3 +187,46 @@ def test_a_project_without_tests_says_where_they_belong(tmp_path: Path) -> None:
     code, said = kavka_pipelines("test", project)
     assert code == 1
     assert "has no folder tests: write tests/test_NAME.py or tests/test_NAME.yml" in said
+
+
+@pytest.mark.long
+def test_the_stock_command_drops_and_quarantines_as_well(broker: Broker, tmp_path: Path) -> None:
+    project = make_quality_project(tmp_path / "quality")
+    code = project / "transformations" / "visits.py"
+    code.write_text(code.read_text().replace("localhost:9092", broker.bootstrap))
+    for topic in ("shop-events", "shop-bad"):
+        make_topic_at(broker.bootstrap, topic, 1)
+    # The page's stream begins at the end of the topic, so its first run reads nothing.
+    code.write_text(
+        code.read_text().replace(".load()", '.option("startingOffsets", "earliest").load()')
+    )
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for value in (b'{"user": "ann", "page": "/a", "status": 200}', b'{"page": "/b"}', b"no JSON"):
+        producer.produce("shop-events", value)
+    assert producer.flush(30) == 0
+    program = Path(sys.executable).with_name("spark-pipelines")
+    ran = subprocess.run(
+        [program, "run", "--properties-file", "spark-defaults.conf"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    import pyarrow.dataset as ds
+
+    tables = project / "storage" / "tables"
+    for table in ("visits", "statuses"):
+        rows = ds.dataset(str(tables / table), format="parquet").to_table().to_pylist()
+        assert [row["user"] for row in rows] == ["ann"]
+    found = project / "bad.jsonl"
+    record = ("record", "shop-bad", "--bootstrap-server", broker.bootstrap, "--output", found)
+    exit_code, said = kavka_pipelines(*record)
+    assert exit_code == 0, said
+    bad = [one.json for one in read_slice(found)]
+    assert [(one["failed"], one["offset"]) for one in bad] == [
+        (["has a user"], 1),
+        (["has a user"], 2),
+    ]
