@@ -230,3 +230,55 @@ def test_the_stock_command_drops_and_quarantines_as_well(broker: Broker, tmp_pat
         (["has a user"], 1),
         (["has a user"], 2),
     ]
+
+
+LAKE = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+spark.conf.get("spark.sql.session.timeZone")
+dp.create_sink(
+    "lake",
+    "kavka-iceberg",
+    {"table": "shop.visits", "catalog.uri": "https://lake.example", "catalog.token": "t", "sinkId": "l"},
+)
+
+
+@dp.append_flow(target="lake", name="to_lake")
+def to_lake():
+    return (
+        spark.readStream.format("kavka")
+        .option("kafka.bootstrap.servers", "prod.example:9092")
+        .option("kafka.security.protocol", "SASL_SSL")
+        .option("subscribe", "shop-events")
+        .load()
+        .select("topic", "partition", "offset", F.col("value").cast("string").alias("page"))
+    )
+"""
+LAKE_TEST = """
+from datetime import UTC, datetime
+
+from kavka.pipelines.testing import Record
+
+import pytest
+
+
+def test_rows_reach_the_lake_of_the_test(pipeline):
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    pipeline.feed("shop-events", ["/a", Record("/b", "k", (("h", b"x"),), at)])
+    assert pipeline.topic("shop-events")[1].timestamp == 1577836800000
+    pipeline.run()
+    assert [row["page"] for row in pipeline.lake_table("shop.visits")] == ["/a", "/b"]
+    with pytest.raises(Exception, match="there is no table 'visits'; there is none: has it run"):
+        pipeline.table("visits")
+"""
+
+
+@pytest.mark.long
+def test_a_lake_and_secured_brokers_of_production_are_not_reached(tmp_path: Path) -> None:
+    project = make_quality_project(tmp_path / "lake")
+    (project / "transformations" / "visits.py").write_text(LAKE)
+    (project / "tests" / "test_quality.py").write_text(LAKE_TEST)
+    code, said = kavka_pipelines("test", project / "tests" / "test_quality.py")
+    assert code == 0, said
+    assert "1 passed" in said
