@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,12 @@ def test_values_of_spark_and_of_a_file_are_compared_by_what_they_say():
 
 
 def test_rows_are_sorted_by_their_columns_with_none_first():
-    rows = [{"k": "b", "n": 1}, {"k": None, "n": 9}, {"k": "a", "n": 2}, {"k": "a", "n": None}]
+    rows: list[Any] = [
+        {"k": "b", "n": 1},
+        {"k": None, "n": 9},
+        {"k": "a", "n": 2},
+        {"k": "a", "n": None},
+    ]
     assert [tuple(row.values()) for row in sorted_rows(rows)] == [
         (None, 9), ("a", None), ("a", 2), ("b", 1),
     ]  # fmt: skip

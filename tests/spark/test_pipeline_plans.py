@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kavka.pipelines.backfill import Range, with_time_filter
 from kavka.pipelines.definitions import TopicRead, plan_reads
+from kavka.pipelines.testing.isolation import Surroundings
 
 pytestmark = pytest.mark.spark
 
@@ -73,3 +75,22 @@ def test_a_backfill_filters_each_streaming_read_of_topics() -> None:
 def test_a_backfill_leaves_other_reads_alone(name: str, streaming: bool) -> None:
     other = topic_read(name, streaming=streaming)
     assert with_time_filter(projected(other), Range(5, None)) == projected(other)
+
+
+def test_a_test_replaces_the_brokers_of_all_reads_in_a_copy_of_the_plan() -> None:
+    table = relation()
+    table.read.named_table.unparsed_identifier = "pages"
+    join = relation()
+    join.join.left.CopyFrom(projected(topic_read()))
+    join.join.right.CopyFrom(table)
+    before = relation()
+    before.CopyFrom(join)
+    changed = Surroundings("here:1", Path("/lake")).plan("flow", join)
+    assert join == before
+    [read], tables, _ = plan_reads(changed)
+    assert tables == ["pages"]
+    assert read.options == {
+        "subscribe": "in",
+        "kafka.bootstrap.servers": "here:1",
+        "startingOffsets": "earliest",
+    }

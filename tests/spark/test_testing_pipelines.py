@@ -128,8 +128,8 @@ def test_projects_are_tested_between_brokers_and_tables_of_their_own(
 ) -> None:
     shop = tmp_path / "shop"
     make_project(shop, "blank", "localhost:9092")
-    code, _ = blocks("python")
-    assert code.split("\n\n\n", 1)[1] in (shop / "tests" / "test_events.py").read_text()
+    test, _ = blocks("python")
+    assert test.split("\n\n\n", 1)[1] in (shop / "tests" / "test_events.py").read_text()
     [case] = blocks("yaml")
     assert case in (shop / "tests" / "test_cases.yml").read_text()
 
@@ -187,3 +187,98 @@ def test_a_project_without_tests_says_where_they_belong(tmp_path: Path) -> None:
     code, said = kavka_pipelines("test", project)
     assert code == 1
     assert "has no folder tests: write tests/test_NAME.py or tests/test_NAME.yml" in said
+
+
+@pytest.mark.long
+def test_the_stock_command_drops_and_quarantines_as_well(broker: Broker, tmp_path: Path) -> None:
+    project = make_quality_project(tmp_path / "quality")
+    code = project / "transformations" / "visits.py"
+    code.write_text(code.read_text().replace("localhost:9092", broker.bootstrap))
+    for topic in ("shop-events", "shop-bad"):
+        make_topic_at(broker.bootstrap, topic, 1)
+    # The page's stream begins at the end of the topic, so its first run reads nothing.
+    code.write_text(
+        code.read_text().replace(".load()", '.option("startingOffsets", "earliest").load()')
+    )
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for value in (b'{"user": "ann", "page": "/a", "status": 200}', b'{"page": "/b"}', b"no JSON"):
+        producer.produce("shop-events", value)
+    assert producer.flush(30) == 0
+    program = Path(sys.executable).with_name("spark-pipelines")
+    ran = subprocess.run(
+        [program, "run", "--properties-file", "spark-defaults.conf"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    import pyarrow.dataset as ds
+
+    tables = project / "storage" / "tables"
+    for table in ("visits", "statuses"):
+        rows = ds.dataset(str(tables / table), format="parquet").to_table().to_pylist()
+        assert [row["user"] for row in rows] == ["ann"]
+    found = project / "bad.jsonl"
+    record = ("record", "shop-bad", "--bootstrap-server", broker.bootstrap, "--output", found)
+    exit_code, said = kavka_pipelines(*record)
+    assert exit_code == 0, said
+    bad = [one.json for one in read_slice(found)]
+    assert [(one["failed"], one["offset"]) for one in bad] == [
+        (["has a user"], 1),
+        (["has a user"], 2),
+    ]
+
+
+LAKE = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+spark.conf.get("spark.sql.session.timeZone")
+dp.create_sink(
+    "lake",
+    "kavka-iceberg",
+    {"table": "shop.visits", "catalog.uri": "https://lake.example", "catalog.token": "t", "sinkId": "l"},
+)
+
+
+@dp.append_flow(target="lake", name="to_lake")
+def to_lake():
+    return (
+        spark.readStream.format("kavka")
+        .option("kafka.bootstrap.servers", "prod.example:9092")
+        .option("kafka.security.protocol", "SASL_SSL")
+        .option("subscribe", "shop-events")
+        .load()
+        .select("topic", "partition", "offset", F.col("value").cast("string").alias("page"))
+    )
+"""
+LAKE_TEST = """
+from datetime import UTC, datetime
+
+from kavka.pipelines.testing import Record
+
+import pytest
+
+
+def test_rows_reach_the_lake_of_the_test(pipeline):
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    pipeline.feed("shop-events", ["/a", Record("/b", "k", (("h", b"x"),), at)])
+    assert pipeline.topic("shop-events")[1].timestamp == 1577836800000
+    pipeline.run()
+    assert [row["page"] for row in pipeline.lake_table("shop.visits")] == ["/a", "/b"]
+    with pytest.raises(Exception, match="there is no table 'visits'; there is none: has it run"):
+        pipeline.table("visits")
+"""
+
+
+@pytest.mark.long
+def test_a_lake_and_secured_brokers_of_production_are_not_reached(tmp_path: Path) -> None:
+    project = make_quality_project(tmp_path / "lake")
+    (project / "transformations" / "visits.py").write_text(LAKE)
+    (project / "tests" / "test_quality.py").write_text(LAKE_TEST)
+    code, said = kavka_pipelines("test", project / "tests" / "test_quality.py")
+    assert code == 0, said
+    assert "1 passed" in said

@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "producer-perf-test": "measure producing",
     "consumer-perf-test": "measure consuming",
     "collect": "collect log files, host metrics and Prometheus pages into a topic",
-    "pipelines": "make, check, run and watch pipelines on Spark",
+    "pipelines": "make, check, test, run and watch pipelines on Spark",
     "spark-package": "pack kavka for the workers of a Spark cluster",
     "simulate": "run the whole system from a seed, in virtual time",
     "demo": "a live pipeline: web traffic, broker, Spark",

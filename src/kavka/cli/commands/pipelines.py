@@ -1,4 +1,4 @@
-"""`kavka pipelines`: make, check, run and watch pipelines on Spark; a project is Spark's own kind."""
+"""`kavka pipelines`: make, check, test, run and watch pipelines on Spark; a project is Spark's own kind."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ def _record(given: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kavka pipelines",
-        description="Make, check, run and watch pipelines on Spark. A project is a folder with spark-pipeline.yml and "
-        "transformations in Python and SQL; Spark's own spark-pipelines runs it as well.",
+        description="Make, check, test, run and watch pipelines on Spark. A project is a folder with "
+        "spark-pipeline.yml and transformations in Python and SQL; Spark's own spark-pipelines runs it as well.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (about, act, add_options) in SUBCOMMANDS.items():

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.pipelines.project import load_project
 from kavka.pipelines.testing.cases import Case, CaseError, ExpectedTopic, parse_case
-from kavka.pipelines.testing.fixture import new_directory, shared_driver
+from kavka.pipelines.testing.driver import new_directory, shared_driver
 from kavka.pipelines.testing.pipeline import Pipeline, Updated, UpdateFailed, pipeline_under_test
 from kavka.pipelines.testing.records import Record
 from kavka.pipelines.testing.rows import differences

@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kavka.pipelines.project import Project, require_pipelines
 from kavka.pipelines.session import DriverHere, Session, Where, open_driver
 from kavka.pipelines.testing.isolation import MASTER, driver_settings
@@ -62,8 +64,34 @@ def _empty(spark: Any, warehouse: Path) -> None:
     for database in spark.catalog.listDatabases():
         if database.name != _DEFAULT:
             spark.sql(f"DROP DATABASE `{database.name}` CASCADE")
-    for table in spark.sql(f"SHOW TABLES IN {_DEFAULT}").collect():
+    for table in spark.catalog.listTables(_DEFAULT):
         if not table.isTemporary:
-            spark.sql(f"DROP TABLE {_DEFAULT}.`{table.tableName}`")
+            kind = "VIEW" if table.tableType == "VIEW" else "TABLE"
+            spark.sql(f"DROP {kind} {_DEFAULT}.`{table.name}`")
     for left in warehouse.glob("*"):
         shutil.rmtree(left)
+
+
+# One for each run of pytest
+
+_DRIVER = pytest.StashKey[SharedDriver]()
+
+
+def new_directory(config: pytest.Config, name: str) -> Path:
+    """Return a new folder of the run."""
+    factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]
+    return factory.mktemp(name)
+
+
+def shared_driver(config: pytest.Config) -> SharedDriver:
+    """Return the driver that all tests of the process share; it is not started by this."""
+    if _DRIVER not in config.stash:
+        config.stash[_DRIVER] = SharedDriver(new_directory(config, "spark"))
+    return config.stash[_DRIVER]
+
+
+def stop_driver(config: pytest.Config) -> None:
+    """Stop the driver, if there is one."""
+    driver = config.stash.get(_DRIVER, None)
+    if driver is not None:
+        driver.close()

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kavka.pipelines.testing.driver import new_directory, shared_driver, stop_driver
+
 if TYPE_CHECKING:
-    from kavka.pipelines.testing.driver import SharedDriver
     from kavka.pipelines.testing.pipeline import Pipeline
 
-_DRIVER = pytest.StashKey["SharedDriver"]()
 _DIRECTORY = "pipelines"
 
 
@@ -32,24 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop Spark."""
-    driver = config.stash.get(_DRIVER, None)
-    if driver is not None:
-        driver.close()
-
-
-def new_directory(config: pytest.Config, name: str) -> Path:
-    """Return a new folder of the run."""
-    factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]
-    return factory.mktemp(name)
-
-
-def shared_driver(config: pytest.Config) -> SharedDriver:
-    """Return the driver that all tests of the process share."""
-    from kavka.pipelines.testing.driver import SharedDriver  # loaded only by those who use it
-
-    if _DRIVER not in config.stash:
-        config.stash[_DRIVER] = SharedDriver(new_directory(config, "spark"))
-    return config.stash[_DRIVER]
+    stop_driver(config)
 
 
 @pytest.fixture

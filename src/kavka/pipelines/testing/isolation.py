@@ -17,6 +17,11 @@ from kavka.pipelines.project import DEFAULTS_NAME, Project, read_defaults
 from kavka.pipelines.session import driver_defaults
 
 MASTER = "local[1]"
+_QUICK_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""Compiles quickly, not well, and does not verify the classes of Spark's jars, which is a fifth of its start."""
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 _LAKE_FORMAT = "kavka-iceberg"
 _STARTING_TIMES = ("startingtimestamp", "startingoffsetsbytimestamp")
@@ -36,7 +41,7 @@ _OUTSIDE = (
     "spark.hadoop.hive.",
     "spark.hadoop.javax.jdo.",
 )
-"""Beginnings of settings of `spark-defaults.conf` that a test's driver does not take."""
+"""Beginnings of settings of a project that its tests do not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,8 @@ def _without(options: Mapping[str, str], beginnings: tuple[str, ...]) -> dict[st
 
 def isolated_project(project: Project, storage: Path) -> Project:
     """Return the project with its checkpoints below a folder, in the catalogue of the test."""
-    changes: dict[str, Any] = {"storage": storage.as_uri()}
+    configuration = _inside(project.configuration)
+    changes: dict[str, Any] = {"storage": storage.as_uri(), "configuration": configuration}
     catalog = project.spec.catalog
     if catalog and not _own_settings(project, f"spark.sql.catalog.{catalog}"):
         changes["catalog"] = None
@@ -110,6 +116,10 @@ def isolated_project(project: Project, storage: Path) -> Project:
         replace(one, include=one.include.removesuffix("/*")) for one in project.spec.libraries
     ]
     return Project(project.spec_path, replace(project.spec, **changes))
+
+
+def _inside(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if not name.startswith(_OUTSIDE)}
 
 
 def _own_settings(project: Project, beginning: str = "") -> dict[str, str]:
@@ -124,17 +134,14 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
 
     They are those of its `spark-defaults.conf`, but for what leads outside, and those of `tests/spark-defaults.conf`.
     """
-    given = {
-        name: value for name, value in project.defaults.items() if not name.startswith(_OUTSIDE)
-    }
     return {
         **driver_defaults("tests", MASTER),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": _QUICK_JVM,
         # A flow that fails is not tried again: the test wants to know.
         "spark.sql.pipelines.maxFlowRetryAttempts": "0",
-        **given,
+        **_inside(project.defaults),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(warehouse),
         **_own_settings(project),
