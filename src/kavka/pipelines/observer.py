@@ -21,6 +21,7 @@ from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.pipelines.definitions import Definitions, FlowDefinition, short
 from kavka.pipelines.progress import FlowProgress, PartitionLag, ProgressTable
+from kavka.pipelines.session import within
 from kavka.pipelines.status import StatusPublisher
 
 log = logging.getLogger(__name__)
@@ -157,10 +158,7 @@ class Observer:
     def close(self) -> None:
         """Stop listening, publish once more, close the connections."""
         if self._listening is not None:
-            # Spark's client waits for its stream of events to end, now and then without limit.
-            remover = threading.Thread(target=self._remove_listener, daemon=True)
-            remover.start()
-            remover.join(_LISTENER_S)
+            within(_LISTENER_S, self._remove_listener)
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -8,11 +8,13 @@ reached as well (`kavka.pipelines.live`). For `sc://...` there is only the clien
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import sys
+import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,9 @@ from kavka.spark.session import (
     standard_error_into,
 )
 
+log = logging.getLogger(__name__)
+
+_RELEASE_S = 5.0
 _CATALOG = "spark.sql.catalogImplementation"
 _METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 _REMOTE_METASTORE = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
@@ -257,8 +262,22 @@ def _client(url: str) -> Any:
 
 def _release(spark: Any) -> None:
     """End the session at the server. `SparkSession.stop` would stop a server in this process too, and wait for it."""
-    spark.client.release_session()
-    spark.client.close()
+
+    def release() -> None:
+        try:
+            spark.client.release_session()
+            spark.client.close()
+        except Exception as error:  # noqa: BLE001 - the server forgets a session that is not used
+            log.info("session was not released error=%s", error)
+
+    within(_RELEASE_S, release)
+
+
+def within(seconds: float, work: Callable[[], object]) -> None:
+    """Do what Spark's client does at an end, for so long at most: now and then it waits without limit."""
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(seconds)
 
 
 def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
