@@ -15,7 +15,7 @@ import sys
 
 MISSING = {
     "aiokafka", "confluent_kafka", "kafka", "kazoo", "lz4", "mkdocs", "numpy", "pandas", "pyspark",
-    "snappy", "zstandard",
+    "snappy",
 }
 
 
