@@ -129,7 +129,7 @@ def test_several_topics_go_to_a_table_each_and_duckdb_reads_them(load: Load) -> 
 
 
 @pytest.mark.long
-def test_a_range_is_reloaded_by_the_command_and_nothing_else_changes(
+def test_a_range_is_planned_by_the_command_and_replaced_and_nothing_else_changes(
     load: Load, capsys: pytest.CaptureFixture[str]
 ) -> None:
     load.fill("clicks", range(60), hours=1000)
