@@ -160,7 +160,7 @@ def test_a_catalogue_that_another_process_has_open_is_refused(tmp_path):
         with pytest.raises(
             PipelineError, match="another process has this project's catalogue open"
         ):
-            require_free_catalogue(settings)
+            require_free_catalogue(settings, wait_s=0)
         other.stdin.close()
     require_free_catalogue(settings)
 

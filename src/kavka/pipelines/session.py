@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,7 @@ from kavka.spark.session import (
 log = logging.getLogger(__name__)
 
 _RELEASE_S = 5.0
+_CATALOGUE_S = 20.0
 _CATALOG = "spark.sql.catalogImplementation"
 _METASTORE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 _REMOTE_METASTORE = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris")
@@ -177,11 +179,24 @@ def _has_jvm() -> bool:
     return SparkContext._gateway is not None
 
 
-def require_free_catalogue(settings: Mapping[str, str]) -> None:
+def require_free_catalogue(settings: Mapping[str, str], wait_s: float = _CATALOGUE_S) -> None:
     """Raise PipelineError when another process has the embedded catalogue open, which Spark says late and obscurely.
 
-    Derby holds a lock on a file of the database as long as it is open.
+    Derby holds a lock on a file of the database as long as it is open. The JVM of a run that was killed ends a little
+    later than the run: it is waited for.
     """
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            _try_catalogue(settings)
+            return
+        except PipelineError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(0.2)
+
+
+def _try_catalogue(settings: Mapping[str, str]) -> None:
     found = _DERBY_DATABASE.match(settings.get(_METASTORE, ""))
     if found is None or settings.get(_CATALOG) != "hive":
         return
