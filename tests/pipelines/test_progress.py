@@ -7,7 +7,9 @@ import pytest
 
 from kavka.ids import TopicPartition
 from kavka.metrics.server import page
+from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.metrics import families
+from kavka.pipelines.observer import Observer
 from kavka.pipelines.progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.pipelines.status import status_table
 from kavka.pipelines.view import PlainView, plain, rich_table
@@ -234,3 +236,14 @@ def test_progress_of_an_older_release_has_no_expectations():
     old = json.loads(ProgressTable("shop").of("events").to_json())
     del old["expectations"]
     assert progress_from_json(json.dumps(old)).failed_rows is None
+
+
+def test_the_last_reports_are_those_of_all_streams_that_ended_well():
+    table = ProgressTable("shop")
+    table.started("by_page", 1, kind="view")  # reports nothing
+    observer = Observer(table, Definitions(), None)
+    ended = ["events", "alerts", "by_page"]
+    observer.reported()
+    assert not observer.wait_for_reports(ended, 0)
+    observer.reported()
+    assert observer.wait_for_reports(ended, 0)

@@ -84,8 +84,7 @@ class Observer:
         self._publisher = publisher
         self._on_batch = on_batch or (lambda flow: None)
         self._listening: Any = None
-        self._names: dict[str, str] = {}
-        self._ended: set[str] = set()
+        self._ended = 0
         self._end = threading.Condition()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -106,7 +105,7 @@ class Observer:
             def onQueryStarted(self, event: Any) -> None:
                 """Note a flow that runs."""
                 if event.name:
-                    observer.began(event.name, str(event.runId))
+                    observer.table.started(event.name, now_ms())
 
             def onQueryProgress(self, event: Any) -> None:
                 """Take a report."""
@@ -116,31 +115,25 @@ class Observer:
                 """Nothing new."""
 
             def onQueryTerminated(self, event: Any) -> None:
-                """Note that all reports of a query have come; who runs the flows knows why it ended."""
-                observer.reported(str(event.runId))
+                """Note that all reports of a query have come; who runs the flows knows why one failed."""
+                if event.exception is None:
+                    observer.reported()
 
         listener = Listener()
         spark.streams.addListener(listener)
         self._listening = (spark, listener)
 
-    def began(self, name: str, run_id: str) -> None:
-        """Note a flow that runs, and the run of its query."""
+    def reported(self) -> None:
+        """Note that a query has ended well: Spark reports that after its last batch, and without the flow's name."""
         with self._end:
-            self._names[run_id] = short(name)
-            self._ended.discard(short(name))
-        self.table.started(name, now_ms())
-
-    def reported(self, run_id: str) -> None:
-        """Note that a query has ended: Spark reports that last."""
-        with self._end:
-            self._ended.add(self._names.pop(run_id, ""))
+            self._ended += 1
             self._end.notify_all()
 
     def wait_for_reports(self, flows: Iterable[str], timeout_s: float = _LAST_REPORTS_S) -> bool:
-        """Wait for the last reports of flows that have ended, which come after them; return whether all came."""
+        """Wait for the last reports of flows that have ended well, which come after that; return whether all came."""
         streams = {short(flow) for flow in flows if self.table.of(flow).kind == "stream"}
         with self._end:
-            return self._end.wait_for(lambda: streams <= self._ended, timeout_s)
+            return self._end.wait_for(lambda: self._ended >= len(streams), timeout_s)
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Take Spark's report of a batch."""

@@ -195,7 +195,8 @@ class Update:
 
     def _take(self, message: str) -> None:
         """Note the state of the flow that an event is about, such as `Flow spark_catalog.default.x is RUNNING.`."""
-        self._view.say(" ".join(message.split()))
+        said, _, error = message.partition(" Error: ")
+        self._view.say(" ".join(said.split()) + (f" {query_failure(error)}" if error else ""))
         words = message.rstrip(".").split()
         if len(words) >= 4 and words[0] == "Flow":
             name, state = short(words[1].strip("'")), words[-1]
@@ -210,7 +211,7 @@ class Update:
             elif "FAILED" in words:
                 # Spark has called a stream COMPLETED before it found that it failed.
                 self._completed = [one for one in self._completed if one != name]
-                reason = query_failure(message.partition(" Error: ")[2] or message)
+                reason = query_failure(error or message)
                 self._observer.table.failed(name, reason, now_ms(), restarts=False)
 
 
