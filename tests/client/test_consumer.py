@@ -607,6 +607,7 @@ def test_a_member_whose_listener_always_raises_stays_in_its_group(broker, settin
             **{
                 "group.id": "g",
                 "heartbeat.interval.ms": 5,
+                "session.timeout.ms": 1000,  # of the member that the coordinator does not forget
                 "partition.assignment.strategy": assignor,
             },
         )

@@ -85,7 +85,8 @@ def test_however_the_reads_are_cut_the_events_are_the_same(
         events += found.events
         assert found.end > position
         position, turn = found.end, turn + 1
-    assert events == lines
+    # NUL at the file's start is the hole of a truncation.
+    assert events == [line if number else line.lstrip(b"\0") for number, line in enumerate(lines)]
 
 
 @pytest.mark.parametrize("is_flush", [False, True])

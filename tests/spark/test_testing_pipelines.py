@@ -42,7 +42,8 @@ GOOD = {"user": "ann", "page": "/a", "status": 200}
 def test_rows_are_counted_dropped_and_quarantined(pipeline):
     assert not pipeline.spark.catalog.listTables(), "tables of another test"
     pipeline.create_topic("shop-events", 2)
-    pipeline.feed("shop-events", [GOOD, {**GOOD, "page": "/" + 100 * "x"}, {**GOOD, "page": "x"}])
+    rows = [GOOD, {**GOOD, "page": "/" + 100 * "x"}, {**GOOD, "page": "x"}]
+    pipeline.feed("shop-events", [Record(row, partition=0) for row in rows])
     pipeline.feed("shop-events", [Record({"page": "/b", "status": 500}, partition=1)])
     updated = pipeline.run()
 

@@ -55,6 +55,7 @@ HOST = "broker"
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "log.cleaner.enable": "false",

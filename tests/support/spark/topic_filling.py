@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
@@ -21,12 +22,26 @@ def make_topic(broker: Broker, name: str, partitions: int) -> None:
 
 
 def make_topic_at(bootstrap: str, name: str, partitions: int, replicas: int = 1) -> None:
-    """As `make_topic`, for brokers of any kind."""
+    """As `make_topic`, for brokers of any kind.
+
+    A broker of Apache Kafka answers before it has made all partitions; a batch that it refuses then may be overtaken by
+    the next one, after which it never takes it (OutOfOrderSequenceException until the delivery timeout).
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     # Records of long ago would be removed while the test runs.
     wanted = NewTopic(name, partitions, replicas, config={"retention.ms": "-1"})
     for future in admin.create_topics([wanted]).values():
         future.result(30)
+    deadline_s = time.monotonic() + 30
+    while not _are_led(admin, name, partitions):
+        assert time.monotonic() < deadline_s, f"{name} has no leaders"
+
+
+def _are_led(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """Return whether the leaders of all partitions answer."""
+    ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    found = admin.list_offsets(ends, request_timeout=30).values()
+    return all(future.exception(30) is None for future in found)
 
 
 def fill(broker: Broker, topic: str, partitions: int, rounds: int = 40) -> int:
