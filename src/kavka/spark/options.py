@@ -185,7 +185,7 @@ def schema_includes_headers(options: Mapping[str, str]) -> bool:
     if not any(name.lower() in given for name in _SELECTIONS):
         _refuse_unknown(given)
         _client_settings(given, {}, CONSUMER)
-        return _boolean(given, "includeHeaders", False)
+        return boolean(given, "includeHeaders", False)
     try:
         return parse_source(given, streaming=True).include_headers
     except ConnectorError:
@@ -210,17 +210,17 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         ),
         ending=_ending(given, streaming),
         latest_without_match=strategy == "latest",
-        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
-        include_headers=_boolean(given, "includeHeaders", False),
+        fail_on_data_loss=boolean(given, "failOnDataLoss", True),
+        include_headers=boolean(given, "includeHeaders", False),
         max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
         min_offsets_per_trigger=_positive(given, "minOffsetsPerTrigger"),
         max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", 15 * 60_000),
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
-        group_id=_filled(given, "groupId"),
+        group_id=filled(given, "groupId"),
         client=_client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
         is_latest_view=is_latest_view,
-        view_cache=_filled(given, "viewCache"),
+        view_cache=filled(given, "viewCache"),
     )
 
 
@@ -258,12 +258,12 @@ def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOpt
     given = _lower(options)
     is_also_read = any(name.lower() in given for name in _SELECTIONS)
     _refuse_unknown(given, (*_SINK_NAMES, *(_SOURCE_NAMES if is_also_read else ())))
-    _boolean(given, "includeHeaders", False)
+    boolean(given, "includeHeaders", False)
     client = _client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER)
     exactly_once = _exactly_once(given, client, streaming)
     if exactly_once is not None:
         client.pop(_TWO_PHASE_COMMIT, None)
-    return SinkOptions(_filled(given, "topic"), client, exactly_once)
+    return SinkOptions(filled(given, "topic"), client, exactly_once)
 
 
 def _exactly_once(
@@ -293,31 +293,36 @@ def _exactly_once(
         )
     return ExactlyOnceOptions(
         sink_id=_sink_id(given, streaming),
-        write_id=_filled(given, "writeId"),
+        write_id=filled(given, "writeId"),
         accepts_other_writes=not streaming or on_new == "reset",
         two_phase_commit=None
         if _TWO_PHASE_COMMIT not in client
-        else _boolean({_TWO_PHASE_COMMIT: client[_TWO_PHASE_COMMIT]}, _TWO_PHASE_COMMIT, False),
+        else boolean({_TWO_PHASE_COMMIT: client[_TWO_PHASE_COMMIT]}, _TWO_PHASE_COMMIT, False),
     )
 
 
 def _sink_id(given: Mapping[str, str], streaming: bool) -> str:
     """Return the option sinkId; without, what a stream's checkpoint gives: its place is the same after a restart."""
-    name = _filled(given, "sinkId")
+    name = filled(given, "sinkId")
     if name is not None:
         if not is_sink_id(name):
             raise ConnectorError(
                 f"sinkId begins the name of a topic: at most 200 letters, digits, '.', '_', '-', not {name!r}."
             )
         return name
-    place = _filled(given, "checkpointLocation")
+    place = filled(given, "checkpointLocation")
     if not streaming or place is None:
         raise ConnectorError(
             "deliveryGuarantee exactly-once needs the option sinkId, the same at each start"
             + ("." if not streaming else ", or checkpointLocation as an option of the writer.")
         )
+    return name_of_checkpoint("kavka-sink", place)
+
+
+def name_of_checkpoint(prefix: str, place: str) -> str:
+    """Return a name for a query by the place of its checkpoint, which is the same after a restart."""
     path = re.sub(r"^file:/+", "/", place.strip()).rstrip("/")
-    return f"kavka-sink-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+    return f"{prefix}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
 
 
 def warn_of_group(options: SourceOptions) -> None:
@@ -510,14 +515,16 @@ def _json_object(text: str, form: str) -> dict[str, Any]:
     return value
 
 
-def _filled(given: Mapping[str, str], name: str) -> str | None:
+def filled(given: Mapping[str, str], name: str) -> str | None:
+    """Return an option, None when it is not given. Raise ConnectorError for an empty one."""
     value = given.get(name.lower())
     if value is not None and not value.strip():
         raise ConnectorError(f"The option {name} is empty.")
     return value
 
 
-def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
+def boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
+    """Return an option that is true or false. Raise ConnectorError for another text."""
     words = {"true": True, "false": False}
     return _read(given, name, default, lambda text: words[text.lower()], "true or false")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from kavka.lake.tables import TableOptions
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 from kavka.spark.iceberg.table_names import TableNames
+from kavka.spark.options import boolean, filled, name_of_checkpoint
 
 _NAMES = (
     "table", "partitionBy", "sortBy", "targetFileSize", "mergeSchema", "createTable", "sinkId", "writeId",
@@ -73,15 +73,15 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 def _table(given: Mapping[str, str]) -> TableOptions:
     properties = _prefixed(given, _PROPERTY)
-    size = _filled(given, "targetFileSize")
+    size = filled(given, "targetFileSize")
     if size is not None:
         properties[_TARGET] = str(_bytes("targetFileSize", size))
-    partitioning, sorting = _filled(given, "partitionBy"), _filled(given, "sortBy")
+    partitioning, sorting = filled(given, "partitionBy"), filled(given, "sortBy")
     return TableOptions(
         partition_by=parse_partitioning(partitioning) if partitioning else (),
         sort_by=parse_sorting(sorting) if sorting else (),
-        may_create=_flag(given, "createTable", True),
-        may_evolve=_flag(given, "mergeSchema", False),
+        may_create=boolean(given, "createTable", True),
+        may_evolve=boolean(given, "mergeSchema", False),
         properties=properties,
     )
 
@@ -89,7 +89,7 @@ def _table(given: Mapping[str, str]) -> TableOptions:
 def _replaced(
     given: Mapping[str, str], streaming: bool, overwrite: bool
 ) -> dict[TopicPartition, tuple[int, int]]:
-    text = _filled(given, "replaceOffsets")
+    text = filled(given, "replaceOffsets")
     if text is None:
         if overwrite and not streaming:
             raise ConnectorError(
@@ -109,7 +109,7 @@ def _replaced(
 
 def _sink_id(given: Mapping[str, str], streaming: bool, replaces: bool) -> str | None:
     """Return the option sinkId; without, what a stream's checkpoint gives: its place is the same after a restart."""
-    name = _filled(given, "sinkId")
+    name = filled(given, "sinkId")
     if name is not None:
         if not is_sink_id(name):
             raise ConnectorError(
@@ -118,14 +118,13 @@ def _sink_id(given: Mapping[str, str], streaming: bool, replaces: bool) -> str |
         return name
     if replaces or (not streaming and "writeid" not in given):
         return None
-    place = _filled(given, "checkpointLocation")
+    place = filled(given, "checkpointLocation")
     if not streaming or place is None:
         raise ConnectorError(
             "The load has no name: set the option sinkId, the same at each start"
             + (", or checkpointLocation as an option of the writer." if streaming else ".")
         )
-    path = re.sub(r"^file:/+", "/", place.strip()).rstrip("/")
-    return f"kavka-lake-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+    return name_of_checkpoint("kavka-lake", place)
 
 
 def _write_id(given: Mapping[str, str], streaming: bool) -> str | None:
@@ -135,7 +134,7 @@ def _write_id(given: Mapping[str, str], streaming: bool) -> str | None:
         raise ConnectorError(
             "sinkId of a df.write needs writeId (the day, the run), by which a repeat is recognised."
         )
-    return _filled(given, "writeId")
+    return filled(given, "writeId")
 
 
 def _accepts_other_writes(given: Mapping[str, str], streaming: bool) -> bool:
@@ -154,26 +153,10 @@ def _prefixed(given: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def _required(given: Mapping[str, str], name: str) -> str:
-    value = _filled(given, name)
+    value = filled(given, name)
     if value is None:
         raise ConnectorError(f"The option {name} is missing: give it as namespace.name.")
     return value
-
-
-def _filled(given: Mapping[str, str], name: str) -> str | None:
-    value = given.get(name.lower())
-    if value is not None and not value.strip():
-        raise ConnectorError(f"The option {name} is empty.")
-    return value
-
-
-def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
-    text = given.get(name.lower())
-    if text is None:
-        return default
-    if text.strip().lower() not in ("true", "false"):
-        raise ConnectorError(f"The option {name} must be true or false, not {text!r}.")
-    return text.strip().lower() == "true"
 
 
 def _bytes(name: str, text: str) -> int:
