@@ -139,6 +139,9 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": _QUICK_JVM,
+        # Each start of a flow starts processes of Python, which Spark gives ten seconds: on a busy machine not sixteen
+        # flows at once.
+        "spark.sql.pipelines.execution.maxConcurrentFlows": "2",
         # A flow that fails is not tried again: the test wants to know.
         "spark.sql.pipelines.maxFlowRetryAttempts": "0",
         **_inside(project.defaults),
