@@ -1,4 +1,4 @@
-"""Spark's `create_auto_cdc_flow` as docs/how-to/tables.md has it. `test_stream_programs.py` runs it."""
+"""Spark's `create_auto_cdc_flow` as in docs/how-to/tables.md. `test_stream_programs.py` copies it into a project."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from kavka.pipelines.testing import Pipeline, Record, UpdateFailed
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "tables.md"
-PROJECT = os.environ["AUTO_CDC_PROJECT"]
+PAGE = Path(os.environ["PAGES"], "tables.md")
 
 
 def block(name: str) -> str:
@@ -20,12 +19,10 @@ def block(name: str) -> str:
     return code
 
 
-@pytest.mark.pipeline(project=PROJECT)
 def test_auto_cdc_wants_a_table_with_merge_and_a_view_does_the_same_without(
     pipeline: Pipeline,
 ) -> None:
-    transformations = Path(PROJECT, "transformations")
-    transformations.mkdir()
+    transformations = pipeline.project.directory / "transformations"
     (transformations / "customers.py").write_text(block("create_auto_cdc_flow"))
     rows = [
         Record({"name": "Ann", "city": "Rome"}, "1"),

@@ -1,4 +1,4 @@
-"""Steps of docs/how-to/reprocess.md in one project. `test_stream_programs.py` runs them with the fixture `pipeline`."""
+"""Steps of docs/how-to/reprocess.md in one project. `test_stream_programs.py` copies them into it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kavka.pipelines.testing import Pipeline, Record
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "reprocess.md"
-PROJECT = os.environ["REPROCESS_PROJECT"]
+PAGE = Path(os.environ["PAGES"], "reprocess.md")
 
 
 def block(language: str, number: int) -> str:
@@ -53,19 +51,18 @@ def totals(found: list[dict[str, Any]]) -> dict[str, int]:
     return {row["sale"]: row["total"] for row in found}
 
 
-@pytest.mark.pipeline(project=PROJECT)
 def test_new_code_fills_a_topic_beside_the_live_one_and_a_reader_changes_over(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    transformations = Path(PROJECT, "transformations")
-    transformations.mkdir()
+    project = pipeline.project.directory
+    transformations = project / "transformations"
     (transformations / "totals_1.py").write_text(block("python", 0))
     sell(pipeline, 0, 20)
     pipeline.run()
     assert totals(results(pipeline, "totals-1")) == {f"s{n}": 10 for n in range(20)}
 
     copy = block("sh", 0).partition("kavka topics")[0]
-    subprocess.run(["bash", "-euc", copy], cwd=PROJECT, check=True)
+    subprocess.run(["bash", "-euc", copy], cwd=project, check=True)
     sell(pipeline, 20, 30)
     updated = pipeline.run()
     rows_in = {name: flow.rows_in for name, flow in updated.flows.items()}

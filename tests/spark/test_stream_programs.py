@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 
@@ -21,37 +22,41 @@ ROOT = HERE.parents[1]
 EXAMPLE = ROOT / "examples" / "stream-programs"
 
 
-def bare_project(directory: Path) -> Path:
-    """A project without transformations, whose tests share the driver of the others."""
+def project_of_page(directory: Path, steps: str) -> Path:
+    """A project without transformations, tested by a file of this folder; it shares the driver of the others."""
     make_project(directory, "ranking", "localhost:9092")
     for path in [*directory.glob("transformations/*"), *directory.glob("tests/test_*")]:
         path.unlink()
+    copyfile(HERE / steps, directory / "tests" / f"test_{steps}")
     return directory
 
 
-def test_the_tests_of_templates_examples_and_pages_pass(tmp_path: Path) -> None:
+def projects(directory: Path) -> list[Path]:
+    """Return the projects that are tested."""
     for name in ("enrichment", "ranking"):
-        make_project(tmp_path / name, name, "localhost:9092")
+        make_project(directory / name, name, "localhost:9092")
+    pages = [
+        project_of_page(directory / "reprocess", "reprocess_steps.py"),
+        project_of_page(directory / "changes", "auto_cdc_steps.py"),
+    ]
+    return [EXAMPLE, directory / "enrichment", directory / "ranking", *pages]
+
+
+def test_the_tests_of_templates_examples_and_pages_pass(tmp_path: Path) -> None:
+    first, *others = projects(tmp_path)
     variables = {
         **environment(),
+        "PAGES": str(ROOT / "docs" / "how-to"),
         "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "REPROCESS_PROJECT": str(bare_project(tmp_path / "reprocess")),
-        "AUTO_CDC_PROJECT": str(bare_project(tmp_path / "auto-cdc")),
     }
-    more = [
-        "-p",
-        "support.spark.librdkafka_reads",
-        "-p",
-        "no:cacheprovider",
-        "--durations=8",
-        *[tmp_path / name / "tests" for name in ("enrichment", "ranking")],
-        HERE / "reprocess_steps.py",
-        HERE / "auto_cdc_steps.py",
+    options = [
+        *("-p", "support.spark.librdkafka_reads", "-p", "no:cacheprovider", "--durations=8"),
+        *(str(project / "tests") for project in others),
     ]
-    options = [f"--pytest={option}" for option in more]
     done = subprocess.run(
-        [sys.executable, "-m", "kavka", "pipelines", "test", EXAMPLE, *options],
+        [sys.executable, "-m", "kavka", "pipelines", "test", str(first)]
+        + [f"--pytest={option}" for option in options],
         env=variables,
         capture_output=True,
         text=True,
