@@ -31,7 +31,7 @@ def results(pipeline: Pipeline, topic: str) -> list[dict[str, Any]]:
     }
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
+    found: list[dict[str, Any]] = []
     while True:
         message = consumer.poll(30)
         assert message is not None
@@ -42,8 +42,11 @@ def results(pipeline: Pipeline, topic: str) -> list[dict[str, Any]]:
 
 
 def sell(pipeline: Pipeline, first: int, last: int) -> None:
-    rows = [{"sale": f"s{n}", "quantity": n, "price": 10} for n in range(first, last)]
-    pipeline.feed("sales", [Record(row, partition=row["quantity"] % 2) for row in rows])
+    rows = [
+        Record({"sale": f"s{n}", "quantity": n, "price": 10}, partition=n % 2)
+        for n in range(first, last)
+    ]
+    pipeline.feed("sales", rows)
 
 
 def totals(found: list[dict[str, Any]]) -> dict[str, int]:

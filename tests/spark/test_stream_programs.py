@@ -15,7 +15,7 @@ import pytest
 from kavka.pipelines.project import make_project
 from support.spark.standalone import environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(1200)]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -31,38 +31,52 @@ def project_of_page(directory: Path, steps: str) -> Path:
     return directory
 
 
-def projects(directory: Path) -> list[Path]:
-    """Return the projects that are tested."""
-    for name in ("enrichment", "ranking"):
-        make_project(directory / name, name, "localhost:9092")
-    pages = [
+def page_projects(directory: Path) -> list[Path]:
+    """Make the projects of the pages about reprocessing and about changes into tables."""
+    return [
         project_of_page(directory / "reprocess", "reprocess_steps.py"),
         project_of_page(directory / "changes", "auto_cdc_steps.py"),
     ]
-    return [EXAMPLE, directory / "enrichment", directory / "ranking", *pages]
 
 
-def test_the_tests_of_templates_examples_and_pages_pass(tmp_path: Path) -> None:
-    first, *others = projects(tmp_path)
+def template_projects(directory: Path) -> list[Path]:
+    """Make projects from the templates."""
+    names = ("enrichment", "ranking")
+    for name in names:
+        make_project(directory / name, name, "localhost:9092")
+    return [directory / name for name in names]
+
+
+def run_tests(first: Path, *others: Path | str) -> str:
+    """Run the tests of projects, and more options of pytest, in one process; return what it prints."""
     variables = {
         **environment(),
         "PAGES": str(ROOT / "docs" / "how-to"),
         "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    options = [
-        *("-p", "support.spark.librdkafka_reads", "-p", "no:cacheprovider", "--durations=8"),
-        *(str(project / "tests") for project in others),
-    ]
+    more = [str(one / "tests") if isinstance(one, Path) else one for one in others]
+    more += ["-p", "support.spark.librdkafka_reads", "-p", "no:cacheprovider", "--durations=8"]
     done = subprocess.run(
         [sys.executable, "-m", "kavka", "pipelines", "test", str(first)]
-        + [f"--pytest={option}" for option in options],
+        + [f"--pytest={option}" for option in more],
         env=variables,
         capture_output=True,
         text=True,
         check=False,
-        timeout=580,
+        timeout=1100,
     )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 6 passed" in done.stdout
+    return done.stdout
+
+
+def test_the_tests_of_templates_and_programs_pass(tmp_path: Path) -> None:
+    said = run_tests(EXAMPLE, *template_projects(tmp_path), "-k", "not continues_from_the_state")
+    assert " 3 passed, 1 deselected" in said
+
+
+@pytest.mark.long
+def test_state_goes_on_and_the_pages_are_right(tmp_path: Path) -> None:
+    said = run_tests(EXAMPLE, *page_projects(tmp_path), "-k", "not plain_computation")
+    assert " 3 passed, 1 deselected" in said

@@ -27,8 +27,8 @@ def test_orders_have_the_customer_of_their_time(pipeline: Pipeline) -> None:
     pipeline.feed("{{name}}-orders", ["no JSON"])
     pipeline.run()
     assert enriched(pipeline) == {"1": ("Ann", "IT"), "3": ("Ann", "CH")}
-    texts = [record.text for record in pipeline.topic("{{name}}-unmatched")[1:]]
-    assert sorted(texts) == ["no JSON", '{"id":"4","customer":"bob","amount":40}']
+    values = {record.text for record in pipeline.topic("{{name}}-unmatched")[1:]}
+    assert values == {"no JSON", '{"id":"4","customer":"bob","amount":40}'}
     assert pipeline.table("orders_by_country", "country", "orders") == [
         {"country": "CH", "orders": 1},
         {"country": "IT", "orders": 1},
