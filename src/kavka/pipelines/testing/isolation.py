@@ -142,9 +142,6 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
         # Each start of a flow starts processes of Python, which Spark gives ten seconds: on a busy machine not sixteen
         # flows at once.
         "spark.sql.pipelines.execution.maxConcurrentFlows": "2",
-        # Few rows: to compile a query takes longer than to interpret it.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         # A flow that fails is not tried again: the test wants to know.
         "spark.sql.pipelines.maxFlowRetryAttempts": "0",
         **_inside(project.defaults),
