@@ -106,6 +106,12 @@ def test_storage_catalogue_and_settings_of_a_project_are_the_tests(tmp_path):
     assert [one.include for one in found.libraries] == ["transformations/**", "more/a.py"]
 
 
+def test_settings_of_the_tests_take_the_place_of_those_of_the_specification(tmp_path):
+    project = a_project(tmp_path, of_tests="spark.sql.ansi.enabled false\nspark.sql.other 1\n")
+    found = isolated_project(project, tmp_path / "storage").spec
+    assert found.configuration == {"spark.sql.ansi.enabled": "false"}
+
+
 def test_a_catalogue_of_the_tests_is_kept(tmp_path):
     project = a_project(tmp_path, of_tests="spark.sql.catalog.lake org.Catalog\n")
     assert isolated_project(project, tmp_path / "storage").spec.catalog == "lake"

@@ -105,8 +105,14 @@ def _without(options: Mapping[str, str], beginnings: tuple[str, ...]) -> dict[st
 
 
 def isolated_project(project: Project, storage: Path) -> Project:
-    """Return the project with its checkpoints below a folder, in the catalogue of the test."""
-    configuration = _inside(project.configuration)
+    """Return the project with its checkpoints below a folder, in the catalogue of the test.
+
+    Settings of `tests/spark-defaults.conf` take the place of those of the specification.
+    """
+    own = _own_settings(project)
+    configuration = {
+        name: own.get(name, value) for name, value in _inside(project.configuration).items()
+    }
     changes: dict[str, Any] = {"storage": storage.as_uri(), "configuration": configuration}
     catalog = project.spec.catalog
     if catalog and not _own_settings(project, f"spark.sql.catalog.{catalog}"):
@@ -139,6 +145,9 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": _QUICK_JVM,
+        # Each start of a flow starts processes of Python, which Spark gives ten seconds: on a busy machine not sixteen
+        # flows at once.
+        "spark.sql.pipelines.execution.maxConcurrentFlows": "2",
         # A flow that fails is not tried again: the test wants to know.
         "spark.sql.pipelines.maxFlowRetryAttempts": "0",
         **_inside(project.defaults),

@@ -1,0 +1,82 @@
+"""The programs of `examples/stream-programs`, the templates `enrichment` and `ranking`, and the page of reprocessing.
+
+One process of pytest runs their tests, so that Spark starts once; after each test librdkafka reads what was written.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copyfile
+
+import pytest
+
+from kavka.pipelines.project import make_project
+from support.spark.standalone import environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(1200)]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+EXAMPLE = ROOT / "examples" / "stream-programs"
+
+
+def project_of_page(directory: Path, steps: str) -> Path:
+    """A project without transformations, tested by a file of this folder; it shares the driver of the others."""
+    make_project(directory, "ranking", "localhost:9092")
+    for path in [*directory.glob("transformations/*"), *directory.glob("tests/test_*")]:
+        path.unlink()
+    copyfile(HERE / steps, directory / "tests" / f"test_{steps}")
+    return directory
+
+
+def page_projects(directory: Path) -> list[Path]:
+    """Make the projects of the pages about reprocessing and about changes into tables."""
+    return [
+        project_of_page(directory / "reprocess", "reprocess_steps.py"),
+        project_of_page(directory / "changes", "auto_cdc_steps.py"),
+    ]
+
+
+def template_projects(directory: Path) -> list[Path]:
+    """Make projects from the templates."""
+    names = ("enrichment", "ranking")
+    for name in names:
+        make_project(directory / name, name, "localhost:9092")
+    return [directory / name for name in names]
+
+
+def run_tests(first: Path, *others: Path | str) -> str:
+    """Run the tests of projects, and more options of pytest, in one process; return what it prints."""
+    variables = {
+        **environment(),
+        "PAGES": str(ROOT / "docs" / "how-to"),
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    more = [str(one / "tests") if isinstance(one, Path) else one for one in others]
+    more += ["-p", "support.spark.librdkafka_reads", "-p", "no:cacheprovider", "--durations=8"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kavka", "pipelines", "test", str(first)]
+        + [f"--pytest={option}" for option in more],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1100,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_tests_of_templates_and_programs_pass(tmp_path: Path) -> None:
+    said = run_tests(EXAMPLE, *template_projects(tmp_path), "-k", "not continues_from_the_state")
+    assert " 3 passed, 1 deselected" in said
+
+
+@pytest.mark.long
+def test_state_goes_on_and_the_pages_are_right(tmp_path: Path) -> None:
+    said = run_tests(EXAMPLE, *page_projects(tmp_path), "-k", "not plain_computation")
+    assert " 3 passed, 1 deselected" in said
