@@ -40,6 +40,10 @@ class LiveQuery:
         found = self._query.exception()
         return query_failure(found.get().toString()) if found.isDefined() else None
 
+    def process_available(self) -> None:
+        """Wait until all is processed that the sources had when it was called. Raise what fails the query."""
+        self._query.processAllAvailable()
+
     def finish(self) -> None:
         """Let the query end when its batch is over. It does not wait; a batch that did not begin yet does not begin."""
         query = self._query

@@ -1,0 +1,95 @@
+"""Tests of {{name}}: `kavka pipelines test`, or pytest."""
+
+from datetime import UTC, datetime, timedelta
+
+from kavka.pipelines.testing import Pipeline, Record
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+BROWSER, CRAWLER = "Mozilla/5.0 (X11; Linux x86_64)", "GreedySpider/0.9"
+
+
+def line(
+    after_s: float, visitor: str, request: str, status: int = 200, agent: str = BROWSER
+) -> str:
+    """Return a line in combined log format."""
+    time = f"{NOON + timedelta(seconds=after_s):%d/%b/%Y:%H:%M:%S} +0000"
+    return f'{visitor} - - [{time}] "{request} HTTP/1.1" {status} 100 "-" "{agent}"'
+
+
+def collected(after_s: float, text: object) -> Record:
+    """Return a record that was collected so many seconds after noon."""
+    return Record(text, timestamp=NOON + timedelta(seconds=after_s))
+
+
+def test_each_line_is_an_event_or_in_quarantine_and_late_ones_are_kept(pipeline: Pipeline) -> None:
+    attack = [collected(61, line(60 + n / 10, "thief", "POST /login", 401)) for n in range(150)]
+    crawler = [
+        collected(62, line(n, "spider", f"GET /private/{n}", agent=CRAWLER)) for n in range(3)
+    ]
+    by_collector = {"time": "2026-03-02T12:01:05.000Z", "message": line(65, "ann", "GET /b")}
+    lines = [
+        collected(1, line(0, "ann", "GET /a?x=1")),
+        collected(5, line(5, "ann", "GET /search?q=Spark+sql")),
+        *attack,
+        *crawler,
+        collected(66, by_collector),
+        collected(67, "no line of a log"),
+        collected(700, line(10, "late", "GET /a")),
+        collected(7200, line(7200, "end", "GET /a")),
+    ]
+    pipeline.feed("{{name}}-access", lines)
+    updated = pipeline.run()
+
+    assert updated.expectations("events")["well-formed line"].failed == 1
+    assert updated.expectations("events")["on time"].failed == 1
+    report = pipeline.table("daily_report", "requests", "crawler_requests", "searches", "late")
+    assert report == [{"requests": 158, "crawler_requests": 3, "searches": 1, "late": 1}]
+    minutes = pipeline.table("requests_by_minute", "minute", "requests", "errors", "late")
+    assert [tuple(row.values())[1:] for row in minutes] == [(6, 0, 1), (151, 150, 0), (1, 0, 0)]
+    [search] = pipeline.table("top_searches", "search", "searches", "rank")
+    assert search == {"search": "spark sql", "searches": 1, "rank": 1}
+    first = [row["page"] for row in pipeline.table("top_pages") if row["rank"] == 1]
+    assert first == ["/login", "/login", "/a", "/a"]
+
+    [bad] = pipeline.topic("{{name}}-quarantine")
+    assert bad.text == "no line of a log"
+    assert dict(bad.headers) == {
+        "reason": b"not in combined log format",
+        "topic": b"{{name}}-access",
+        "partition": b"0",
+        "offset": b"156",
+    }
+
+
+def test_crawlers_abusers_sessions_limits_and_feed_are_in_topics(pipeline: Pipeline) -> None:
+    lines = [collected(61, line(60 + n / 10, "thief", "POST /login", 401)) for n in range(101)]
+    lines += [collected(62, line(1, "spider", "GET /private/1", agent=CRAWLER))]
+    lines += [collected(63, line(n, "ann", page)) for n, page in [(2, "GET /a"), (62, "POST /b")]]
+    lines += [collected(7200, line(7200, "end", "GET /"))]
+    pipeline.feed("{{name}}-access", lines)
+    pipeline.run()
+
+    alerts = [record.json for record in pipeline.topic("{{name}}-alerts")]
+    assert sorted((alert["kind"], alert["visitor"], alert["reason"]) for alert in alerts) == [
+        ("abuser", "thief", "101 requests in a minute"),
+        ("crawler", "spider", "1 requests that robots.txt forbids"),
+    ]
+    [limit] = pipeline.topic("{{name}}-limits")
+    assert (limit.key_text, limit.json) == (
+        "thief",
+        {
+            "client": "thief",
+            "minute": "2026-03-02T12:01:00.000Z",
+            "limit": 100,
+            "until": "2026-03-02T12:12:00.000Z",
+        },
+    )
+    sessions = {record.key_text: record.json for record in pipeline.topic("{{name}}-sessions")}
+    assert set(sessions) == {"ann", "spider", "thief"}
+    assert (sessions["ann"]["requests"], sessions["ann"]["exit_page"]) == (2, "/b")
+    feed = [record.json for record in pipeline.topic("{{name}}-feed")]
+    assert [(one["who"], one["action"], one["page"]) for one in feed] == [
+        ("ann", "view", "/a"),
+        ("ann", "submit", "/b"),
+        ("end", "view", "/"),
+    ]
