@@ -35,6 +35,11 @@ class LiveQuery:
         """Return whether the query runs."""
         return bool(self._query.isActive())
 
+    @property
+    def has_made_batch(self) -> bool:
+        """Return whether a batch has ended since the start, with rows or without."""
+        return self._query.lastProgress() is not None
+
     def failure(self) -> str | None:
         """Return why the query ended, in one sentence; None without an error."""
         found = self._query.exception()
@@ -92,7 +97,8 @@ class LiveGraph:
         context = self._context(self._some([one.identifier() for one in streaming]))
         self._datasets.materializeDatasets(self._resolved, context)
         self._planner = self._graph.FlowPlanner(self._resolved, context, self._trigger_of)
-        self._flows = _sequence(self._resolved.resolvedFlows())
+        # Temporary views have flows as well, which are parts of others.
+        self._flows = _sequence(self._resolved.materializedFlows())
 
     def _find_session(self, session: Session) -> Any:
         user = session.spark.client._user_id or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,11 @@ class LiveRun:
         wait_ms = self._restarts.failed(name, now_ms())
         self._observer.table.failed(name, error, now_ms(), restarts=True)
         self._view.say(f"flow {name} failed and starts again in {wait_ms / 1000:g} s: {error}")
+
+    def have_begun(self, flows: Iterable[str]) -> bool:
+        """Return whether each of these flows runs and has ended a batch, with rows or without."""
+        running = [self._running.get(flow) for flow in flows]
+        return all(query is not None and query.has_made_batch for query in running)
 
     def process_available(self) -> None:
         """Wait until each flow has processed what there was, in the order of the graph. Raise what fails a flow.

@@ -24,9 +24,9 @@ COUNTS = T.StructType([T.StructField("counts", T.StringType())])
 
 
 def add_requests(counts: dict[Minute, int], requests: Iterable[Minute], limit: int) -> list[Minute]:
-    """Count requests and return the minutes in which their client got above the limit by them, in order.
+    """Count the requests of a batch and return the minutes in which their client got above the limit by them, sorted.
 
-    Minutes that are older than `KEPT_S` before the newest one are forgotten.
+    Requests may come in any order. After them, minutes older than `KEPT_S` before the newest one are forgotten.
     """
     above = []
     for minute in requests:
@@ -49,11 +49,13 @@ def count_requests(limit: int) -> Callable[[Any, Iterable[pd.DataFrame], Any], I
         counts: dict[Minute, int] = {}
         if state.exists:
             [kept] = state.get
-            counts = {(client, start): requests for client, start, requests in json.loads(kept)}
-        above: list[Minute] = []
-        for frame in frames:
-            added = zip(frame["client"].tolist(), frame["minute"].tolist(), strict=True)
-            above += add_requests(counts, added, limit)
+            counts = {(client, start): count for client, start, count in json.loads(kept)}
+        requests = (
+            minute
+            for frame in frames
+            for minute in zip(frame["client"].tolist(), frame["minute"].tolist(), strict=True)
+        )
+        above = add_requests(counts, requests, limit)
         state.update((json.dumps([[*minute, count] for minute, count in counts.items()]),))
         yield pd.DataFrame(above, columns=["client", "minute"])
 
