@@ -23,7 +23,9 @@ def test_a_new_project_says_what_is_in_it_and_what_to_do_next(capsys, tmp_path):
 def test_a_template_that_does_not_exist_is_named(capsys, tmp_path):
     code, said = run(capsys, "init", str(tmp_path / "shop"), "--template", "none")
     assert code == 1
-    assert said.startswith("kavka pipelines: there is no template 'none'; the templates are blank")
+    assert said.startswith(
+        "kavka pipelines: there is no template 'none'; the templates are activity, "
+    )
     assert not (tmp_path / "shop").exists()
 
 
