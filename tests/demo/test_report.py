@@ -59,9 +59,10 @@ def minute(number: int, requests: int, **others: int) -> dict[str, Any]:
 
 def findings(text: str) -> Findings:
     start, end = "2025-03-03T00:00:00.000Z", "2025-03-03T00:07:00.000Z"
-    day = dict.fromkeys(
-        ["requests", "crawler_requests", "visitors", "pages", "searches", "client_errors", "server_errors", "bytes", "late"], 4
-    )  # fmt: skip
+    names = (
+        "requests crawler_requests visitors pages searches client_errors server_errors bytes late"
+    )
+    day = dict.fromkeys(names.split(), 4)
     return Findings(
         minutes=[minute(29_016_000 + n, 10 + n, errors=n % 3) for n in range(200)],
         pages=[(text, 5), ("/b", 3)],

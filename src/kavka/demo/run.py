@@ -31,7 +31,7 @@ REPORT = Path("kavka-demo-report.html")
 _LOOK_EVERY_S = 0.25
 _WARM_UP_S = 20.0
 """Maximum seconds for which the traffic waits for Spark's first batches: on a busy machine it starts without them."""
-_REFRESH_S = 3.0
+_REFRESH_S = 5.0
 _SITE_HOURS = 4.0
 _TOP, _ALERTS = 8, 10
 

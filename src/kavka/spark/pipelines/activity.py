@@ -118,7 +118,7 @@ def _reason() -> Column:
 def _fields() -> list[Column]:
     """Return the columns of an event, null where `reason` is not."""
     path = F.regexp_extract(_part(3), _REQUEST, 2)
-    query = F.regexp_extract(path, rf"^[^?#]*\?(?:[^#]*&)?(?:{SEARCH_PARAMETERS})=([^&#]+)", 1)
+    query = F.regexp_extract(path, rf"^[^?#]*\?(?:[^#]*?&)??(?:{SEARCH_PARAMETERS})=([^&#]+)", 1)
     fields = {
         "event_time": F.col("time"),
         "visitor": _part(0),
