@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import kavka
 from kavka.demo.access_log import read_access_log
@@ -76,6 +75,8 @@ def expected_alerts(lines: list[LogLine]) -> set[tuple[str, str, int]]:
 
 def committed_values(bootstrap: str, topic: str) -> list[Any]:
     """Read a topic with librdkafka, committed records alone."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
     settings = {"bootstrap.servers": bootstrap, "group.id": "outside", "enable.partition.eof": True,
                 "isolation.level": "read_committed"}  # fmt: skip
     consumer = Consumer(settings)

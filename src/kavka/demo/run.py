@@ -71,7 +71,10 @@ def run_demo(options: DemoOptions) -> int:
         with ExitStack() as parts:
             agrees = _Demo(options, replay, broker, directory, parts).play()
         if options.keep:
+            print(_attach(broker.bootstrap), flush=True)
             _wait_for_interrupt(broker)
+        else:
+            print(_HOW_TO_KEEP, flush=True)
     return 0 if agrees else 1
 
 
@@ -199,8 +202,7 @@ class _Demo:
         about = About(self._replay.name, datetime.now(UTC), self._elapsed_s)
         report = self._options.report
         report.write_text(html_report(about, sent, found, checks), encoding="utf-8")
-        print(f"Report: {report.absolute()}")
-        print(_attach(self._broker.bootstrap) if self._options.keep else _HOW_TO_KEEP, flush=True)
+        print(f"Report: {report.absolute()}", flush=True)
         return agrees
 
 
