@@ -81,7 +81,7 @@ def report(found: Findings, *checks: Check) -> str:
 
 def test_a_page_has_all_parts_and_closes_what_it_opens() -> None:
     page = Page(report(findings("/a")))
-    for title in ("Requests by minute", "Top pages", "Searches", "Sessions", "Alerts", "Audit"):
+    for title in ("Requests over time", "Top pages", "Searches", "Sessions", "Alerts", "Audit"):
         assert title in page.texts
     assert page.tags.count("svg") == 4
     for text in ("1,234", "requests per minute", "time of the requests, UTC", "5\u201310"):

@@ -24,7 +24,7 @@ _STYLE = """
   --grid: #39414d; --all: #6ea2ff; --errors: #ff7b66; --crawlers: #e2b04a; --good: #56c46f; --bad: #ff7b66; } }
 body { margin: 0 auto; max-width: 980px; padding: 24px; background: var(--back); color: var(--text);
   font: 15px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 36px 0 8px; }
+a { color: var(--all); } h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 36px 0 8px; }
 p { margin: 4px 0 12px; } .soft, .none { color: var(--soft); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 12px; margin: 20px 0; }
 .figures div { background: var(--card); border-radius: 8px; padding: 12px 14px; color: var(--soft); font-size: 13px; }
@@ -32,7 +32,7 @@ p { margin: 4px 0 12px; } .soft, .none { color: var(--soft); }
 .verdict { padding: 10px 14px; border-radius: 8px; background: var(--card); border-left: 5px solid var(--good); }
 .verdict.wrong { border-color: var(--bad); }
 svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--soft); font-size: 12px; }
+svg text { fill: var(--soft); font-size: 12px; paint-order: stroke; stroke: var(--back); stroke-width: 3px; }
 .grid { stroke: var(--grid); stroke-width: 1; } .tick { stroke: var(--soft); stroke-width: 1; }
 .line { fill: none; stroke: var(--c); stroke-width: 1.6; stroke-linejoin: round; }
 .area { fill: var(--c); opacity: .16; }
@@ -79,7 +79,7 @@ def html_report(about: About, sent: Tally, found: Findings, checks: Sequence[Che
         _head(about),
         _figures(sent, found),
         _verdict(checks),
-        _section("Requests by minute", _requests(found.minutes)),
+        _section("Requests over time", _requests(found.minutes)),
         _section("Top pages", bars(found.pages[:_TOP_PAGES], "requests, of all visitors")),
         _section("Searches", bars(_searches(found.searches), "searches, without crawlers'")),
         _section("Sessions", _sessions(found.sessions)),
