@@ -57,6 +57,7 @@ class LiveRun:
         self._pace = pace
         self._on_refresh = on_refresh or (lambda: None)
         self._ending = threading.Event()
+        self._refreshing = threading.Lock()
         self._refresher = threading.Thread(target=self._refresh_views, name="views", daemon=True)
         self._restarts = Restarts(graph.streams, now_ms())
         self._running: dict[str, LiveQuery] = {}
@@ -135,14 +136,21 @@ class LiveRun:
                 is_fresh = self.refresh()
                 schedule.refreshed(now_ms(), batches, failed=not is_fresh)
                 if is_fresh and not self._ending.is_set():
-                    self._on_refresh()
+                    self._call_on_refresh()
+
+    def _call_on_refresh(self) -> None:
+        try:
+            self._on_refresh()
+        except Exception as error:  # noqa: BLE001 - what looks at the views does not end their refreshes
+            self._view.say(f"the views were not read: {query_failure(str(error))}")
 
     def refresh(self) -> bool:
         """Compute all views, in the order of the graph, and return whether that succeeded.
 
         After `end` it computes them once more, from all that the flows have written.
         """
-        refreshed = [self._refresh(view) for view in self._graph.views]
+        with self._refreshing:
+            refreshed = [self._refresh(view) for view in self._graph.views]
         return all(refreshed)
 
     def _refresh(self, view: str) -> bool:
