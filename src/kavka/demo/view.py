@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 from kavka.pipelines.progress import FlowProgress
-from kavka.pipelines.view import rich_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 _PLAIN_EVERY_S = 5.0
 
@@ -52,6 +52,7 @@ def plain(snapshot: Snapshot) -> str:
 
 def rich_view(snapshot: Snapshot) -> RenderableType:
     """Return a snapshot as tables."""
+    from rich.columns import Columns
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
@@ -72,10 +73,26 @@ def rich_view(snapshot: Snapshot) -> RenderableType:
     alerts = Text("\n".join(snapshot.alerts) or "none yet", no_wrap=True, overflow="ellipsis")
     return Group(
         Panel(head, title="kavka demo"),
-        rich_table(snapshot.flows),
-        pages,
+        Columns([_flows_table(snapshot.flows), pages]),
         Panel(alerts, title=f"alerts ({snapshot.alert_count:,})"),
     )
+
+
+def _flows_table(flows: Sequence[FlowProgress]) -> Table:
+    """Return the streams as a narrow table; the caption is about the views."""
+    from rich.table import Table
+
+    refreshed = [flow for flow in flows if flow.kind == "view" and flow.batch_id >= 0]
+    seconds = sum(flow.batch_ms for flow in refreshed) / 1000
+    caption = f"{len(refreshed)} views, refreshed in {seconds:.1f} s" if refreshed else None
+    table = Table("flow", title="Spark", caption=caption, expand=False)
+    for title in ("rows", "rows/s", "lag"):
+        table.add_column(title, justify="right")
+    for flow in flows:
+        if flow.kind == "stream":
+            lag = f"{flow.lag_records:,}" if flow.lag else "-"
+            table.add_row(flow.flow, f"{flow.rows_in:,}", f"{flow.rows_per_second:,.0f}", lag)
+    return table
 
 
 class PlainView:
