@@ -18,7 +18,8 @@ setup: ## make .venv with all that the demo needs; quick when nothing is to do
 	@scripts/setup.sh demo
 
 demo: setup ## run a broker and a Spark pipeline on web traffic
-	@.venv/bin/kavka demo $(if $(ACCESS_LOG),--access-log "$(ACCESS_LOG)")
+	@mkdir -p build
+	@.venv/bin/kavka demo --report build/kavka-demo-report.html $(if $(ACCESS_LOG),--access-log "$(ACCESS_LOG)")
 
 dev:
 	@scripts/setup.sh dev

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from kavka.demo.line import LogLine
-from kavka.demo.replay import LATENESS_MS, SLICE_MS, Replay, Tally, replay_of_file, replay_of_site
+from kavka.demo.replay import (
+    LATENESS_MS,
+    LIMIT,
+    SLICE_MS,
+    Replay,
+    Tally,
+    replay_of_file,
+    replay_of_site,
+)
 
 
 def line(arrived_ms: int) -> LogLine:
@@ -80,3 +88,12 @@ def test_a_tally_counts_each_line_once() -> None:
         line(5), LogLine("v", b"", 5, None), LogLine("v", b"", LATENESS_MS + 1, 0), LogLine("v", b"", LATENESS_MS, 0),
     ])  # fmt: skip
     assert tally == Tally(sent=4, malformed=1, too_late=1, on_time=2)
+
+
+def test_a_tally_counts_the_minutes_of_a_client_above_the_limit_once() -> None:
+    tally = Tally()
+    busy = [LogLine("a", b"", 60_000 + n, 60_000) for n in range(LIMIT + 5)]
+    tally.add(busy)
+    tally.add([*busy, *(LogLine("b", b"", n, 0) for n in range(LIMIT))])
+    tally.add([LogLine("a", b"", 120_000, 120_000)])
+    assert tally.above_limit == 1

@@ -9,7 +9,7 @@ import pytest
 
 from kavka.client.producer import Producer
 from kavka.demo.broker import EmbeddedBroker
-from kavka.demo.topics import TopicCounter, create_topics
+from kavka.demo.topics import TopicReader, create_topics
 from kavka.errors import ErrorCode, KafkaError
 
 pytestmark = pytest.mark.timeout(60)
@@ -39,11 +39,11 @@ def test_dead_letters_are_known_by_where_they_came_from(bootstrap: str) -> None:
             producer.append("bare", b"x", headers=[("partition", b"1")])
 
     asyncio.run(write())
-    counter = TopicCounter(bootstrap)
+    reader = TopicReader(bootstrap)
     try:
-        assert sorted(counter.origins("letters")) == [(1, 7), (1, 8), (1, 8)]
-        assert counter.origins("none") == []
+        assert sorted(reader.origins("letters")) == [(1, 7), (1, 8), (1, 8)]
+        assert reader.origins("none") == []
         with pytest.raises(ValueError, match="no header 'offset'"):
-            counter.origins("bare")
+            reader.origins("bare")
     finally:
-        counter.close()
+        reader.close()

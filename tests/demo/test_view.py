@@ -7,18 +7,21 @@ import io
 from rich.console import Console
 
 from kavka.demo.topics import alert_text
-from kavka.demo.view import PlainView, Snapshot, open_view, plain, rich_view
+from kavka.demo.view import PlainView, Snapshot, plain, rich_view
+from kavka.pipelines.progress import FlowProgress, PartitionLag
+from kavka.pipelines.view import open_view
 
 SNAPSHOT = Snapshot(
     phase="playing", elapsed_s=12.5, site_time_ms=1_740_960_000_000, sent=1234, sent_per_second=99.6,
-    queries={"files": (7, 1500.0), "counts": (40, 2.0)}, window_start_s=1_740_960_000,
+    flows=[FlowProgress("demo", "events", rows_in=1500, lag={"a-0": PartitionLag(40, 1.0)})],
+    window_start_s=1_740_960_000, limit_count=7,
     top_pages=[("/", 9), ("/b", 3)], alerts=["03 Mar 00:01  abuser   10.0.0.1"], alert_count=5, session_count=6,
 )  # fmt: skip
 
 
 def test_a_plain_line_has_rate_lag_top_pages_and_alerts() -> None:
     assert plain(SNAPSHOT) == (
-        "[ 12.5 s] playing: sent 1234 (100/s), lag 40, alerts 5, sessions 6, top pages / 9, /b 3"
+        "[ 12.5 s] playing: sent 1234 (100/s), lag 40, alerts 5, limits 7, sessions 6, top pages / 9, /b 3"
     )
 
 
@@ -29,7 +32,7 @@ def test_the_live_view_has_the_same() -> None:
     for part in (
         "playing",
         "1,234",
-        "files",
+        "events",
         "1,500",
         "/b",
         "03 Mar 2025 00:00",
@@ -41,7 +44,7 @@ def test_the_live_view_has_the_same() -> None:
 
 def test_plain_lines_come_now_and_then_and_with_each_phase() -> None:
     out = io.StringIO()
-    with open_view(out) as view:
+    with open_view(PlainView, rich_view, out) as view:
         assert isinstance(view, PlainView)
         for phase in ("starting Spark", "playing", "playing", "done"):
             view.show(Snapshot(phase))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,41 @@ def test_dashes_become_null(spark: SparkSession) -> None:
 def test_a_malformed_line_says_why(spark: SparkSession, value: bytes | None, reason: str) -> None:
     row = parsed_one(spark, value)
     assert (row.reason, row.event_time, row.page, row.value) == (reason, None, None, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "page"),
+    [
+        ({"message": line(request="GET /b").decode(), "kind": "log"}, None, "/b"),
+        ({"message": "\ufffd", "raw": "/w=="}, "not UTF-8", None),
+        ({"message": ""}, "empty line", None),
+        ({"text": "a"}, "not in combined log format", None),
+    ],
+)
+def test_a_record_of_the_collector_is_its_message(
+    spark: SparkSession, value: dict[str, str], reason: str | None, page: str | None
+) -> None:
+    row = parsed_one(spark, json.dumps(value).encode())
+    assert (row.reason, row.page) == (reason, page)
+
+
+@pytest.mark.parametrize(
+    ("path", "search"),
+    [
+        ("/search?p=2&q=a+b#x", "a b"),
+        ("/shop/find?query=a%26b", "a&b"),
+        ("/?search=a&q=b", "a"),
+        ("/search?q=", None),
+        ("/search?seq=1", None),
+        ("/q=a", None),
+        ("/search?q=%zz", None),
+    ],
+)
+def test_searches_are_parameters_of_a_query_string(
+    spark: SparkSession, path: str, search: str | None
+) -> None:
+    row = parsed_one(spark, line(request=f"GET {path}"))
+    assert (row.reason, row.search) == (None, search)
 
 
 def test_every_record_is_an_event_or_a_dead_letter(spark: SparkSession) -> None:
@@ -174,3 +210,21 @@ def test_rows_become_records_with_key_and_json(spark: SparkSession) -> None:
     record = activity.as_records(rows, "visitor").first()
     assert record is not None
     assert (bytes(record.key), bytes(record.value)) == (b"v", b'{"visitor":"v","n":1}')
+
+
+def test_the_feed_is_what_people_did_with_success(spark: SparkSession) -> None:
+    values = [
+        line(request="GET /a"),
+        line(request="GET /search?q=x", status=304),
+        line(request="POST /b", visitor="10.0.0.2"),
+        line(request="HEAD /a"),
+        line(status=404),
+        line(status=301),
+        line(agent="GoodBot/1"),
+    ]
+    rows = activity.feed(activity.events(activity.parse(records(spark, *values)))).collect()
+    assert [(row.who, row.action, row.page, row.search, row.late) for row in rows] == [
+        ("10.0.0.1", "view", "/a", None, False),
+        ("10.0.0.1", "search", "/search", "x", False),
+        ("10.0.0.2", "submit", "/b", None, False),
+    ]

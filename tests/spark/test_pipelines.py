@@ -177,7 +177,9 @@ def test_a_project_is_checked_run_and_kept_running(
     send(broker.bootstrap, "shop-events", ("dan", 500))
     assert committed_keys(broker.bootstrap, "shop-alerts", 3) == ["bob", "cy", "dan"]
     wait_for_view(project, 4)
-    tool.process.send_signal(signal.SIGTERM)
+    tool.process.send_signal(
+        signal.SIGINT
+    )  # PySpark has a handler of its own for it, which cancels all jobs
     code, said = tool.wait(running)
     assert code == 0, said
     assert "is stopped in a batch" not in said

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, takewhile
 from pathlib import Path
 
@@ -16,6 +17,8 @@ SLICE_MS = 60_000
 never ahead of another by more than this: what the watermark of the pipeline has to allow for."""
 LATENESS_MS = 10 * 60_000
 """Maximum lateness of a line to be counted in windows; repeated here, so that the audit checks the pipeline's own."""
+LIMIT = 100
+"""Requests of a client in a minute above which it is to be limited; repeated for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,9 @@ class Tally:
     malformed: int = 0
     too_late: int = 0
     on_time: int = 0
+    above_limit: int = 0
+    """Minutes in which a client sent more than `LIMIT` lines that were on time, one for each client."""
+    _minutes: Counter[tuple[str, int]] = field(default_factory=Counter, repr=False, compare=False)
 
     def add(self, lines: Iterable[LogLine]) -> None:
         """Count lines that were acknowledged."""
@@ -98,3 +104,6 @@ class Tally:
                 self.too_late += 1
             else:
                 self.on_time += 1
+                minute = (line.visitor, line.event_ms // 60_000)
+                self._minutes[minute] += 1
+                self.above_limit += self._minutes[minute] == LIMIT + 1

@@ -1,4 +1,4 @@
-"""The demo's topics: made at the start, counted and read while it runs."""
+"""The demo's topics: made at the start, read while it runs."""
 
 from __future__ import annotations
 
@@ -36,62 +36,55 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
     asyncio.run(create())
 
 
-class TopicCounter:
-    """Counts the records of topics, and reads the values added since the last call."""
+class TopicReader:
+    """Reads what has been added to topics since the last call; committed records alone."""
 
     def __init__(self, bootstrap: str) -> None:
         """Connect."""
-        self._bootstrap = bootstrap
-        self._topics = BrokerTopics({"bootstrap.servers": bootstrap})
+        self._client = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
+        self._topics = BrokerTopics(self._client)
         self._seen: dict[str, Offsets] = {}
 
     def close(self) -> None:
         """Close the connections."""
         self._topics.close()
 
-    def count(self, topic: str) -> int:
-        """Return the number of records by the offsets of the partitions: topics of the demo have no gaps."""
+    def length(self, topic: str) -> int:
+        """Return the number of records by the offsets of the partitions; it is that in a topic without transactions."""
         partitions = self._topics.partitions(Subscribe((topic,)))
         first, last = self._topics.earliest(partitions), self._topics.latest(partitions)
         return sum(last[one] - first[one] for one in partitions)
 
     def origins(self, topic: str) -> list[tuple[int, int]]:
         """Return from which partition and offset each dead letter came, by its headers. Raise ValueError without."""
-        options = parse_source(
-            {
-                "kafka.bootstrap.servers": self._bootstrap,
-                "subscribe": topic,
-                "includeHeaders": "true",
-            },
-            streaming=False,
-        )
-        partitions = self._topics.partitions(Subscribe((topic,)))
-        found = []
-        for partition, end in self._topics.latest(partitions).items():
-            if end > 0:
-                for batch in read_range(options, OffsetRange(*partition, 0, end)):
-                    found += [_origin(headers) for headers in batch.column("headers").to_pylist()]
-        return found
+        ends = self._topics.latest(self._topics.partitions(Subscribe((topic,))))
+        return [
+            _origin(headers)
+            for partition, end in ends.items()
+            for headers in self._column("headers", partition, 0, end)
+        ]
 
     def new_values(self, topic: str) -> list[bytes]:
         """Return the values of the records that came since the last call, the first time all."""
-        options = parse_source(
-            {"kafka.bootstrap.servers": self._bootstrap, "subscribe": topic}, streaming=False
-        )
         partitions = self._topics.partitions(Subscribe((topic,)))
         seen = self._seen.get(topic, dict.fromkeys(partitions, 0))
         ends = self._topics.latest(partitions)
-        values: list[bytes] = []
-        for partition in partitions:
-            values += self._values(options, partition, seen[partition], ends[partition])
         self._seen[topic] = ends
-        return values
+        return [
+            value
+            for partition in partitions
+            for value in self._column("value", partition, seen[partition], ends[partition])
+        ]
 
-    def _values(self, options: Any, partition: TopicPartition, start: int, end: int) -> list[bytes]:
+    def _column(self, name: str, partition: TopicPartition, start: int, end: int) -> list[Any]:
+        """Return a column of a range of offsets."""
         if start >= end:
             return []
+        client = {f"kafka.{setting}": value for setting, value in self._client.items()}
+        given = {"subscribe": partition.topic, "includeHeaders": str(name == "headers").lower()}
+        options = parse_source({**client, **given}, streaming=False)
         batches = read_range(options, OffsetRange(*partition, start, end))
-        return [value for batch in batches for value in batch.column("value").to_pylist()]
+        return [value for batch in batches for value in batch.column(name).to_pylist()]
 
 
 def _origin(headers: list[dict[str, Any]] | None) -> tuple[int, int]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
+from kavka.pipelines.progress import FlowProgress
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 _PLAIN_EVERY_S = 5.0
 
@@ -25,13 +26,13 @@ class Snapshot:
     site_time_ms: int = 0
     sent: int = 0
     sent_per_second: float = 0.0
-    queries: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By name of the query: records that wait, and rows per second."""
+    flows: Sequence[FlowProgress] = ()
     window_start_s: int | None = None
     top_pages: list[tuple[str, int]] = field(default_factory=list)
     alerts: list[str] = field(default_factory=list)
     alert_count: int = 0
     session_count: int = 0
+    limit_count: int = 0
 
 
 def _clock(seconds: float) -> str:
@@ -40,11 +41,12 @@ def _clock(seconds: float) -> str:
 
 def plain(snapshot: Snapshot) -> str:
     """Return a snapshot as one line."""
-    lag = max((lag for lag, _ in snapshot.queries.values()), default=0)
+    lag = max((flow.lag_records for flow in snapshot.flows), default=0)
     top = ", ".join(f"{page} {requests}" for page, requests in snapshot.top_pages[:3]) or "-"
     return (
         f"[{snapshot.elapsed_s:5.1f} s] {snapshot.phase}: sent {snapshot.sent} ({snapshot.sent_per_second:.0f}/s), "
-        f"lag {lag}, alerts {snapshot.alert_count}, sessions {snapshot.session_count}, top pages {top}"
+        f"lag {lag}, alerts {snapshot.alert_count}, limits {snapshot.limit_count}, "
+        f"sessions {snapshot.session_count}, top pages {top}"
     )
 
 
@@ -60,11 +62,8 @@ def rich_view(snapshot: Snapshot) -> RenderableType:
     head = Text.assemble(
         (snapshot.phase, "bold"), f"   {snapshot.elapsed_s:5.1f} s   time of the site {site}   sent ",
         (f"{snapshot.sent:,}", "bold"), f"   {snapshot.sent_per_second:,.0f} records/s   ",
-        f"sessions {snapshot.session_count:,}",
+        f"sessions {snapshot.session_count:,}   limits {snapshot.limit_count:,}",
     )  # fmt: skip
-    queries = Table("query", "lag", "rows/s", title="Spark", expand=False)
-    for name, (lag, rate) in snapshot.queries.items():
-        queries.add_row(name, f"{lag:,}", f"{rate:,.0f}")
     window = (
         f"from {_clock(snapshot.window_start_s)}" if snapshot.window_start_s is not None else ""
     )
@@ -74,20 +73,29 @@ def rich_view(snapshot: Snapshot) -> RenderableType:
     alerts = Text("\n".join(snapshot.alerts) or "none yet", no_wrap=True, overflow="ellipsis")
     return Group(
         Panel(head, title="kavka demo"),
-        Columns([queries, pages]),
+        Columns([_flows_table(snapshot.flows), pages]),
         Panel(alerts, title=f"alerts ({snapshot.alert_count:,})"),
     )
 
 
-class View:
-    """A display of snapshots."""
+def _flows_table(flows: Sequence[FlowProgress]) -> Table:
+    """Return the streams as a narrow table; the caption is about the views."""
+    from rich.table import Table
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Take the newest snapshot."""
-        raise NotImplementedError
+    refreshed = [flow for flow in flows if flow.kind == "view" and flow.batch_id >= 0]
+    seconds = sum(flow.batch_ms for flow in refreshed) / 1000
+    caption = f"{len(refreshed)} views, refreshed in {seconds:.1f} s" if refreshed else None
+    table = Table("flow", title="Spark", caption=caption, expand=False)
+    for title in ("rows", "rows/s", "lag"):
+        table.add_column(title, justify="right")
+    for flow in flows:
+        if flow.kind == "stream":
+            lag = f"{flow.lag_records:,}" if flow.lag else "-"
+            table.add_row(flow.flow, f"{flow.rows_in:,}", f"{flow.rows_per_second:,.0f}", lag)
+    return table
 
 
-class PlainView(View):
+class PlainView:
     """Prints a line now and then, and at once when the phase changes."""
 
     def __init__(self, out: TextIO) -> None:
@@ -96,35 +104,14 @@ class PlainView(View):
         self._phase = ""
         self._printed_s = 0.0
 
-    def show(self, snapshot: Snapshot) -> None:
+    def show(self, snapshot: Snapshot, /) -> None:
         """Print unless a line of the same phase was printed lately."""
         now = time.monotonic()
         if snapshot.phase == self._phase and now - self._printed_s < _PLAIN_EVERY_S:
             return
         self._phase, self._printed_s = snapshot.phase, now
-        print(plain(snapshot), file=self._out, flush=True)
+        self.say(plain(snapshot))
 
-
-@contextmanager
-def open_view(out: TextIO | None = None) -> Iterator[View]:
-    """Open the view that fits `out` (standard output): live in a terminal, lines elsewhere or without `rich`."""
-    out = out or sys.stdout
-    if not out.isatty():
-        yield PlainView(out)
-        return
-    try:
-        from rich.console import Console
-        from rich.live import Live
-    except ImportError:
-        yield PlainView(out)
-        return
-    with Live(console=Console(file=out), refresh_per_second=4, transient=True) as live:
-
-        class LiveView(View):
-            """Redraws in place."""
-
-            def show(self, snapshot: Snapshot) -> None:
-                """Redraw."""
-                live.update(rich_view(snapshot))
-
-        yield LiveView()
+    def say(self, message: str) -> None:
+        """Print a line."""
+        print(message, file=self._out, flush=True)

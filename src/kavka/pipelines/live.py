@@ -35,10 +35,19 @@ class LiveQuery:
         """Return whether the query runs."""
         return bool(self._query.isActive())
 
+    @property
+    def has_made_batch(self) -> bool:
+        """Return whether a batch has ended since the start, with rows or without."""
+        return self._query.lastProgress() is not None
+
     def failure(self) -> str | None:
         """Return why the query ended, in one sentence; None without an error."""
         found = self._query.exception()
         return query_failure(found.get().toString()) if found.isDefined() else None
+
+    def process_available(self) -> None:
+        """Wait until all is processed that the sources had when it was called. Raise what fails the query."""
+        self._query.processAllAvailable()
 
     def finish(self) -> None:
         """Let the query end when its batch is over. It does not wait; a batch that did not begin yet does not begin."""
@@ -88,7 +97,8 @@ class LiveGraph:
         context = self._context(self._some([one.identifier() for one in streaming]))
         self._datasets.materializeDatasets(self._resolved, context)
         self._planner = self._graph.FlowPlanner(self._resolved, context, self._trigger_of)
-        self._flows = _sequence(self._resolved.resolvedFlows())
+        # Temporary views have flows as well, which are parts of others.
+        self._flows = _sequence(self._resolved.materializedFlows())
 
     def _find_session(self, session: Session) -> Any:
         user = session.spark.client._user_id or ""

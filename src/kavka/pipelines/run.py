@@ -26,7 +26,7 @@ from kavka.pipelines.progress import DONE, ProgressTable
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.pipelines.status import PROGRESS_TOPIC, StatusPublisher
-from kavka.pipelines.view import View, open_view
+from kavka.pipelines.view import FlowsView, open_flows_view
 
 _LOOK_EVERY_S = 0.25
 
@@ -108,7 +108,7 @@ def watched(
     project: Project,
     definitions: Definitions,
     watching: Watching,
-    view: View,
+    view: FlowsView,
     on_batch: Any = None,
 ) -> Iterator[Observer]:
     """Watch a run until the end of the body."""
@@ -137,7 +137,7 @@ def watched(
 def run_once(project: Project, where: Where, refresh: Refresh, watching: Watching) -> int:
     """Update a pipeline once and show how it goes; return 0, or 1 when a flow failed."""
     require_no_backfill(project.storage_path)
-    with open_view() as view:
+    with open_flows_view() as view:
         view.say(f"pipeline {project.name}: starting Spark ({where.remote or where.master})")
         with open_session(project, where) as session:
             definitions = Definitions()
@@ -156,7 +156,7 @@ class Update:
         graph_id: str,
         refresh: Refresh,
         observer: Observer,
-        view: View,
+        view: FlowsView,
     ) -> None:
         """Take a registered graph; nothing runs yet."""
         self._session = session

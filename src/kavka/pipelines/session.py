@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -234,7 +235,13 @@ def _start_driver(settings: Mapping[str, str]) -> Any:
     if SparkContext._active_spark_context is not None:
         raise PipelineError("this process has a Spark session: run the pipeline in another one")
     conf = SparkConf().setAll(list(settings.items()))
-    return SparkSession(SparkContext.getOrCreate(conf))
+    # PySpark cancels all jobs at Ctrl-C, from within whatever talks to the JVM just then: here a run ends in order.
+    at_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        return SparkSession(SparkContext.getOrCreate(conf))
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, at_interrupt)
 
 
 def _stop_driver(classic: Any) -> None:

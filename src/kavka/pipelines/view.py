@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TextIO
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from kavka.pipelines.progress import FlowProgress, expectation_lines
 
@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PLAIN_EVERY_S = 10.0
+State = TypeVar("State")
+Shown = TypeVar("Shown", contravariant=True)
 
 
-class View(Protocol):
-    """A display of flows and of messages."""
+class View(Protocol[Shown]):
+    """A display of a state that changes, and of messages."""
 
-    def show(self, flows: Sequence[FlowProgress]) -> None:
-        """Take the newest progress."""
+    def show(self, shown: Shown, /) -> None:
+        """Take the newest state."""
 
     def say(self, message: str) -> None:
         """Print a message, once."""
+
+
+FlowsView = View[Sequence[FlowProgress]]
+"""A display of flows."""
 
 
 def plain(flow: FlowProgress) -> str:
@@ -118,30 +124,44 @@ def rich_table(flows: Sequence[FlowProgress]) -> RenderableType:
 
 
 @contextmanager
-def open_view(out: TextIO | None = None) -> Iterator[View]:
-    """Open the view that fits `out` (standard output): redrawn in a terminal, lines elsewhere or without rich."""
+def open_view(
+    plain_view: Callable[[TextIO], View[State]],
+    draw: Callable[[State], RenderableType],
+    out: TextIO | None = None,
+    *,
+    transient: bool = False,
+) -> Iterator[View[State]]:
+    """Open the view that fits `out` (standard output): redrawn in a terminal, plain elsewhere or without rich.
+
+    One that is `transient` is gone at the end.
+    """
     out = out or sys.stdout
     if not out.isatty():
-        yield PlainView(out)
+        yield plain_view(out)
         return
     try:
         from rich.console import Console
         from rich.live import Live
     except ImportError:
-        yield PlainView(out)
+        yield plain_view(out)
         return
     console = Console(file=out)
-    with Live(console=console, refresh_per_second=4) as live:
+    with Live(console=console, refresh_per_second=4, transient=transient) as live:
 
         class RichView:
             """Redraws in place, with messages above."""
 
-            def show(self, flows: Sequence[FlowProgress]) -> None:
+            def show(self, shown: State, /) -> None:
                 """Redraw."""
-                live.update(rich_table(flows))
+                live.update(draw(shown))
 
             def say(self, message: str) -> None:
-                """Print above the table."""
+                """Print above what is drawn."""
                 console.print(message, markup=False, highlight=False)
 
         yield RichView()
+
+
+def open_flows_view(out: TextIO | None = None) -> AbstractContextManager[FlowsView]:
+    """Open the view of a run's flows."""
+    return open_view(PlainView, rich_table, out)

@@ -80,7 +80,8 @@ def _check(given: argparse.Namespace) -> int:
 def _run(given: argparse.Namespace) -> int:
     project, where, watching = _project(given), _where(given), _watching(given)
     if given.continuous:
-        from kavka.pipelines.continuous import Pace, run_continuously
+        from kavka.pipelines.continuous import run_continuously
+        from kavka.pipelines.live_run import Pace
 
         if given.refresh or given.full_refresh or given.full_refresh_all:
             raise PipelineError(

@@ -1,0 +1,170 @@
+"""A run of live flows: they start, fail and start again, views are refreshed in a thread, all end together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kavka.pipelines.errors import query_failure
+from kavka.pipelines.observer import Observer, flows_of, now_ms
+from kavka.pipelines.progress import STOPPED
+from kavka.pipelines.supervision import RefreshSchedule, Restarts
+
+if TYPE_CHECKING:
+    from kavka.pipelines.live import LiveGraph, LiveQuery
+    from kavka.pipelines.project import Project
+    from kavka.pipelines.session import Session
+    from kavka.pipelines.view import FlowsView
+
+LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often things are done."""
+
+    trigger_ms: int = 200
+    """The least time between the starts of two batches of a flow."""
+    refresh_s: float = 5.0
+    """Seconds between two refreshes of the views, if a flow has made a batch meanwhile."""
+    stop_timeout_s: float = 60.0
+    """Seconds for the last batches at the end."""
+
+
+def live_graph(session: Session, graph_id: str, project: Project, pace: Pace) -> LiveGraph:
+    """Resolve a registered graph and make its tables. Raise what Spark raises for one that is wrong."""
+    from kavka.pipelines.live import LiveGraph
+
+    return LiveGraph(session, graph_id, project.storage, pace.trigger_ms)
+
+
+class LiveRun:
+    """Live flows. One thread calls `start`, then `step` again and again, and `end`."""
+
+    def __init__(
+        self,
+        graph: LiveGraph,
+        view: FlowsView,
+        pace: Pace,
+        on_refresh: Callable[[], None] | None = None,
+    ) -> None:
+        """Take a graph; `on_refresh` is called in the thread of the views when all of them are new."""
+        self._graph = graph
+        self._view = view
+        self._pace = pace
+        self._on_refresh = on_refresh or (lambda: None)
+        self._ending = threading.Event()
+        self._refreshing = threading.Lock()
+        self._refresher = threading.Thread(target=self._refresh_views, name="views", daemon=True)
+        self._restarts = Restarts(graph.streams, now_ms())
+        self._running: dict[str, LiveQuery] = {}
+        self._batches: dict[str, int] = dict.fromkeys(graph.streams, 0)
+        self._observer: Observer
+
+    def made_batch(self, flow: str) -> None:
+        """Take the news of a batch with rows; Spark's listener calls from its own thread."""
+        self._restarts.made_batch(flow)
+        self._batches[flow] = self._batches.get(flow, 0) + 1
+
+    def start(self, observer: Observer) -> None:
+        """Begin to refresh views; flows start in the first step."""
+        self._observer = observer
+        self._refresher.start()
+
+    def step(self) -> None:
+        """Start the flows that are due, and find those that have failed."""
+        for name in self._restarts.due(now_ms()):
+            try:
+                self._running[name] = self._graph.start(name)
+            except Exception as error:  # noqa: BLE001 - one flow's failure is not another's: it is tried again
+                self._failed(name, query_failure(str(error)))
+            else:
+                self._observer.table.started(name, now_ms())
+        for name, query in list(self._running.items()):
+            if not query.is_active:
+                del self._running[name]
+                self._failed(name, query.failure() or "the query was stopped from elsewhere")
+
+    def _failed(self, name: str, error: str) -> None:
+        wait_ms = self._restarts.failed(name, now_ms())
+        self._observer.table.failed(name, error, now_ms(), restarts=True)
+        self._view.say(f"flow {name} failed and starts again in {wait_ms / 1000:g} s: {error}")
+
+    def have_begun(self, flows: Iterable[str]) -> bool:
+        """Return whether each of these flows runs and has ended a batch, with rows or without."""
+        running = [self._running.get(flow) for flow in flows]
+        return all(query is not None and query.has_made_batch for query in running)
+
+    def process_available(self) -> None:
+        """Wait until each flow has processed what there was, in the order of the graph. Raise what fails a flow.
+
+        A flow that reads the table of another has what that one has written only at the next call.
+        """
+        for name in self._graph.streams:
+            if name in self._running:
+                self._running[name].process_available()
+
+    def end(self) -> None:
+        """Let all flows end at the border of a batch, together; stop what takes longer than the time for it."""
+        self._ending.set()
+        self._view.say("ending: the flows finish their batches")
+        deadline = time.monotonic() + self._pace.stop_timeout_s
+        for query in self._running.values():
+            if query.is_active:
+                query.finish()
+        for name, query in self._running.items():
+            if not query.wait(max(deadline - time.monotonic(), 0)):
+                self._view.say(f"flow {name} is stopped in a batch, which its next start repeats")
+                query.stop()
+            self._observer.table.ended(name, STOPPED, now_ms())
+        self._refresher.join(max(deadline - time.monotonic(), 0))
+        for view in self._graph.views:
+            self._observer.table.ended(view, STOPPED, now_ms())
+        self._view.show(flows_of(self._observer.table))
+
+    # Views
+
+    def _refresh_views(self) -> None:
+        """Refresh the views when it is time."""
+        schedule = RefreshSchedule(round(self._pace.refresh_s * 1000))
+        while self._graph.views and not self._ending.wait(LOOK_EVERY_S):
+            batches = dict(self._batches)
+            if schedule.is_due(now_ms(), batches):
+                is_fresh = self.refresh()
+                schedule.refreshed(now_ms(), batches, failed=not is_fresh)
+                if is_fresh and not self._ending.is_set():
+                    self._call_on_refresh()
+
+    def _call_on_refresh(self) -> None:
+        try:
+            self._on_refresh()
+        except Exception as error:  # noqa: BLE001 - what looks at the views does not end their refreshes
+            self._view.say(f"the views were not read: {query_failure(str(error))}")
+
+    def refresh(self) -> bool:
+        """Compute all views, in the order of the graph, and return whether that succeeded.
+
+        After `end` it computes them once more, from all that the flows have written.
+        """
+        with self._refreshing:
+            refreshed = [self._refresh(view) for view in self._graph.views]
+        return all(refreshed)
+
+    def _refresh(self, view: str) -> bool:
+        began_ms = now_ms()
+        table = self._observer.table
+        if self._ending.is_set() and threading.current_thread() is self._refresher:
+            return True
+        try:
+            self._graph.refresh(view)
+        except Exception as error:  # noqa: BLE001 - the view stays as it was, flows and other views go on
+            text = query_failure(str(error))
+            table.failed(view, text, now_ms(), restarts=True)
+            self._view.say(f"view {view} was not refreshed: {text}")
+            return False
+        table.started(view, now_ms(), kind="view")
+        table.refreshed(view, now_ms() - began_ms, now_ms())
+        return True

@@ -1,0 +1,156 @@
+"""The template `activity`: its own test, and the commands of its page over a log that plain Python counts as well."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from kavka.demo.line import combined
+from kavka.pipelines.project import make_project
+from kavka_compat.ours import run_kavka
+from support.spark.standalone import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kavka_compat.brokers import Broker
+
+pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "template-activity.md"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with run_kavka(tmp_path / "broker") as running:
+        yield running
+
+
+def blocks(language: str) -> list[str]:
+    """Return the blocks of the page that name this test."""
+    fence = rf"<!-- run by tests/spark/{Path(__file__).name} -->\n```{language}\n(.*?)^```"
+    return re.findall(fence, PAGE.read_text(), re.S | re.M)
+
+
+def run(command: list[str], directory: Path) -> str:
+    """Run a command in a folder, with this environment's programs; return what it prints."""
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command, cwd=directory, env=environment() | {"PATH": programs}, capture_output=True, text=True,
+        check=False, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def committed(bootstrap: str, topic: str) -> list[Any]:
+    """Return the committed messages of a topic with two partitions, read by librdkafka."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "outside", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed"})
+    found, ends = [], 0
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+        while ends < 2:
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error() is None:
+                found.append(message)
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                ends += 1
+    finally:
+        consumer.close()
+    return found
+
+
+def rows(project: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a table's files, read without Spark."""
+    import pyarrow.dataset as ds
+
+    directory = project / "storage" / "tables" / name
+    found: list[dict[str, Any]] = ds.dataset(directory, format="parquet").to_table().to_pylist()
+    return found
+
+
+def test_a_new_project_passes_its_test(tmp_path: Path) -> None:
+    make_project(tmp_path / "site", "activity", "localhost:9092")
+    said = run([sys.executable, "-m", "kavka", "pipelines", "test"], tmp_path / "site")
+    assert "1 passed" in said
+
+
+def test_the_page_has_what_the_project_has(tmp_path: Path) -> None:
+    make_project(tmp_path / "site", "activity", "localhost:9092")
+    page = PAGE.read_text()
+    sources = "".join(
+        path.read_text() for path in (tmp_path / "site" / "transformations").iterdir()
+    )
+    views = re.findall(r"MATERIALIZED VIEW (\w+)|@dp.materialized_view\ndef (\w+)", sources)
+    names = [first or second for first, second in views]
+    assert len(names) == 5
+    for name in [*names, *(f"site-{topic}" for topic in ("limits", "feed", "alerts", "sessions"))]:
+        assert f"`{name}`" in page, name
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_pages_commands_count_a_log_as_plain_python_does(
+    broker: Broker, tmp_path: Path
+) -> None:
+    commands = [text.replace("localhost:9092", broker.bootstrap) for text in blocks("sh")]
+    made, collected, checked, stock = commands
+    lines = collected.split("<<END\n")[1].split("END\n")[0]
+    start_ms = time.time_ns() // 1_000_000 - 300_000
+    texts = [
+        combined(
+            f"10.0.0.{n % 50}", start_ms + n * 20, f"GET /p/{n % 37}", 200 + n % 7 * 50, n, "-", "-"
+        )
+        for n in range(10_000)
+    ]
+    texts += [combined("thief", start_ms, "POST /login", 401, 5, "-", "-")] * 150
+    run(["bash", "-ec", made], tmp_path)
+    (tmp_path / "more.log").write_text("\n".join(texts) + "\n")
+    more = (
+        collected.split("END\n")[-1]
+        .replace("access.log", "more.log")
+        .replace("--name site", "--name more")
+    )
+    run(["bash", "-ec", collected], tmp_path)
+    run(["bash", "-ec", more], tmp_path)
+    said = run(["bash", "-ec", checked], tmp_path)
+    assert "no findings" in said
+    site = tmp_path / "site"
+    [code] = blocks("python")
+    before = run([sys.executable, "-c", code], site)
+    assert [int(number) for number in before.split()[-4:]] == [10_153, 1, 1, 0]
+    run(["bash", "-ec", stock], site)
+    assert run([sys.executable, "-c", code], site) == before
+
+    pages = Counter(text.split()[6] for text in texts)
+    pages.update(
+        line.split()[5].partition("?")[0] for line in lines.splitlines()[:3]
+    )  # $now is one word
+    assert Counter(row["page"] for row in rows(site, "events")) == pages
+    counted = rows(site, "requests_by_minute")
+    minutes = {f"{row['minute']:%d/%b/%Y:%H:%M}": row["requests"] for row in counted}
+    for minute, count in Counter(text.split("[")[1][:17] for text in texts).items():
+        assert minutes.pop(minute) - count in (0, 3)
+    assert sum(minutes.values()) in (0, 3)
+
+    [bad] = committed(broker.bootstrap, "site-quarantine")
+    assert b"this is no access log" in bad.value()
+    assert dict(bad.headers())["reason"] == b"not in combined log format"
+    limited = [message.key() for message in committed(broker.bootstrap, "site-limits")]
+    assert limited == [b"thief"]
+    assert (
+        len(committed(broker.bootstrap, "site-feed"))
+        == sum(text.split()[8] in ("200", "250") for text in texts) + 2
+    )
