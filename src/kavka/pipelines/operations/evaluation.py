@@ -5,7 +5,8 @@ times; those of one time are looked at together:
 
     samples of a time ─ selector ─► series ─ rate ─► by, aggregate ─► instances ─ divide ─► baseline ─► incident
 
-A time that is not after the last one of a series says nothing: a sample that comes twice or late changes nothing.
+A time that is not after the last one of a series says nothing, nor does one that is `stale_after` behind the clock of
+the source: a sample that comes twice or late changes nothing.
 
 Two clocks: that of the samples, by which incidents begin and end, and that of the pipeline (`arrived`), by which a
 source is silent.
@@ -105,14 +106,14 @@ class Evaluation:
         named: dict[str, list[tuple[Mapping[str, str], float]]] = {}
         for sample in samples:
             named.setdefault(sample.name, []).append(({**here, **sample.labels}, sample.value))
-        is_next = time_ms > self.state["clock"]
-        self.state["clock"] = max(time_ms, self.state["clock"])
+        if time_ms > self.state["clock"]:
+            self._find_stale(time_ms)
+            self.state["clock"] = time_ms
         for rule in self._rules.values:
-            values = self._values(rule, time_ms, named)
-            for labels, value in values.items():
+            if time_ms < self.state["clock"] - rule.stale_ms:
+                continue  # its instance may be forgotten already, and would begin again
+            for labels, value in self._values(rule, time_ms, named).items():
                 self._step(rule, labels, time_ms, value)
-            if is_next:
-                self._find_stale(rule, values)
 
     def _values(
         self, rule: Rule, time_ms: int, named: Mapping[str, list[tuple[Mapping[str, str], float]]]
@@ -174,7 +175,7 @@ class Evaluation:
             facts |= {"mean": learnt.mean, "deviation": learnt.deviation(rule.anomaly), "score": score}  # fmt: skip
             before = replace(before, baseline=learnt.learn(rule.anomaly, value, time_ms))
         if judged is None:
-            known[labels] = replace(before, last_ms=time_ms, missed=0).to_list()
+            known[labels] = replace(before, last_ms=time_ms).to_list()
             return
         after, event = step(rule, before, time_ms, judged)
         known[labels] = after.to_list()
@@ -183,25 +184,27 @@ class Evaluation:
             since_ms = after.since_ms if event == FIRING else before.since_ms
             self._say(event, rule, labels, since_ms, time_ms, facts)
 
-    def _find_stale(self, rule: Rule, seen: Mapping[str, float]) -> None:
-        """Count a time for instances without a value; forget those whose values have ended."""
-        known = self.state["rules"].get(rule.name, {})
+    def _find_stale(self, now_ms: int) -> None:
+        """Forget instances whose values have ended.
+
+        It is judged by the time before this one: that is over, while of this one more records may come.
+        """
         clock_ms = self.state["clock"]
-        for labels in [labels for labels in known if labels not in seen]:
-            instance = Instance.from_list(known[labels])
-            instance = replace(instance, missed=min(instance.missed + 1, 2))
-            if not is_stale(rule, instance, clock_ms):
-                known[labels] = instance.to_list()
-                continue
-            if instance.phase is Phase.FIRING:
-                self._resolve(rule, labels, instance, clock_ms, NO_VALUES)
-            if instance.baseline is None or clock_ms - instance.last_ms > self._rules.forget_ms:
-                del known[labels]
-            else:
-                known[labels] = ended(instance).to_list()
-        series = self.state["series"].get(rule.name, {})
-        for name in [one for one, (last_ms, _) in series.items() if clock_ms - last_ms > rule.stale_ms]:  # fmt: skip
-            del series[name]
+        for rule in self._rules.values:
+            known = self.state["rules"].get(rule.name, {})
+            for labels in list(known):
+                instance = Instance.from_list(known[labels])
+                if not is_stale(rule, instance, clock_ms):
+                    continue
+                if instance.phase is Phase.FIRING:
+                    self._resolve(rule, labels, instance, now_ms, NO_VALUES)
+                if instance.baseline is None or clock_ms - instance.last_ms > self._rules.forget_ms:
+                    del known[labels]
+                else:
+                    known[labels] = ended(instance).to_list()
+            series = self.state["series"].get(rule.name, {})
+            for name in [one for one, (at, _) in series.items() if clock_ms - at > rule.stale_ms]:
+                del series[name]
 
     # Silence
 

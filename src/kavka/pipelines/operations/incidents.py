@@ -47,14 +47,12 @@ class Instance:
     clear_ms: int | None = None
     """Since when a firing one is clear."""
     last_ms: int = 0
-    missed: int = 0
-    """Times since the last value at which its source had others."""
     baseline: Baseline | None = None
 
     def to_list(self) -> list[Any]:
         """Return it for JSON."""
         learnt = self.baseline
-        found: list[Any] = [self.phase, self.since_ms, self.clear_ms, self.last_ms, self.missed]
+        found: list[Any] = [self.phase, self.since_ms, self.clear_ms, self.last_ms]
         if learnt is not None:
             found += [learnt.count, learnt.mean, learnt.variance, learnt.last_ms]
         return found
@@ -62,9 +60,9 @@ class Instance:
     @classmethod
     def from_list(cls, found: list[Any]) -> Instance:
         """Return what `to_list` was of."""
-        phase, since_ms, clear_ms, last_ms, missed, *learnt = found
+        phase, since_ms, clear_ms, last_ms, *learnt = found
         baseline = Baseline(*learnt) if learnt else None
-        return cls(Phase(phase), since_ms, clear_ms, last_ms, missed, baseline)
+        return cls(Phase(phase), since_ms, clear_ms, last_ms, baseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def time_text(time_ms: int) -> str:
 
 def step(rule: Rule, before: Instance, time_ms: int, value: float) -> tuple[Instance, str | None]:
     """Return the instance after a value that is compared with the threshold, and `firing`, `resolved` or None."""
-    seen = replace(before, last_ms=time_ms, missed=0)
+    seen = replace(before, last_ms=time_ms)
     if before.phase is Phase.FIRING:
         return _step_firing(rule, seen, time_ms, value)
     if not rule.is_breached(value):
@@ -158,8 +156,5 @@ def ended(instance: Instance) -> Instance:
 
 
 def is_stale(rule: Rule, instance: Instance, clock_ms: int) -> bool:
-    """Return whether the values of an instance have ended, while its source goes on.
-
-    One time without it is not enough: the records of one time may come in two parts.
-    """
-    return instance.missed >= 2 and clock_ms - instance.last_ms > rule.stale_ms
+    """Return whether the values of an instance have ended, at a time of its source that is over."""
+    return clock_ms - instance.last_ms > rule.stale_ms

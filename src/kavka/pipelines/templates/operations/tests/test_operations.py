@@ -4,7 +4,7 @@ from kavka.pipelines.testing import Pipeline
 
 
 def sample(minute: float, name: str, value: float, **labels: str) -> dict[str, object]:
-    """A sample of a broker's page, as `kavka collect metrics` writes it."""
+    """Return a sample of a broker's page, as `kavka collect metrics` writes it."""
     seconds = round(minute * 60)
     time = f"2026-11-25T10:{seconds // 60:02}:{seconds % 60:02}.000Z"
     common = {"time": time, "collected": time, "kind": "metric", "host": "a", "source": "http://b1"}
@@ -12,7 +12,7 @@ def sample(minute: float, name: str, value: float, **labels: str) -> dict[str, o
 
 
 def page(minute: float, offline: float) -> list[dict[str, object]]:
-    """The samples of one time."""
+    """Return the samples of one time."""
     metric = "kafka_controller_kafkacontroller_offlinepartitionscount"
     return [sample(minute, "up", 1), sample(minute, metric, offline)]
 

@@ -58,9 +58,10 @@ def collected(topic: str) -> DataFrame:
 @dp.table(
     comment="Each series in each minute: count, min, max, mean, percentiles and the last value."
 )
-@expect_or_drop("a sample of a collector", "kind = 'metric' AND name IS NOT NULL")
 def metric_windows() -> DataFrame:
-    samples = collected("{{name}}-metrics").where("value IS NOT NULL AND NOT name LIKE '%_bucket'")
+    is_sample = expect_or_drop("a sample of a collector", "kind = 'metric' AND name IS NOT NULL")
+    samples = is_sample(collected("{{name}}-metrics"))
+    samples = samples.where("value IS NOT NULL AND NOT name LIKE '%_bucket'")
     window = F.window("collected", WINDOW).alias("window")
     value = F.col("value")
     percentiles = F.percentile_approx(value, F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99)), 1000)
@@ -113,9 +114,8 @@ def seconds() -> Column:
 
 
 @dp.table(comment="Each log in each minute: events, errors, requests, failed requests, their time.")
-@expect_or_drop("an event of a collector", "kind = 'log'")
 def error_rates() -> DataFrame:
-    events = collected("{{name}}-logs")
+    events = expect_or_drop("an event of a collector", "kind = 'log'")(collected("{{name}}-logs"))
     service = F.coalesce(F.col("labels")["service"], F.regexp_extract("source", "([^/]*)$", 1))
     window = F.window("collected", WINDOW).alias("window")
     percentiles = F.percentile_approx(
@@ -180,7 +180,7 @@ dp.create_sink("windows", "kavka", exactly_once("{{name}}-windows"))
 
 @dp.append_flow(target="windows", name="publish_windows")
 def publish_windows() -> DataFrame:
-    """Records as those of collectors; only metrics that a rule names."""
+    """Write records as collectors do, of the metrics that a rule names."""
     metrics = samples_of_windows(
         spark.readStream.table("metric_windows"),
         F.concat("name", F.lit(":")),
@@ -217,7 +217,7 @@ dp.create_sink("alerts", "kavka", exactly_once("{{name}}-alerts"))
 
 @dp.append_flow(target="alerts", name="raise_alerts")
 def raise_alerts() -> DataFrame:
-    """One `firing` and one `resolved` record for each incident of a rule in alerts.yml."""
+    """Write one `firing` and one `resolved` record for each incident of a rule in alerts.yml."""
     stream = F.when(F.col("topic") == "{{name}}-windows", "windows").otherwise("metrics")
     samples = collected("{{name}}-metrics,{{name}}-windows")
     return alerts(samples.withColumn("stream", stream), RULES)
