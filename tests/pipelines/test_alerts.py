@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from kavka.pipelines.operations.incidents import Event
 from kavka.pipelines.operations.rules import RuleError, Rules, load_rules, parse_rules
 from support.examples import examples
 
-TEMPLATE = Path(__file__).parents[2] / "src/kavka/pipelines/templates/operations"
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "src/kavka/pipelines/templates/operations"
 SOURCE = Source("host", "http://page")
 
 values = st.sampled_from([0.0, 4.0, 5.0, 6.0, 9.0, 10.0, 11.0, 20.0, math.nan])
@@ -219,6 +221,19 @@ def test_a_wrong_file_is_refused_with_a_sentence(text: str, said: str, tmp_path:
         load_rules(file)
     assert said in str(caught.value)
     assert str(file) in str(caught.value)
+
+
+def test_the_rules_of_the_page_are_rules(tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/template-operations.md").read_text()
+    [text] = re.findall(r"cat > ops/alerts.yml <<'END'\n(.*?)END\n", page, re.S)
+    (tmp_path / "alerts.yml").write_text(text)
+    rules = load_rules(tmp_path / "alerts.yml")
+    assert [rule.name for rule in rules.values] == [
+        "DiskAlmostFull",
+        "RequestsFail",
+        "LoadIsUnusual",
+    ]
+    assert [rule.silent_ms for rule in rules.silences] == [600_000]
 
 
 def test_times_are_texts_or_seconds() -> None:
