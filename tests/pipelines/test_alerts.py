@@ -126,6 +126,31 @@ def test_no_incident_is_missed(story: tuple[Rules, list[Sample]]) -> None:
             assert any(start <= sample.time_ms < end for start, end in open_times)
 
 
+any_number = st.floats(allow_nan=False, allow_infinity=False)
+KINDS = [
+    {"above": 10, "by": [], "aggregate": "sum"},
+    {"above": 10, "by": [], "divide_by": {"metric": "up"}},
+    {"above": 10, "rate": True},
+    {"anomaly": {"half_life": 0.001, "warmup": 2}},
+]
+
+
+@settings(max_examples=examples(200))
+@given(st.sampled_from(KINDS), st.lists(st.tuples(any_number, any_number, any_number), max_size=10))
+def test_whatever_numbers_come_state_and_events_are_json(
+    kind: dict[str, Any], rows: list[tuple[float, float, float]]
+) -> None:
+    state = None
+    for number, (first, second, up) in enumerate(rows):
+        evaluation = Evaluation(one_rule(**kind), SOURCE, state)
+        series = (("m", first, {"l": "x"}), ("m", second, {"l": "y"}), ("up", up, {}))
+        samples = [Sample(number * 1000, name, value, labels) for name, value, labels in series]
+        evaluation.take(samples, number * 1000)
+        state = json.loads(json.dumps(evaluation.state, allow_nan=False))
+        for event in evaluation.events:
+            assert json.loads(event.to_json())["event"] == event.event
+
+
 # Baselines
 
 AT_ONCE = BaselineSettings(half_life_ms=60_000, warmup=3)

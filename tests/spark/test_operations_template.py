@@ -130,7 +130,7 @@ def test_the_template_and_a_real_broker_under_test(tmp_path: Path) -> None:
 
 def sample(at: int, name: str, value: float) -> str:
     """Return a sample of a page, at a second of an hour."""
-    time_text = f"2026-11-25T10:{at // 60:02}:{at % 60:02}.000Z"
+    time_text = f"2020-01-01T10:{at // 60:02}:{at % 60:02}.000Z"
     record = {
         "time": time_text,
         "collected": time_text,

@@ -2,7 +2,7 @@
 
     rules YAML...                              begin again with these rules, one line: {alert: A, metric: m, above: 1}
     change YAML...                             go on with other rules, as after a restart of the pipeline
-    at TIME NAME[{LABEL=VALUE,...}]=VALUE...   samples of one time (2m30s), which arrive at once
+    at TIME NAME[{LABEL=VALUE,...}]=VALUE...   samples of one time (2m30s), which arrive at once; TIME/TIME: then
     pass TIME                                  the pipeline's clock reaches a time at which nothing has come
     state                                      phases, in short
 
@@ -44,7 +44,8 @@ class Story:
         return ""
 
     def do_at(self, text: str) -> str:
-        time, *words = text.split()
+        times, *words = text.split()
+        time, _, arrival = times.partition("/")
         at_ms = _duration(time, "the time")
         samples = []
         for word in words:
@@ -53,7 +54,7 @@ class Story:
             labels = dict(pair.split("=") for pair in (match[2] or "").split(",") if pair)
             samples.append(Sample(at_ms, match[1], float(match[3]), labels))
         evaluation = self.evaluation()
-        evaluation.take(samples, at_ms)
+        evaluation.take(samples, _duration(arrival or time, "the arrival"))
         return self.end(evaluation)
 
     def do_pass(self, text: str) -> str:

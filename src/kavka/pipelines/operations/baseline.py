@@ -30,6 +30,8 @@ RELATIVE_FLOOR = 0.001
 """A deviation is at least this share of the mean: a series that was constant has none of its own."""
 MAX_SCORE = 1000.0
 """Scores are cut there: a series that was always 0 has no deviation at all."""
+MAX_VALUE = 1e150
+"""Values are learnt up to there, so that their squares are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Baseline:
 
     def learn(self, settings: BaselineSettings, value: float, time_ms: int) -> Baseline:
         """Return the baseline with a sample more; `time_ms` is not before that of the last one."""
+        value = max(-MAX_VALUE, min(MAX_VALUE, value))
         count = self.count + 1
         passed_ms = max(time_ms - self.last_ms, 0)
         weight = max(1 - 2 ** (-passed_ms / settings.half_life_ms), 1 / count)

@@ -15,6 +15,7 @@ source is silent.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -43,6 +44,9 @@ from kavka.pipelines.operations.rules import (
 State = dict[str, Any]
 """`clock`, `arrived`; `rules`: {rule: {instance: list}}; `series`: {rule: {side+series: [time, value]}};
 `silent`: {rule: since}."""
+MAX_AHEAD_MS = 60_000
+"""A sample may be so far ahead of its arrival, else it counts as of then: a clock that was wrong for a moment must not
+make all later samples old ones."""
 NO_VALUES = "no values"
 SILENT_SOURCE = "the source is silent"
 REMOVED_RULE = "the rule was removed"
@@ -58,7 +62,7 @@ _AGGREGATES: Mapping[str, Callable[[list[float]], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value of a series."""
+    """A value of a series, a finite number."""
 
     time_ms: int
     name: str
@@ -97,8 +101,11 @@ class Evaluation:
         """Evaluate the samples, which arrived at a time of the pipeline's clock."""
         self.state["arrived"] = max(arrived_ms, self.state["arrived"])
         self._end_silences(arrived_ms)
-        in_order = sorted(samples, key=lambda sample: sample.time_ms)
-        for time_ms, of_a_time in groupby(in_order, key=lambda sample: sample.time_ms):
+
+        def time_of(sample: Sample) -> int:
+            return min(sample.time_ms, arrived_ms + MAX_AHEAD_MS)
+
+        for time_ms, of_a_time in groupby(sorted(samples, key=time_of), key=time_of):
             self._take_time(time_ms, list(of_a_time))
 
     def _take_time(self, time_ms: int, samples: list[Sample]) -> None:
@@ -164,7 +171,7 @@ class Evaluation:
     def _step(self, rule: Rule, labels: str, time_ms: int, value: float) -> None:
         known = self.state["rules"].setdefault(rule.name, {})
         before = Instance.from_list(known[labels]) if labels in known else Instance()
-        if labels in known and time_ms <= before.last_ms:
+        if (labels in known and time_ms <= before.last_ms) or not math.isfinite(value):
             return
         facts: dict[str, Any] = {"metric": rule.selector.metric, "value": value}
         judged: float | None = value

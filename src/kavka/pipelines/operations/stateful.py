@@ -12,6 +12,7 @@ watermark is of the arrival.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -139,4 +140,6 @@ class _Alerting(StatefulProcessor):  # type: ignore[misc]
 def _samples(frame: Any) -> Iterator[Sample]:
     columns = (frame["time_ms"], frame["name"], frame["value"], frame["labels"])
     for time_ms, name, value, labels in zip(*columns, strict=True):
-        yield Sample(int(time_ms), name, float(value), dict(labels or {}))
+        known = {label: text for label, text in dict(labels or {}).items() if text is not None}
+        if math.isfinite(value):
+            yield Sample(int(time_ms), name, float(value), known)

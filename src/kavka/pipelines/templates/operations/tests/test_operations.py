@@ -6,7 +6,7 @@ from kavka.pipelines.testing import Pipeline
 def sample(minute: float, name: str, value: float, **labels: str) -> dict[str, object]:
     """Return a sample of a broker's page, as `kavka collect metrics` writes it."""
     seconds = round(minute * 60)
-    time = f"2026-11-25T10:{seconds // 60:02}:{seconds % 60:02}.000Z"
+    time = f"2020-01-01T10:{seconds // 60:02}:{seconds % 60:02}.000Z"
     common = {"time": time, "collected": time, "kind": "metric", "host": "a", "source": "http://b1"}
     return {**common, "name": name, "value": value, "labels": labels}
 
