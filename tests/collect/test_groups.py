@@ -8,7 +8,6 @@ import pytest
 
 from kavka_compat.ours import run_kavka
 from support.collectors import collect_once, reader
-from support.spark.topic_filling import make_topic_at
 
 pytestmark = pytest.mark.compat
 
@@ -29,6 +28,8 @@ def commit(bootstrap: str, group: str, *offsets: int) -> int:
 
 def test_lag_of_groups_is_what_librdkafka_counts(tmp_path: Path) -> None:
     from confluent_kafka import Producer
+
+    from support.spark.topic_filling import make_topic_at
 
     with run_kavka(tmp_path / "broker") as broker:
         bootstrap = broker.bootstrap
@@ -63,6 +64,8 @@ def test_lag_of_groups_is_what_librdkafka_counts(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_away_is_a_sample_with_the_reason(tmp_path: Path) -> None:
+    from support.spark.topic_filling import make_topic_at
+
     (tmp_path / "quick").write_text("default.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")
     with run_kavka(tmp_path / "broker") as broker:
         make_topic_at(broker.bootstrap, "metrics", 1)
