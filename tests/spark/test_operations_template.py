@@ -32,69 +32,83 @@ pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
 QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE_S = 400
 REAL = '''
-"""Metrics of a real broker, whose collector writes into the topic of the pipeline."""
+"""A real broker, whose collectors write into the topic of the pipeline."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+BROKER, PAGE = {"bootstrap.servers": os.environ["BROKER"]}, os.environ["PAGE"]
 
 
-def collect(pipeline):
-    command = [sys.executable, "-m", "kavka", "collect", "metrics", os.environ["PAGE"], "--once"]
-    command += ["--topic", "ops-metrics", "--bootstrap-server", pipeline.bootstrap_servers, "--host", "b1"]
+def collect(pipeline, kind, *arguments):
+    command = [sys.executable, "-m", "kavka", "collect", kind, *arguments, "--once", "--host", "b1"]
+    command += ["--topic", "ops-metrics", "--bootstrap-server", pipeline.bootstrap_servers]
     subprocess.run(command, check=True)
 
 
-def require_in_sync(admin, count):
-    entry = ConfigEntry("min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, "t", incremental_configs=[entry])
-    [done] = admin.incremental_alter_configs([resource]).values()
-    done.result(30)
+def collect_all(pipeline, *, answers):
+    groups = ("groups", "--of", BROKER["bootstrap.servers"])
+    collect(pipeline, *groups)
+    process = int(os.environ["PROCESS"])
+    if not answers:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        collect(pipeline, "metrics", PAGE, "--scrape-timeout", "10" if answers else "0.5")
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
-def committed(pipeline):
+def commit(offset):
+    consumer = Consumer({**BROKER, "group.id": "slow"})
+    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(pipeline, count):
     settings = {"bootstrap.servers": pipeline.bootstrap_servers, "group.id": "t", "isolation.level": "read_committed"}
     consumer = Consumer(settings)
     try:
-        _, end = consumer.get_watermark_offsets(TopicPartition("ops-alerts", 0), timeout=30)
         consumer.assign([TopicPartition("ops-alerts", 0, 0)])
-        found = []
-        while consumer.position([TopicPartition("ops-alerts", 0)])[0].offset < end:
-            message = consumer.poll(10)
-            if message is None:
-                break  # the rest are markers of transactions
-            found.append((message.key().decode(), json.loads(message.value())))
-        return found
+        found = consumer.consume(count, timeout=60)
+        assert consumer.poll(0.5) is None, "one too many"
+        return {(json.loads(one.value())["event"], one.key().decode()): json.loads(one.value()) for one in found}
     finally:
         consumer.close()
 
 
-def test_a_topic_that_refuses_writes_is_one_incident(pipeline):
-    admin = AdminClient({"bootstrap.servers": os.environ["BROKER"]})
-    [made] = admin.create_topics([NewTopic("t", 1, 1)]).values()
-    made.result(30)
+def test_lag_and_a_broker_that_hangs_are_one_incident_each(pipeline):
+    producer = Producer(BROKER)
+    for _ in range(10_500):
+        producer.produce("t", b"x")
+    assert producer.flush(60) == 0
+    commit(0)
     pipeline.create_topic("ops-metrics")
     pipeline.create_topic("ops-alerts")
-    collect(pipeline)
-    require_in_sync(admin, 2)  # of one replica: acks=all is refused
-    for _ in range(3):
-        collect(pipeline)
-    pipeline.run()
-    [(key, firing)] = committed(pipeline)
-    assert key == f"UnderMinInSyncReplicas b1:{os.environ['PAGE']} {{}}"
-    assert (firing["event"], firing["value"], firing["severity"]) == ("firing", 1, "critical")
-    collect(pipeline)
-    require_in_sync(admin, 1)
+    collect_all(pipeline, answers=True)
     for _ in range(2):
-        collect(pipeline)
+        collect_all(pipeline, answers=False)
     pipeline.run()
-    (_, first), (_, second) = committed(pipeline)
-    assert first == firing
-    assert (second["event"], second["incident"], second["value"]) == ("resolved", firing["incident"], 0)
+    lag = f"ConsumerLag b1:groups of {BROKER['bootstrap.servers']} {{consumergroup=slow,topic=t}}"
+    page = f"PageIsDown b1:{PAGE} {{}}"
+    first = committed(pipeline, 2)
+    assert first.keys() == {("firing", lag), ("firing", page)}
+    assert first["firing", lag]["value"] == 10_500
+    assert first["firing", page]["severity"] == "critical"
+
+    commit(10_400)
+    for _ in range(2):
+        collect_all(pipeline, answers=True)
+    pipeline.run()
+    both = committed(pipeline, 4)
+    assert both.keys() == first.keys() | {("resolved", lag), ("resolved", page)}
+    assert both["resolved", lag]["value"] == 100
+    for key in (lag, page):
+        assert both["resolved", key]["incident"] == first["firing", key]["incident"]
 '''
 
 
@@ -110,13 +124,19 @@ def without_waiting(project: Path, alert: str) -> None:
 def test_the_template_and_a_real_broker_under_test(tmp_path: Path) -> None:
     project = tmp_path / "ops"
     make_project(project, "operations", "localhost:9092")
-    without_waiting(project, "UnderMinInSyncReplicas")
+    for alert in ("PageIsDown", "ConsumerLag"):
+        without_waiting(project, alert)
     (project / "tests" / "test_real.py").write_text(REAL)
     with run_kavka(tmp_path / "broker", {"kavka.metrics.port": "0"}) as broker:
         url = broker.process.wait_for("metrics served url=", 30)
         page = re.search(r"url=(\S+)", url)
         assert page is not None
-        variables = environment() | {"PAGE": page[1], "BROKER": broker.bootstrap}
+        make_topic_at(broker.bootstrap, "t", 1)
+        variables = environment() | {
+            "PAGE": page[1],
+            "BROKER": broker.bootstrap,
+            "PROCESS": str(broker.process.pid),
+        }
         command = [sys.executable, "-m", "kavka", "pipelines", "test", str(project)]
         done = subprocess.run(
             command, env=variables, capture_output=True, text=True, timeout=550, check=False
