@@ -143,8 +143,10 @@ def test_whatever_numbers_come_state_and_events_are_json(
     state = None
     for number, (first, second, up) in enumerate(rows):
         evaluation = Evaluation(one_rule(**kind), SOURCE, state)
-        series = (("m", first, {"l": "x"}), ("m", second, {"l": "y"}), ("up", up, {}))
-        samples = [Sample(number * 1000, name, value, labels) for name, value, labels in series]
+        series = (("m", first, "x"), ("m", second, "y"), ("up", up, ""))
+        samples = [
+            Sample(number * 1000, name, value, {"l": label}) for name, value, label in series
+        ]
         evaluation.take(samples, number * 1000)
         state = json.loads(json.dumps(evaluation.state, allow_nan=False))
         for event in evaluation.events:
