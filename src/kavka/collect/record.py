@@ -4,7 +4,7 @@
     collected  text    the same: when the collector read it
     kind       text    `log` or `metric`
     host       text    the machine of the collector, or what `--host` says
-    source     text    the path of the file when it was found first; `host`; or the URL of the page
+    source     text    the path of the file when it was found first; `host`; the URL of the page; or `groups of SERVERS`
     labels     object  texts: those of the metric, and those of `--label`; absent without any
   of logs only:
     message    text    the event as it was written, without its line end

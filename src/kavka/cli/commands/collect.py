@@ -37,7 +37,9 @@ from kavka.settings.declaration import Catalogue, InvalidSetting
 if TYPE_CHECKING:
     from kavka.collect.files.following import FileOptions
 
-_PURPOSE = "Collect log files, metrics of this machine and Prometheus pages into a topic."
+_PURPOSE = (
+    "Collect log files, metrics of this machine, Prometheus pages and lag of groups into a topic."
+)
 _FENCED = 3
 """Exit code of a collector that another one has replaced: it must not be started again by itself."""
 POSITIONS_TOPIC = "kavka-collect-positions"
@@ -80,7 +82,7 @@ def _parser() -> ToolParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|host|metrics")
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|host|metrics|groups")
     files = kinds.add_parser(
         "files",
         help="follow log files through rotation, each complete line exactly once",
@@ -113,7 +115,23 @@ def _parser() -> ToolParser:
         "--scrape-timeout", type=_seconds, default=10.0, metavar="SECONDS",
         help="Time that a page may take (10).",
     )  # fmt: skip
-    parser.epilog = "\n".join(each.format_help() for each in (files, host, pages))
+    groups = kinds.add_parser(
+        "groups",
+        help="lag of consumer groups, in records and in seconds",
+        allow_abbrev=False,
+    )
+    _add_common(groups)
+    _add_interval(groups)
+    groups.add_argument(
+        "--of",
+        metavar="SERVERS",
+        help="Brokers whose groups are looked at (those of --bootstrap-server); they have the same --command-config.",
+    )
+    groups.add_argument(
+        "--group", type=_text_pattern, default=re.compile(".*"), metavar="PATTERN",
+        help="A regular expression for the whole names of groups (all).",
+    )  # fmt: skip
+    parser.epilog = "\n".join(each.format_help() for each in (files, host, pages, groups))
     return parser
 
 
@@ -242,6 +260,10 @@ def _pattern(text: str) -> re.Pattern[bytes]:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
 
 
+def _text_pattern(text: str) -> re.Pattern[str]:
+    return re.compile(_pattern(text).pattern.decode())
+
+
 def _zone(text: str) -> tzinfo:
     from zoneinfo import ZoneInfo
 
@@ -338,6 +360,14 @@ async def _run_samples(
     name = chosen.name or f"{chosen.host}-{chosen.topic}-{chosen.kind}"
     if chosen.kind == "host":
         take = partial(sampling.take_host, Host(chosen.processes))
+    elif chosen.kind == "groups":
+        from kavka.collect.groups import take_groups
+
+        asked = {
+            **_settings(chosen, ADMIN),
+            "bootstrap.servers": chosen.of or chosen.bootstrap_server,
+        }
+        take = partial(take_groups, asked, chosen.group)
     else:
         urls = [check_url(url) for url in chosen.url]
         take = partial(sampling.take_pages, urls, parsers_or_error(), chosen.scrape_timeout)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
+from kavka.cli.pipelines.alerts import add_alerts, alerts
 from kavka.errors import KafkaError
 from kavka.pipelines.project import (
     PipelineError,
@@ -452,6 +453,11 @@ SUBCOMMANDS: dict[
     ),
     "record": ("write records of a topic into a file, for tests", _record, _add_record),
     "status": ("the progress of pipelines, read from their topic", _status, _add_status),
+    "alerts": (
+        "open incidents of a topic of alerts, or their delivery to a webhook",
+        alerts,
+        add_alerts,
+    ),
     "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
     "reset": (
         "begin a flow from the start: forget its checkpoint, empty its table",

@@ -1,0 +1,258 @@
+"""The template `operations`: its own tests; a broker's metrics, collected, become one incident, which librdkafka reads.
+
+One process of pytest runs them, as `kavka pipelines test` starts it: Spark starts once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kavka.pipelines.project import make_project
+from kavka_compat.ours import run_kavka
+from support.spark.standalone import environment
+from support.spark.topic_filling import make_topic_at
+
+if TYPE_CHECKING:
+    from kavka_compat.brokers import Broker
+
+pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
+
+QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PATIENCE_S = 400
+REAL = '''
+"""A real broker, whose collectors write into the topic of the pipeline."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+BROKER, PAGE = {"bootstrap.servers": os.environ["BROKER"]}, os.environ["PAGE"]
+
+
+def collect(pipeline, kind, *arguments):
+    command = [sys.executable, "-m", "kavka", "collect", kind, *arguments, "--once", "--host", "b1"]
+    command += ["--topic", "ops-metrics", "--bootstrap-server", pipeline.bootstrap_servers]
+    subprocess.run(command, check=True)
+
+
+def collect_all(pipeline, *, answers):
+    groups = ("groups", "--of", BROKER["bootstrap.servers"])
+    collect(pipeline, *groups)
+    process = int(os.environ["PROCESS"])
+    if not answers:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        collect(pipeline, "metrics", PAGE, "--scrape-timeout", "10" if answers else "0.5")
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def commit(offset):
+    consumer = Consumer({**BROKER, "group.id": "slow"})
+    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(pipeline, count):
+    settings = {"bootstrap.servers": pipeline.bootstrap_servers, "group.id": "t", "isolation.level": "read_committed"}
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition("ops-alerts", 0, 0)])
+        found = consumer.consume(count, timeout=60)
+        assert consumer.poll(0.5) is None, "one too many"
+        return {(json.loads(one.value())["event"], one.key().decode()): json.loads(one.value()) for one in found}
+    finally:
+        consumer.close()
+
+
+def test_lag_and_a_broker_that_hangs_are_one_incident_each(pipeline):
+    producer = Producer(BROKER)
+    for _ in range(10_500):
+        producer.produce("t", b"x")
+    assert producer.flush(60) == 0
+    commit(0)
+    pipeline.create_topic("ops-metrics")
+    pipeline.create_topic("ops-alerts")
+    collect_all(pipeline, answers=True)
+    for _ in range(2):
+        collect_all(pipeline, answers=False)
+    pipeline.run()
+    lag = f"ConsumerLag b1:groups of {BROKER['bootstrap.servers']} {{consumergroup=slow,topic=t}}"
+    page = f"PageIsDown b1:{PAGE} {{}}"
+    first = committed(pipeline, 2)
+    assert first.keys() == {("firing", lag), ("firing", page)}
+    assert first["firing", lag]["value"] == 10_500
+    assert first["firing", page]["severity"] == "critical"
+
+    commit(10_400)
+    for _ in range(2):
+        collect_all(pipeline, answers=True)
+    pipeline.run()
+    both = committed(pipeline, 4)
+    assert both.keys() == first.keys() | {("resolved", lag), ("resolved", page)}
+    assert both["resolved", lag]["value"] == 100
+    for key in (lag, page):
+        assert both["resolved", key]["incident"] == first["firing", key]["incident"]
+'''
+
+
+def without_waiting(project: Path, alert: str) -> None:
+    """Let a rule of the project fire with the first value."""
+    file = project / "alerts.yml"
+    rule = rf"(alert: {alert}\n(?:    .*\n)*?    for: )\w+"
+    text, count = re.subn(rule, r"\g<1>0s", file.read_text())
+    assert count == 1
+    file.write_text(text)
+
+
+def test_the_template_and_a_real_broker_under_test(tmp_path: Path) -> None:
+    project = tmp_path / "ops"
+    make_project(project, "operations", "localhost:9092")
+    for alert in ("PageIsDown", "ConsumerLag"):
+        without_waiting(project, alert)
+    (project / "tests" / "test_real.py").write_text(REAL)
+    with run_kavka(tmp_path / "broker", {"kavka.metrics.port": "0"}) as broker:
+        url = broker.process.wait_for("metrics served url=", 30)
+        page = re.search(r"url=(\S+)", url)
+        assert page is not None
+        make_topic_at(broker.bootstrap, "t", 1)
+        variables = environment() | {
+            "PAGE": page[1],
+            "BROKER": broker.bootstrap,
+            "PROCESS": str(broker.process.pid),
+        }
+        command = [sys.executable, "-m", "kavka", "pipelines", "test", str(project)]
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=550, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+# Killed runs, and both ways of running
+
+
+def sample(at: int, name: str, value: float) -> str:
+    """Return a sample of a page, at a second of an hour."""
+    time_text = f"2020-01-01T10:{at // 60:02}:{at % 60:02}.000Z"
+    record = {
+        "time": time_text,
+        "collected": time_text,
+        "kind": "metric",
+        "host": "a",
+        "source": "http://b",
+    }
+    return json.dumps({**record, "name": name, "value": value})
+
+
+def send(bootstrap: str, at: int, offline: float) -> None:
+    """Send the samples of one time."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    metric = "kafka_controller_kafkacontroller_offlinepartitionscount"
+    for name, value in (("up", 1), (metric, offline)):
+        producer.produce("ops-metrics", sample(at, name, value).encode(), b"a:http://b", 0)
+    assert producer.flush(30) == 0
+
+
+def events(bootstrap: str, count: int) -> list[tuple[str, str]]:
+    """Return event and incident of the committed alerts, once so many are there."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "t",
+        "isolation.level": "read_committed",
+    }
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition("ops-alerts", 0, 0)])
+    found: list[tuple[str, str]] = []
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while len(found) < count:
+            assert time.monotonic() < deadline, found
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                value: dict[str, Any] = json.loads(message.value())
+                found.append((value["event"], value["incident"]))
+        last = consumer.poll(0.5)
+        assert last is None, f"one too many: {last.value()}"
+    finally:
+        consumer.close()
+    return found
+
+
+@contextmanager
+def run_process(project: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `kavka pipelines run` in a process of its own, which is killed if the body leaves it."""
+    command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
+    with (project / "run.log").open("a") as log:
+        process = subprocess.Popen(
+            [*command, "--master", "local[2]", "--conf", QUICK, *arguments],
+            env=environment(),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with run_kavka(tmp_path / "broker") as running:
+        yield running
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_incidents_are_two_records_across_kills_and_both_ways_of_running(
+    broker: Broker, tmp_path: Path
+) -> None:
+    project = tmp_path / "ops"
+    make_project(project, "operations", broker.bootstrap)
+    without_waiting(project, "OfflinePartitions")
+    for topic in ("ops-metrics", "ops-logs", "ops-windows", "ops-alerts"):
+        make_topic_at(broker.bootstrap, topic, 1)
+    at = 0
+    for life in range(3):
+        with run_process(project, "--continuous") as running:
+            send(broker.bootstrap, at + 10, 2)  # it fires once, and values say so again and again
+            for more in (20, 30, 40):
+                send(broker.bootstrap, at + more, 2)
+            found = events(broker.bootstrap, 2 * life + 1)
+            assert found[-1][0] == "firing"
+            send(broker.bootstrap, at + 50, 0)
+            send(broker.bootstrap, at + 60, 0)
+            if life != 1:  # else the resolved event may be under way when it is killed
+                events(broker.bootstrap, 2 * life + 2)
+            running.kill() if life < 2 else running.send_signal(signal.SIGTERM)
+            running.wait(PATIENCE_S)
+        at += 60
+    assert running.returncode == 0, (project / "run.log").read_text()
+    send(broker.bootstrap, at + 10, 1)
+    program = Path(sys.executable).with_name("spark-pipelines")
+    ran = subprocess.run(
+        [program, "run", "--properties-file", "spark-defaults.conf"],
+        cwd=project, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = events(broker.bootstrap, 7)
+    assert [event for event, _ in found] == ["firing", "resolved"] * 3 + ["firing"]
+    assert [incident for _, incident in found[:6:2]] == [incident for _, incident in found[1:6:2]]
+    assert len({incident for _, incident in found}) == 4
