@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,24 @@ def _reset(given: argparse.Namespace) -> int:
     from kavka.pipelines.reset import reset_flow
 
     return reset_flow(_project(given), _where(given), given.flow, execute=given.execute)
+
+
+def _redrive(given: argparse.Namespace) -> int:
+    from kavka.pipelines.backfill import moment_ms
+    from kavka.pipelines.redrive import Selection, redrive
+
+    settings = read_properties(given.command_config)
+    settings["bootstrap.servers"] = given.bootstrap_server
+    selection = Selection(
+        given.topic,
+        given.group or f"kavka-redrive-{given.topic}",
+        given.to_topic,
+        given.reason,
+        given.from_topic,
+        None if given.start is None else moment_ms("--from", given.start),
+        None if given.end is None else moment_ms("--to", given.end),
+    )
+    return redrive(settings, selection, dry_run=given.dry_run, say=print)
 
 
 def _test(given: argparse.Namespace) -> int:
@@ -399,6 +418,40 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_redrive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="the dead-letter topic")
+    parser.add_argument("--bootstrap-server", required=True, metavar="BROKERS")
+    parser.add_argument("--command-config", metavar="FILE", help="settings of the clients")
+    parser.add_argument(
+        "--group",
+        metavar="GROUP",
+        help="the group that remembers how far the topic is read, with what is not selected (default "
+        "kavka-redrive-TOPIC)",
+    )
+    parser.add_argument(
+        "--reason",
+        type=_pattern,
+        metavar="REGEX",
+        help="only with this in the reason: stage, class and message of the error",
+    )
+    parser.add_argument("--from-topic", metavar="TOPIC", help="only records of this topic")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="TIME",
+        help="only dead letters since 2026-11-25T14:00:00Z, or milliseconds since 1970",
+    )
+    parser.add_argument("--to", dest="end", metavar="TIME", help="only dead letters before then")
+    parser.add_argument(
+        "--to-topic", metavar="TOPIC", help="send them there (default: the topic of each)"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what would be sent; nothing is sent or committed",
+    )
+
+
 def _project(given: argparse.Namespace) -> Project:
     return load_project(given.project)
 
@@ -421,6 +474,13 @@ def _watching(given: argparse.Namespace) -> Watching:
         given.progress_topic,
         given.progress_bootstrap_server,
     )
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
 def _names(text: str) -> list[str]:
@@ -452,6 +512,11 @@ SUBCOMMANDS: dict[
     "record": ("write records of a topic into a file, for tests", _record, _add_record),
     "status": ("the progress of pipelines, read from their topic", _status, _add_status),
     "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
+    "redrive": (
+        "send dead letters back to their topics, in transactions",
+        _redrive,
+        _add_redrive,
+    ),
     "reset": (
         "begin a flow from the start: forget its checkpoint, empty its table",
         _reset,
