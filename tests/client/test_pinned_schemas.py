@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -40,7 +41,8 @@ JSON = json.dumps({
     "properties": {
         "user": {"type": ["string", "null"]}, "at": {"type": "string", "format": "date-time"},
         "day": {"type": "string", "format": "date"}, "n": {"type": "number"},
-        "geo": {"$ref": "#/definitions/geo"}, "free": {"type": "object"}, "tags": {"type": "array", "items": {"type": "string"}},
+        "geo": {"$ref": "#/definitions/geo"}, "free": {"type": "object"},
+        "tags": {"type": "array", "items": {"type": "string"}},
     },
     "definitions": {"geo": {"type": "object", "properties": {"lat": {"type": "number"}}}},
 })  # fmt: skip
@@ -91,7 +93,7 @@ def test_values_are_written_and_read_without_a_request(server: RegistryServer, f
     )
     requests = len(server.requests)
     columns = PinnedColumns(pinned)
-    rows = [
+    rows: list[dict[str, Any] | None] = [
         {"user": "ann", "ms": 5, "counts": {"a": 1}},
         None,
         {"user": None, "ms": 6, "counts": {}},
@@ -128,7 +130,8 @@ def test_another_version_is_asked_for_once_and_an_unknown_id_not_for_each_value(
         decoded = reader.decode(values)
         assert decoded.columns.column("ms").to_pylist() == [5.0, 5.0, 5.0, None, None, None]
         assert decoded.columns.column("more").to_pylist()[:3] == ["-"] * 3
-        assert [(one.row, one.reason[:9]) for one in decoded.bad] == [(3, "schema 77"), (4, "schema 78"), (5, "schema 77")]  # fmt: skip
+        bad = [(one.row, one.reason[:9]) for one in decoded.bad]
+        assert bad == [(3, "schema 77"), (4, "schema 78"), (5, "schema 77")]
     # The first schema is known to this process's client since it was registered.
     assert [path for _, path, _ in server.requests] == ["/schemas/ids/77", "/schemas/ids/78"]
 
@@ -173,7 +176,8 @@ def test_json_objects_are_those_of_the_schema(files: Path) -> None:
     pinned = pin_file(files / "click.json")
     moment = datetime.datetime(2026, 11, 26, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))  # fmt: skip
     kind = pa.struct([
-        ("user", pa.string()), ("at", pa.timestamp("us", "Europe/Berlin")), ("day", pa.date32()), ("n", pa.decimal128(9, 2)),
+        ("user", pa.string()), ("at", pa.timestamp("us", "Europe/Berlin")), ("day", pa.date32()),
+        ("n", pa.decimal128(9, 2)),
         ("geo", pa.struct([("lat", pa.float64()), ("lon", pa.float64())])), ("free", pa.string()),
         ("tags", pa.list_(pa.string())), ("other", pa.map_(pa.string(), pa.int32())),
     ])  # fmt: skip
@@ -199,9 +203,8 @@ def test_rows_that_do_not_fit_are_listed(files: Path) -> None:
     assert "None is not of type 'object'" in bad[0].reason
     unchecked = PinnedColumns(pin_file(files / "click.json", validate_json=False))
     assert not unchecked.encode(rows).bad
-    with pytest.raises(PayloadError, match="field b is not UTF-8 at byte 0"):
-        codec = JsonCodec('{"type": "object"}')
-        codec.encode(codec._rows.object_of({"b": b"\xff"}))
+    column = pa.array([{"b": b"\xff"}])
+    assert "field b is not UTF-8 at byte 0" in JsonCodec("{}").encode_column(column).bad[0].reason
 
 
 ROW = {

@@ -106,9 +106,7 @@ def test_the_outcome_is_said_in_sentences():
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
-    with LocalCluster(
-        tmp_path_factory.mktemp("redrive"), brokers=1, settings=settings
-    ) as running:
+    with LocalCluster(tmp_path_factory.mktemp("redrive"), brokers=1, settings=settings) as running:
         yield running
 
 
@@ -153,7 +151,8 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
 
     redrive(settings, selection, dry_run=True, say=said.append)
     assert said == [
-        "dead-0 offset 0 1970-01-01T00:00:09.000Z -> clicks (of clicks-1 offset 12): decode FramingError: it has 4 bytes",
+        "dead-0 offset 0 1970-01-01T00:00:09.000Z -> clicks (of clicks-1 offset 12): "
+        "decode FramingError: it has 4 bytes",
         "dead-0 offset 1 1970-01-01T00:00:09.001Z -> orders (of orders-0 offset 7): VALUE_CONVERTER DataException:",
         "1 records would be sent to clicks",
         "1 records would be sent to orders",
@@ -178,11 +177,11 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
 
 def test_a_topic_that_does_not_exist_is_named(cluster):
     settings = {"bootstrap.servers": cluster.bootstrap_servers}
-    with pytest.raises(PipelineError, match="the topic nosuch does not exist: create it$"):
+    with pytest.raises(PipelineError, match=r"the topic nosuch does not exist: create it$"):
         redrive(settings, Selection("nosuch", "g"), dry_run=True, say=print)
     make(cluster, "dead-of-none", 1)
     fill(cluster, "dead-of-none", [OURS])
+    selection = Selection("dead-of-none", "g", "gone")
     for dry_run in (True, False):
-        with pytest.raises(PipelineError, match="the topic gone does not exist: .* --to-topic"):
-            selection = Selection("dead-of-none", "g", "gone")
+        with pytest.raises(PipelineError, match=r"the topic gone does not exist: .* --to-topic"):
             redrive(settings, selection, dry_run=dry_run, say=print)

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 from kavka.pipelines.checkpoints import require_no_backfill
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.errors import query_failure
-from kavka.pipelines.observer import Observer, flows_of, now_ms
-from kavka.pipelines.progress import DONE, STOPPED
+from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.project import Project
 from kavka.pipelines.run import Refresh, Watching, register, update, watched
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
 from kavka.pipelines.view import View, open_view
+from kavka.spark.monitoring.progress import DONE, STOPPED
+from kavka.spark.monitoring.watch import now_ms
 
 if TYPE_CHECKING:
     from kavka.pipelines.live import LiveGraph, LiveQuery

@@ -19,11 +19,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from inspect import unwrap
-from typing import Any, Literal
+from typing import Any
 
-Action = Literal["expect", "expect_or_drop", "expect_or_fail", "quarantine"]
-ACTIONS: tuple[Action, ...] = ("expect", "expect_or_drop", "expect_or_fail", "quarantine")
-PASSED, FAILED = "passed", "failed"
+from kavka.spark.monitoring.progress import FAILED_ROWS, PASSED_ROWS, Action
+
 _SHOWN_CHARACTERS = 400
 """Of a row in the message of an expectation that fails its flow."""
 _counts: ContextVar[bool] = ContextVar("counts", default=True)
@@ -80,7 +79,7 @@ class Expectation:
 
         passes = self.passes()
         if _counts.get():
-            counts = (F.count_if(passes).alias(PASSED), F.count_if(~passes).alias(FAILED))
+            counts = (F.count_if(passes).alias(PASSED_ROWS), F.count_if(~passes).alias(FAILED_ROWS))
             frame = frame.observe(self.metric, *counts)
         if self.action in ("expect_or_drop", "quarantine"):
             return frame.where(passes)
