@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kavka.client.schemas import ProtobufCodec
+from kavka.client.schemas import ProtobufCodec, Schema, SchemaRegistry
+from kavka.spark.catalog import register_topics
 from kavka.spark.dead_letters import dead_letters, without_errors
 from kavka.spark.errors import ConnectorError
 from kavka.spark.functions import FAILFAST, decode, decoder, encode, file_schema, registry_schema
@@ -58,6 +60,9 @@ message Place {
 }
 enum Kind { A = 0; B = 1; }
 """
+CLICKS_IN_SQL = json.dumps({"type": "record", "name": "Click", "fields": [
+    {"name": "user", "type": "string"}, {"name": "ms", "type": "long"}, {"name": "offset", "type": "int"},
+]})  # fmt: skip
 CONTEXT = SerializationContext("t", MessageField.VALUE)
 
 
@@ -215,3 +220,54 @@ def test_failfast_functions_of_sql_and_lateness(spark: SparkSession, tmp_path: P
         "the event is of 2026-11-26 01:59:59, more than 10 minutes before 2026-11-26 02:10:00",
         "at is null",
     ]
+
+
+def test_topics_are_tables_by_name(
+    spark: SparkSession, kavka_broker: Broker, fresh_name: str, tmp_path: Path
+) -> None:
+    dotted = f"{fresh_name}.raw"
+    for name in (fresh_name, dotted):
+        make_topic(kavka_broker, name, 1)
+    producer = Producer({"bootstrap.servers": kavka_broker.bootstrap})
+    with serve_registry() as server:
+        SchemaRegistry(server.url).register(f"{fresh_name}-value", Schema(CLICKS_IN_SQL))
+        for value in (b"\0\0\0\0\1\6ann\x0a\2", b"\0\0\0\0\1\6bob\x0c\2", b"junk"):
+            producer.produce(fresh_name, value, b"k")
+        producer.produce(dotted, b"raw", b"k")
+        assert producer.flush(30) == 0
+        views = register_topics(
+            spark,
+            kavka_broker.bootstrap,
+            registry=server.url,
+            pattern=rf"{re.escape(fresh_name)}.*",
+            prefix="kafka_topics.",
+        )
+        names = [(view.table, view.stream, view.schema is not None) for view in views]
+        assert names == [
+            (f"kafka_topics.{name}", f"kafka_topics.{name}_stream", name == fresh_name)
+            for name in (fresh_name, dotted)
+        ]
+        found = spark.sql(
+            f"SELECT user, ms, value_offset, offset, value_error FROM `kafka_topics.{fresh_name}` ORDER BY offset"
+        ).collect()
+        assert [tuple(row)[:4] for row in found] == [
+            ("ann", 5, 1, 0),
+            ("bob", 6, 1, 1),
+            (None, None, None, 2),
+        ]
+        assert [row.value_error for row in found] == [
+            None,
+            None,
+            "it has 4 bytes, less than the 5 of a frame",
+        ]
+        [raw] = spark.table(f"`kafka_topics.{dotted}`").collect()
+        assert (bytes(raw.value), bytes(raw.key)) == (b"raw", b"k")
+        query = (
+            spark.table(f"`kafka_topics.{fresh_name}_stream`").select("user")
+            .writeStream.format("memory").queryName("users").trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        )  # fmt: skip
+        assert query.awaitTermination(120)
+        assert {row.user for row in spark.table("users").collect()} == {"ann", "bob", None}
+    with pytest.raises(ConnectorError, match="is no regular expression"):
+        register_topics(spark, kavka_broker.bootstrap, pattern="(")

@@ -36,7 +36,7 @@ from kavka.spark.errors import ConnectorError, one_sentence
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 PERMISSIVE: Final = "PERMISSIVE"
 FAILFAST: Final = "FAILFAST"
@@ -136,12 +136,12 @@ def encoder(schema: PinnedSchema, mode: str = FAILFAST) -> Any:
     return arrow_udf(_function(encoded, schema), _with_error(BinaryType()))
 
 
-def value_type(schema: PinnedSchema) -> DataType:
+def value_type(schema: PinnedSchema) -> StructType:
     """Return Spark's type of a schema's values, a struct. Raise SchemaError."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_type
 
-    found: DataType = from_arrow_type(pa.struct(list(_target(schema))))
+    found: StructType = from_arrow_type(pa.struct(list(_target(schema))))
     return found
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _TO_THE_END: Final = 2**31 - 1
 """Arrow 26 fails without an end."""
+RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""The columns that every topic has as a table, besides the fields of its values."""
 DecodeOne = Callable[[int, "pa.Array", "pa.Schema"], DecodedColumns]
 """Decodes payloads of the schema with an id."""
 
@@ -119,3 +121,22 @@ class ColumnDecoder:
         if isinstance(codec, AvroCodec) and isinstance(self._target, AvroCodec):
             return codec.decode_columns(payloads, schema, self._target)
         return codec.decode_columns(payloads, schema)
+
+
+def column_names(fields: Sequence[str], *others: str) -> dict[str, str]:
+    """Return the fields of values by the names of their columns.
+
+    Names are compared without regard to case, as SQL does. A field with the name of a record column is `value_` and
+    its name; one with the name of another field, or of `others`, has a number behind it.
+    """
+    taken = {*RECORD_COLUMNS, *others}
+    found: dict[str, str] = {}
+    for field in fields:
+        name = f"value_{field}" if field.lower() in RECORD_COLUMNS else field
+        number = 1
+        while name.lower() in taken:
+            name = f"{field}_{number}"
+            number += 1
+        taken.add(name.lower())
+        found[name] = field
+    return found
