@@ -17,11 +17,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kavka.client.schemas import ProtobufCodec, Schema, SchemaRegistry
 from kavka.spark.catalog import register_topics
-from kavka.spark.dead_letters import dead_letters, without_errors
+from kavka.spark.dead_letters import without_errors
 from kavka.spark.errors import ConnectorError
 from kavka.spark.functions import FAILFAST, decode, decoder, encode, file_schema, registry_schema
 from kavka.spark.lateness import late, lateness, on_time
 from support.schema_registry import serve_registry
+from support.spark.pages import blocks
 from support.spark.topic_filling import make_topic
 
 if TYPE_CHECKING:
@@ -148,13 +149,12 @@ def test_bad_values_go_to_the_dead_letter_topic_exactly_once(
         spark.readStream.format("kavka").options(**servers).option("subscribe", fresh_name)
         .option("startingOffsets", "earliest").option("includeHeaders", "true").load()
     )  # fmt: skip
-    clicks = topic.select("*", decode("value", schema).alias("click"))
-    query = (
-        dead_letters(clicks, "click.error").writeStream.format("kavka").options(**servers)
-        .option("topic", dead).option("deliveryGuarantee", "exactly-once").option("sinkId", dead)
-        .option("checkpointLocation", str(tmp_path / dead)).trigger(availableNow=True).start()
-    )  # fmt: skip
-    assert query.awaitTermination(120)
+    [code] = blocks("dead-letters", __file__, "python")
+    names = {"topic": topic, "decode": decode, "schema": schema, "brokers": kavka_broker.bootstrap}
+    names["checkpoint"] = str(tmp_path / dead)
+    exec(code.replace("clicks-dead", dead), names)
+    names["query"].processAllAvailable()
+    names["query"].stop()
     framing, payload = _read(kavka_broker, dead, 2)
     assert (framing.key(), framing.value()) == (b"k", b"junk")
     headers = dict(framing.headers())
@@ -231,10 +231,20 @@ def test_topics_are_tables_by_name(
     producer = Producer({"bootstrap.servers": kavka_broker.bootstrap})
     with serve_registry() as server:
         SchemaRegistry(server.url).register(f"{fresh_name}-value", Schema(CLICKS_IN_SQL))
-        for value in (b"\0\0\0\0\1\6ann\x0a\2", b"\0\0\0\0\1\6bob\x0c\2", b"junk"):
+        values = [b"\0\0\0\0\1\6ann\x0a\2", b"\0\0\0\0\1\6bob\x0c\2", b"junk"]
+        for value in values:
             producer.produce(fresh_name, value, b"k")
         producer.produce(dotted, b"raw", b"k")
         assert producer.flush(30) == 0
+        in_spark, as_tables = blocks("schemas", __file__, "python")
+        records = spark.read.format("kavka").options(**_reading(kavka_broker, fresh_name)).load()
+        exec(
+            in_spark.replace("http://localhost:8081", server.url).replace(
+                "clicks-v", f"{fresh_name}-v"
+            ),
+            found_names := {"topic": records},
+        )
+        assert [bytes(row.value) for row in found_names["out"].collect()] == values[:2]
         views = register_topics(
             spark,
             kavka_broker.bootstrap,
@@ -242,8 +252,8 @@ def test_topics_are_tables_by_name(
             pattern=rf"{re.escape(fresh_name)}.*",
             prefix="kafka_topics.",
         )
-        names = [(view.table, view.stream, view.schema is not None) for view in views]
-        assert names == [
+        made = [(view.table, view.stream, view.schema is not None) for view in views]
+        assert made == [
             (f"kafka_topics.{name}", f"kafka_topics.{name}_stream", name == fresh_name)
             for name in (fresh_name, dotted)
         ]
@@ -269,5 +279,17 @@ def test_topics_are_tables_by_name(
         )  # fmt: skip
         assert query.awaitTermination(120)
         assert {row.user for row in spark.table("users").collect()} == {"ann", "bob", None}
+        code = as_tables.replace("localhost:9092", kavka_broker.bootstrap)
+        code = code.replace("http://localhost:8081", server.url).replace("clicks", fresh_name)
+        exec(_ticked(code, fresh_name), {"spark": spark})
     with pytest.raises(ConnectorError, match="is no regular expression"):
         register_topics(spark, kavka_broker.bootstrap, pattern="(")
+
+
+def _reading(broker: Broker, topic: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}
+
+
+def _ticked(code: str, topic: str) -> str:
+    """Return code with backticks around the names of views, which have dashes here."""
+    return re.sub(rf"{re.escape(topic)}(_stream)?", rf"`{topic}\\1`", code)

@@ -21,8 +21,6 @@ from typing import Any
 from kavka.pipelines.expectations import Decorator, Destination, Expectation, set_aside
 from kavka.spark.dead_letters import dead_letters
 
-_WORD = "dead_letter"
-
 
 def dead_letter(
     error: Any,
@@ -39,8 +37,8 @@ def dead_letter(
 
     `error` is a column such as `decode` gives, or its name. The function returns the source's columns too, with
     `headers` unless that is false; `select` are the columns of the rows that go on. The records go through a flow and
-    a sink of their own, both named `sink` (default: the function's name with `_dead_letter`), exactly once; `options`
-    are more options of that sink. The source is read a second time for it.
+    a sink of their own, both named `sink` (default: the function's name with `_dead_letter` or, of another stage,
+    `_STAGE_letter`), exactly once; `options` are more options of that sink. The source is read a second time for it.
     """
     condition = f"{error} IS NULL" if isinstance(error, str) else error.isNull()
     place = Destination(topic, bootstrap_servers, sink, None, options or {})
@@ -48,7 +46,7 @@ def dead_letter(
         [Expectation(stage, condition, "quarantine")],
         place,
         lambda frame: dead_letters(frame, error, stage=stage, headers=headers),
-        _WORD,
+        "dead_letter" if stage == "decode" else f"{stage}_letter",
     )
 
     def decorate(target: Callable[..., Any]) -> Callable[..., Any]:

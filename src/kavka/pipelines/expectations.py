@@ -236,7 +236,7 @@ def set_aside(
 ) -> Decorator:
     """Return what keeps rows that do not meet expectations from a flow, and adds a flow that writes them into a topic.
 
-    `word` ends the name of that flow, and is in sentences about it.
+    `word` ends the name of that flow and is in sentences about it, unless `place` has a name.
     """
     for option in ("topic", "bootstrap_servers"):
         if not getattr(place, option):
