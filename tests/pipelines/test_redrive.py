@@ -185,3 +185,17 @@ def test_a_topic_that_does_not_exist_is_named(cluster):
     for dry_run in (True, False):
         with pytest.raises(PipelineError, match=r"the topic gone does not exist: .* --to-topic"):
             redrive(settings, selection, dry_run=dry_run, say=print)
+
+
+def test_the_group_of_another_program_is_refused(cluster):
+    for name in ("dead-of-others", "clicks-of-others"):
+        make(cluster, name, 1)
+    fill(cluster, "dead-of-others", [OURS])
+    settings = {"bootstrap.servers": cluster.bootstrap_servers}
+    selection = Selection("dead-of-others", "busy", "clicks-of-others")
+    with blocking.Consumer({**settings, "group.id": "busy"}) as member:
+        member.subscribe(["dead-of-others"])
+        while not member.assignment():
+            member.poll(100)
+        with pytest.raises(PipelineError, match="the group busy has members"):
+            redrive(settings, selection, dry_run=False, say=print)

@@ -28,6 +28,9 @@ from kavka.ids import TopicPartition
 from kavka.pipelines.project import PipelineError
 
 _POLL_MS = 500
+_MOST_ABORTS = 5
+"""Of one transaction; then the run ends with the reason. What was committed before stays sent."""
+_BACKOFF_S = 0.2
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 Print = Callable[[str], None]
 
@@ -127,6 +130,7 @@ async def _redrive(
             async with _consumer(settings, selection) as consumer:
                 await _read(consumer, places, run.look_at)
             return run.outcome
+        await _require_no_members(admin, selection.group)
         producer = Producer(
             {"acks": "all", **settings, "transactional.id": f"kavka-redrive-{selection.group}"}
         )
@@ -142,6 +146,17 @@ async def _redrive(
                 ) from error
             raise PipelineError(str(error)) from error
         return run.outcome
+
+
+async def _require_no_members(admin: Admin, group: str) -> None:
+    """Raise PipelineError for a group with members: brokers take offsets of transactions from outside of it."""
+    [found] = (await admin.describe_groups([group])).values()
+    if isinstance(found, Exception):
+        raise found
+    if found.members:
+        raise PipelineError(
+            f"the group {group} has members, which read for another purpose: give another --group"
+        )
 
 
 def _consumer(settings: Mapping[str, Any], selection: Selection) -> Consumer:
@@ -162,10 +177,15 @@ async def _send_back(
     loop = ExactlyOnce(consumer, producer, run.records_of)
     consumer.assign(places)
     ends = await consumer.end_offsets(places)
+    aborts = 0
     while any([await consumer.position(place) < ends[place] for place in places]):
         run.begin()
         if await loop.step(_POLL_MS):
             run.committed()
+        aborts = 0 if loop.abort_reason is None else aborts + 1
+        if aborts == _MOST_ABORTS:
+            raise PipelineError(f"the transaction was aborted {aborts} times: {loop.abort_reason}")
+        await asyncio.sleep(aborts * _BACKOFF_S)
 
 
 async def _read(
