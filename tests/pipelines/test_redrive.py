@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from kavka.client import TopicPartition, blocking
+from kavka.client import Admin, NewTopic, TopicPartition, blocking
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.dead_letters import DeadLetter, dead_letter_of, original_headers
+from kavka.errors import KafkaError
 from kavka.pipelines.project import PipelineError
 from kavka.pipelines.redrive import Outcome, Selection, original_record, redrive
 from kavka.pipelines.testing.topics import create_topics
@@ -199,3 +200,21 @@ def test_the_group_of_another_program_is_refused(cluster):
             member.poll(100)
         with pytest.raises(PipelineError, match="the group busy has members"):
             redrive(settings, selection, dry_run=False, say=print)
+
+
+def test_what_the_topic_refuses_ends_the_run_with_the_reason(cluster):
+    settings = {"bootstrap.servers": cluster.bootstrap_servers}
+    make(cluster, "dead-large", 1)
+    asyncio.run(make_small(settings, "small"))
+    fill(cluster, "dead-large", [(*OURS, ("padding", b"x" * 500))])
+    with pytest.raises((PipelineError, KafkaError), match="MESSAGE_TOO_LARGE"):
+        redrive(settings, Selection("dead-large", "g", "small"), dry_run=False, say=print)
+    assert not read(cluster, "small")
+
+
+async def make_small(settings, topic):
+    async with Admin(settings) as admin:
+        new = NewTopic(topic, 2, configs={"max.message.bytes": "100"})
+        assert not any(
+            isinstance(one, Exception) for one in (await admin.create_topics([new])).values()
+        )
