@@ -292,4 +292,4 @@ def _reading(broker: Broker, topic: str) -> dict[str, str]:
 
 def _ticked(code: str, topic: str) -> str:
     """Return code with backticks around the names of views, which have dashes here."""
-    return re.sub(rf"{re.escape(topic)}(_stream)?", rf"`{topic}\\1`", code)
+    return re.sub(rf"{re.escape(topic)}(_stream)?", lambda found: f"`{found[0]}`", code)
