@@ -178,7 +178,9 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
 
 def test_a_topic_that_does_not_exist_is_named(cluster):
     settings = {"bootstrap.servers": cluster.bootstrap_servers}
-    with pytest.raises(PipelineError, match=r"the topic nosuch does not exist: create it$"):
+    with pytest.raises(
+        PipelineError, match=r"the topic nosuch does not exist: name the topic of dead letters$"
+    ):
         redrive(settings, Selection("nosuch", "g"), dry_run=True, say=print)
     make(cluster, "dead-of-none", 1)
     fill(cluster, "dead-of-none", [OURS])

@@ -256,10 +256,12 @@ class _Run:
             [found] = (await self._admin.describe_topics([topic])).values()
             if isinstance(found, KafkaError):
                 if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise PipelineError(
-                        f"the topic {topic} does not exist: create it"
-                        + ("" if topic == self.selection.topic else ", or name another with --to-topic")
-                    )  # fmt: skip
+                    what_to_do = (
+                        "name the topic of dead letters"
+                        if topic == self.selection.topic
+                        else "create it, or name another with --to-topic"
+                    )
+                    raise PipelineError(f"the topic {topic} does not exist: {what_to_do}")
                 raise found
             known = self._partitions[topic] = len(found.partitions)
         return known
