@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
@@ -27,6 +28,7 @@ from kavka.client.schemas import (
     SchemaReference,
     SchemaRegistry,
 )
+from kavka.client.schemas.pinned import PinnedColumns, pin_registered, pin_subject
 from kavka.sql.session import Session, SessionOptions
 from kavka.sql.value_formats import FormatOptions
 from kavka_compat import artifacts
@@ -139,3 +141,22 @@ def test_sql_reads_with_the_registry(url: str, kavka_broker: Broker, fresh_name:
     with Session(SessionOptions(settings, formats)) as session:
         query = f"select count(*) c, sum(n)::int s from {session.quoted(fresh_name)}"
         assert rows(session, query) == [{"c": 10, "s": 45}]
+
+
+def test_columns_are_pinned_with_the_registry(url: str, tmp_path: Path) -> None:
+    (tmp_path / "first.avsc").write_text(FIRST)
+    (tmp_path / "pinned.proto").write_text('syntax = "proto3"; message P { int32 n = 1; }')
+    rows = pa.array([{"n": 5}, {"n": 6}])
+    for subject, file in (("pinned-value", "first.avsc"), ("pinned-proto-value", "pinned.proto")):
+        registered = pin_registered(url, subject, tmp_path / file)
+        pinned = pin_subject(url, subject)
+        assert pinned.schema_id == registered.schema_id
+        payloads = PinnedColumns(registered).encode(rows).payloads
+        unknown = pa.array([b"\0\0\1\x86\x9f"], pa.binary())
+        decoded = PinnedColumns(pinned).decode(pa.concat_arrays([payloads, unknown]))
+        assert decoded.columns.column("n").to_pylist() == [5, 6, None]
+        assert [one.row for one in decoded.bad] == [2]
+        assert "error code 40403" in decoded.bad[0].reason
+    with SchemaRegistryClient({"url": url}) as theirs:
+        payloads = PinnedColumns(pin_subject(url, "pinned-value")).encode(rows).payloads
+        assert AvroDeserializer(theirs)(payloads[1].as_py(), CONTEXT) == {"n": 6}

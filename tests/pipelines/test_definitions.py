@@ -6,10 +6,10 @@ from kavka.pipelines.definitions import (
     Location,
     OutputDefinition,
     TopicRead,
-    short,
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
+from kavka.spark.monitoring.progress import short
 
 SQL = """-- sales
 CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;

@@ -8,11 +8,11 @@ import pytest
 from kavka.ids import TopicPartition
 from kavka.metrics.server import page
 from kavka.pipelines.definitions import Definitions
-from kavka.pipelines.metrics import families
 from kavka.pipelines.observer import Observer
-from kavka.pipelines.progress import PartitionLag, ProgressTable, progress_from_json
-from kavka.pipelines.status import status_table
 from kavka.pipelines.view import PlainView, plain, rich_table
+from kavka.spark.monitoring.metrics import families
+from kavka.spark.monitoring.progress import PartitionLag, ProgressTable, progress_from_json
+from kavka.spark.monitoring.topic import status_table
 
 AT = TopicPartition("in", 0)
 

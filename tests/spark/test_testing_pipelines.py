@@ -5,7 +5,6 @@ One process of pytest runs them all, as `kavka pipelines test` starts it: Spark 
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,8 @@ from confluent_kafka import Producer
 from kavka.pipelines.project import make_project
 from kavka.pipelines.testing.records import read_slice
 from kavka_compat.ours import run_kavka
+from support.spark.dead_letter_project import make_dead_letter_project
+from support.spark.pages import blocks
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-pipelines.md"
 QUALITY = '''
 """Rows that meet their expectations, and rows that do not."""
 
@@ -107,18 +107,12 @@ def kavka_pipelines(*arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def blocks(language: str) -> list[str]:
-    """Return the blocks of the page that name this test."""
-    fence = rf"<!-- run by tests/spark/{Path(__file__).name} -->\n```{language}\n(.*?)^```"
-    return re.findall(fence, PAGE.read_text(), re.S | re.M)
-
-
 def make_quality_project(directory: Path) -> Path:
     """A project with the page's expectations and nothing else."""
     make_project(directory, "blank", "localhost:9092")
     for old in [*directory.glob("transformations/*"), *directory.glob("tests/*")]:
         old.unlink()
-    _, code = blocks("python")
+    _, code = blocks("test-pipelines", __file__, "python")
     (directory / "transformations" / "visits.py").write_text(code)
     (directory / "tests" / "test_quality.py").write_text(QUALITY)
     return directory
@@ -129,9 +123,9 @@ def test_projects_are_tested_between_brokers_and_tables_of_their_own(
 ) -> None:
     shop = tmp_path / "shop"
     make_project(shop, "blank", "localhost:9092")
-    test, _ = blocks("python")
+    test, _ = blocks("test-pipelines", __file__, "python")
     assert test.split("\n\n\n", 1)[1] in (shop / "tests" / "test_events.py").read_text()
-    [case] = blocks("yaml")
+    [case] = blocks("test-pipelines", __file__, "yaml")
     assert case in (shop / "tests" / "test_cases.yml").read_text()
 
     quality = make_quality_project(tmp_path / "quality")
@@ -145,9 +139,12 @@ def test_projects_are_tested_between_brokers_and_tables_of_their_own(
     assert "1 records of shop-events" in said
     (quality / "tests" / "test_wrong.yml").write_text(WRONG)
 
-    code, said = kavka_pipelines("test", shop, f"--pytest={quality / 'tests'}")
+    dead = tmp_path / "dead"
+    make_dead_letter_project(dead, __file__)
+    others = (f"--pytest={one / 'tests'}" for one in (quality, dead))
+    code, said = kavka_pipelines("test", shop, *others)
     assert code == 1, said
-    assert "1 failed, 3 passed" in said, said
+    assert "1 failed, 4 passed" in said, said
     assert "test_cases.yml::a request without a status is no failure PASSED" in said
     assert 'table visits:\n  missing:    {"page": "/other", "user": "ann"}' in said
     assert '\n  unexpected: {"page": "/a", "user": "ann"}' in said

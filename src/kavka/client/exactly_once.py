@@ -57,6 +57,8 @@ class ExactlyOnce:
         self._producer = producer
         self._transform = transform
         self._is_running = False
+        self.abort_reason: BaseException | None = None
+        """Why the last step was aborted, None after one that was not."""
 
     async def run(self) -> None:
         """Get the producer ready, then step until `stop`. Raise FatalError, and what polling or `transform` raises."""
@@ -76,6 +78,7 @@ class ExactlyOnce:
         abort, what `transform` raises.
         """
         batches = await self._consumer.poll(timeout_ms)
+        self.abort_reason = None
         if not batches:
             return 0
         self._producer.begin_transaction()
@@ -90,6 +93,7 @@ class ExactlyOnce:
             self._consumer.rewind(batches)
             if not isinstance(error, AbortableError | TimeoutError):
                 raise
+            self.abort_reason = error
             log.warning("transaction aborted and repeated reason=%s", error)
             return 0
         return len(batches)

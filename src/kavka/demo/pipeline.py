@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.live_run import LiveRun, Pace, live_graph
 from kavka.pipelines.observer import Observer
-from kavka.pipelines.progress import FlowProgress
 from kavka.pipelines.project import load_project, make_project
 from kavka.pipelines.run import Watching, register, watched
 from kavka.pipelines.session import Session, Where, open_session
+from kavka.spark.monitoring.progress import FlowProgress
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -4,9 +4,11 @@ A project is a folder with `spark-pipeline.yml` and transformations in Python an
 `spark-pipelines run` runs it, too. Here is what Spark's open source lacks: flows that stay live, checks against the
 brokers, progress and lag.
 
-Transformations use its expectations: `from kavka.pipelines import expect, expect_or_drop, expect_or_fail, quarantine`.
+Transformations use its expectations: `from kavka.pipelines import expect, expect_or_drop, expect_or_fail, quarantine`,
+and `dead_letter`.
 """
 
+from kavka.pipelines.dead_letters import dead_letter
 from kavka.pipelines.expectations import (
     expect,
     expect_all,
@@ -19,6 +21,7 @@ from kavka.pipelines.expectations import (
 )
 
 __all__ = [
+    "dead_letter",
     "expect",
     "expect_all",
     "expect_all_or_drop",

@@ -18,10 +18,10 @@ from kavka.pipelines.definitions import (
     Location,
     OutputDefinition,
     TopicRead,
-    short,
 )
-from kavka.pipelines.observer import client_settings
 from kavka.spark.errors import ConnectorError
+from kavka.spark.monitoring.progress import short
+from kavka.spark.monitoring.watch import client_settings
 from kavka.spark.offsets import Offsets
 from kavka.spark.options import (
     Assign,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kavka.pipelines.broker_checks import BrokerChecks
 from kavka.pipelines.checkpoints import Checkpoints
-from kavka.pipelines.definitions import Definitions, Finding, Location, short
+from kavka.pipelines.definitions import Definitions, Finding, Location
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.project import DEFAULTS_NAME, Project
 from kavka.pipelines.run import Refresh, register, update
@@ -24,6 +24,7 @@ from kavka.pipelines.session import (
     storage_is_writable,
 )
 from kavka.spark.errors import ConnectorError
+from kavka.spark.monitoring.progress import short
 from kavka.spark.options import parse_sink, parse_source
 
 

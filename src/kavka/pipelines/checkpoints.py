@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kavka.pipelines.definitions import FlowDefinition, short
+from kavka.pipelines.definitions import FlowDefinition
 from kavka.pipelines.project import PipelineError
+from kavka.spark.monitoring.progress import short
 from kavka.spark.offsets import Offsets, from_json
 
 BACKFILL_NOTE = "backfill.json"

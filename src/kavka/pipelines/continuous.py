@@ -17,13 +17,14 @@ from kavka.pipelines.checkpoints import require_no_backfill
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.live_run import LOOK_EVERY_S, LiveRun, Pace, live_graph
-from kavka.pipelines.observer import Observer, flows_of, now_ms
-from kavka.pipelines.progress import DONE
+from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.project import Project
 from kavka.pipelines.run import Refresh, Watching, register, update, watched
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.pipelines.supervision import Restarts
 from kavka.pipelines.view import FlowsView, open_flows_view
+from kavka.spark.monitoring.progress import DONE
+from kavka.spark.monitoring.watch import now_ms
 
 
 def run_continuously(project: Project, where: Where, watching: Watching, pace: Pace) -> int:

@@ -13,6 +13,8 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
+from kavka.spark.monitoring.progress import short
+
 TOPIC_FORMATS = ("kavka", "kafka")
 """Formats of which source and sink are topics: ours, and Spark's own connector with the same options."""
 
@@ -100,11 +102,6 @@ class Definitions:
             if output is not None and output.kind == "temporary view" and source is not None:
                 found += self.topic_reads(source)
         return found
-
-
-def short(name: str) -> str:
-    """Return the last part of a name such as `spark_catalog.default.events`."""
-    return name.rpartition(".")[2].strip("`")
 
 
 Rewrite = Callable[[str, Any], Any]

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kavka.spark.errors import sentence_of
-
-_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)?:\s*")
-"""`org.apache.spark.SomeException: ` before a message."""
-_PARENTHESES = re.compile(r"^\((?:[a-z_][\w$]*\.)+[A-Z][\w$]*\)\s*")
-_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^]]*\] terminated with exception: ")
-_RAISED = re.compile(r"^\[USER_RAISED_EXCEPTION\] ")
-"""Before what an expression of the flow itself has raised, such as an expectation."""
-_STACK = re.compile(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===|\n\nJVM|\n== SQL")
-_SQL_STATE = re.compile(r"(\s*SQLSTATE: \w+)+$")
-_LIMIT = 600
+from kavka.spark.errors import message_of, sentence_of
 
 _HINTS = (
     (
@@ -52,20 +40,11 @@ _HINTS = (
 
 
 def query_failure(text: str) -> str:
-    """Return what went wrong as one line: the connector's sentence, or Spark's message without classes and stack."""
+    """Return what went wrong as one line, with what to do about it where that is known."""
     sentence = sentence_of(Exception(text))
     if sentence is not None:
         return sentence
-    head = _STACK.split(text, maxsplit=1)[0].strip()
-    before = None
-    while before != head:
-        before = head
-        head = _PARENTHESES.sub("", _CLASS.sub("", head))
-        head = _RAISED.sub("", _QUERY_FAILED.sub("", head))
-    line = _SQL_STATE.sub("", " ".join(head.split()))
-    if len(line) > _LIMIT:
-        line = f"{line[:_LIMIT]}..."
-    hint = hint_of(text)
+    line, hint = message_of(text), hint_of(text)
     return f"{line}: {hint}" if hint and line else line or "an error without a message"
 
 

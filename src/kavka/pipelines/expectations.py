@@ -19,11 +19,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from inspect import unwrap
-from typing import Any, Literal
+from typing import Any
 
-Action = Literal["expect", "expect_or_drop", "expect_or_fail", "quarantine"]
-ACTIONS: tuple[Action, ...] = ("expect", "expect_or_drop", "expect_or_fail", "quarantine")
-PASSED, FAILED = "passed", "failed"
+from kavka.spark.monitoring.progress import FAILED_ROWS, PASSED_ROWS, Action
+
 _SHOWN_CHARACTERS = 400
 """Of a row in the message of an expectation that fails its flow."""
 _counts: ContextVar[bool] = ContextVar("counts", default=True)
@@ -80,7 +79,7 @@ class Expectation:
 
         passes = self.passes()
         if _counts.get():
-            counts = (F.count_if(passes).alias(PASSED), F.count_if(~passes).alias(FAILED))
+            counts = (F.count_if(passes).alias(PASSED_ROWS), F.count_if(~passes).alias(FAILED_ROWS))
             frame = frame.observe(self.metric, *counts)
         if self.action in ("expect_or_drop", "quarantine"):
             return frame.where(passes)
@@ -174,7 +173,7 @@ def _expectations(given: Mapping[str, Any], action: Action) -> list[Expectation]
 
 
 @dataclass(frozen=True, slots=True)
-class _Topic:
+class Destination:
     """Where bad rows go."""
 
     topic: str
@@ -182,6 +181,10 @@ class _Topic:
     name: str | None
     key: str | None
     options: Mapping[str, str]
+
+
+Records = Callable[[Any], Any]
+"""Makes the records of a topic, for the rows of a frame that do not meet expectations."""
 
 
 def quarantine(
@@ -195,7 +198,7 @@ def quarantine(
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
     """Keep rows that do not meet a condition from a flow and write them into a topic; as `quarantine_all`."""
-    place = _Topic(topic, bootstrap_servers, sink, key, options or {})
+    place = Destination(topic, bootstrap_servers, sink, key, options or {})
     return _quarantine(_expectations({name: condition}, "quarantine"), place)
 
 
@@ -215,14 +218,29 @@ def quarantine_all(
     value of a record is a JSON object: `failed` (names of the conditions), `topic`, `partition`, `offset` (of the row's
     columns with those names, else null) and `row`, with all columns. The key is the column `key`, or null.
     """
-    place = _Topic(topic, bootstrap_servers, sink, key, options or {})
+    place = Destination(topic, bootstrap_servers, sink, key, options or {})
     return _quarantine(_expectations(expectations, "quarantine"), place)
 
 
-def _quarantine(expectations: list[Expectation], place: _Topic) -> Decorator:
+def _quarantine(expectations: list[Expectation], place: Destination) -> Decorator:
+    return set_aside(
+        expectations,
+        place,
+        lambda frame: quarantined(frame, expectations, place.key),
+        "quarantine",
+    )
+
+
+def set_aside(
+    expectations: list[Expectation], place: Destination, records: Records, word: str
+) -> Decorator:
+    """Return what keeps rows that do not meet expectations from a flow, and adds a flow that writes them into a topic.
+
+    `word` ends the name of that flow and is in sentences about it, unless `place` has a name.
+    """
     for option in ("topic", "bootstrap_servers"):
         if not getattr(place, option):
-            raise ExpectationError(f"quarantine wants {option}=, where the rows go")
+            raise ExpectationError(f"{word} wants {option}=, where the rows go")
 
     def good(frame: Any) -> Any:
         for one in expectations:
@@ -230,25 +248,25 @@ def _quarantine(expectations: list[Expectation], place: _Topic) -> Decorator:
         return frame
 
     def decorate(target: Any) -> Any:
-        changed = _applied(target, "quarantine", good)
+        changed = _applied(target, word, good)
         if hasattr(target, "observe"):
             raise ExpectationError(
-                "quarantine adds a flow: it decorates the function of one, and is not applied to a data frame"
+                f"{word} adds a flow: it decorates the function of one, and is not applied to a data frame"
             )
-        _register(target, expectations, place)
+        _register(target, place, records, word)
         return changed
 
     return decorate
 
 
-def _register(target: Callable[[], Any], expectations: list[Expectation], place: _Topic) -> None:
+def _register(target: Callable[[], Any], place: Destination, records: Records, word: str) -> None:
     """Add the sink and the flow to the graph, at the line of the decorator."""
     from pyspark.pipelines.flow import Flow
     from pyspark.pipelines.graph_element_registry import get_active_graph_element_registry
     from pyspark.pipelines.output import Sink
     from pyspark.pipelines.source_code_location import SourceCodeLocation
 
-    name = place.name or f"{target.__name__}_quarantine"
+    name = place.name or f"{target.__name__}_{word}"
     code = unwrap(target).__code__
     at = SourceCodeLocation(filename=code.co_filename, line_number=code.co_firstlineno)
     options = {
@@ -262,7 +280,7 @@ def _register(target: Callable[[], Any], expectations: list[Expectation], place:
     def bad() -> Any:
         with _uncounted():
             frame = target()
-        return quarantined(frame, expectations, place.key)
+        return records(frame)
 
     registry = get_active_graph_element_registry()
     registry.register_output(Sink(name, None, at, "kavka", options))

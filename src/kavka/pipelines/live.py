@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kavka.pipelines.definitions import short
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.session import Session, connect_service
+from kavka.spark.monitoring.progress import short
 
 _POLL_S = 0.02
 

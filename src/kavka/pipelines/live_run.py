@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kavka.pipelines.errors import query_failure
-from kavka.pipelines.observer import Observer, flows_of, now_ms
-from kavka.pipelines.progress import STOPPED
+from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
+from kavka.spark.monitoring.progress import STOPPED
+from kavka.spark.monitoring.watch import now_ms
 
 if TYPE_CHECKING:
     from kavka.pipelines.live import LiveGraph, LiveQuery

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kavka.pipelines.checkpoints import Checkpoints
-from kavka.pipelines.definitions import Definitions, FlowDefinition, short
+from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, Where, open_session
+from kavka.spark.monitoring.progress import short
 
 
 def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> int:

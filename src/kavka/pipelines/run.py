@@ -17,16 +17,16 @@ from kavka.pipelines.definitions import (
     Rewrite,
     RewriteOutput,
     recording_registry,
-    short,
 )
 from kavka.pipelines.errors import query_failure
-from kavka.pipelines.metrics import families
-from kavka.pipelines.observer import Observer, first_brokers, flows_of, now_ms
-from kavka.pipelines.progress import DONE, ProgressTable
+from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, Where, open_session
-from kavka.pipelines.status import PROGRESS_TOPIC, StatusPublisher
 from kavka.pipelines.view import FlowsView, open_flows_view
+from kavka.spark.monitoring.metrics import families
+from kavka.spark.monitoring.progress import DONE, ProgressTable, short
+from kavka.spark.monitoring.topic import PROGRESS_TOPIC, StatusPublisher
+from kavka.spark.monitoring.watch import now_ms
 
 _LOOK_EVERY_S = 0.25
 

@@ -18,6 +18,15 @@ class ConnectorError(Exception):
 
 _MARK = f"{ConnectorError.__module__}.{ConnectorError.__qualname__}: "
 _SENTENCE = re.compile(re.escape(_MARK) + r"(.+)")
+_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error)?:\s*")
+"""`org.apache.spark.SomeException: ` before a message."""
+_PARENTHESES = re.compile(r"^\((?:[a-z_][\w$]*\.)+[A-Z][\w$]*\)\s*")
+_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^]]*\] terminated with exception: ")
+_RAISED = re.compile(r"^\[USER_RAISED_EXCEPTION\] ")
+"""Before what an expression of the flow itself has raised, such as an expectation."""
+_STACK = re.compile(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===|\n\nJVM|\n== SQL")
+_SQL_STATE = re.compile(r"(\s*SQLSTATE: \w+)+$")
+_LIMIT = 600
 
 
 @contextmanager
@@ -49,3 +58,15 @@ def sentence_of(error: BaseException) -> str | None:
             return found[1].strip()
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def message_of(text: str) -> str:
+    """Return what an exception of Spark says as one line: its message without classes and stack."""
+    head = _STACK.split(text, maxsplit=1)[0].strip()
+    before = None
+    while before != head:
+        before = head
+        head = _PARENTHESES.sub("", _CLASS.sub("", head))
+        head = _RAISED.sub("", _QUERY_FAILED.sub("", head))
+    line = _SQL_STATE.sub("", " ".join(head.split()))
+    return f"{line[:_LIMIT]}..." if len(line) > _LIMIT else line

@@ -66,30 +66,15 @@ def from_file(given: str, sample: Sequence[bytes]) -> ValueFormat:
     if kind == JSON and not framed:
         return JsonValues(schema_of_json_schema(text, name))
     source = SchemaFiles(Schema(text, kind))
-    codec = _codec(Schema(text, kind), source, message or None)
+    codec = codec_of(Schema(text, kind), source, message=message or None)
     if kind == JSON:
         return ColumnDecoder(SchemaDeserializer(source), codec)
-    plain = PlainValues(_unframed(text, kind, message or None))
+    plain = PlainValues(
+        codec_of(Schema(text, kind), source, message=message or None, has_indexes=False)
+    )
     decoder = ColumnDecoder(SchemaDeserializer(source), codec)
     # A value without a frame may begin as one: then the schema decides.
     return decoder if framed and _misfits(decoder, sample) <= _misfits(plain, sample) else plain
-
-
-def _codec(schema: Schema, source: SchemaFiles | SchemaRegistry, message: str | None) -> Codec:
-    if schema.kind == PROTOBUF and message is not None:
-        from kavka.client.schemas.protobuf import ProtobufCodec
-
-        references = {name: one.text for name, one in source.resolved(schema).items()}
-        return ProtobufCodec(schema.text, references, message)
-    return codec_of(schema, source)
-
-
-def _unframed(text: str, kind: str, message: str | None) -> Codec:
-    if kind == PROTOBUF:
-        from kavka.client.schemas.protobuf import RawProtobuf
-
-        return RawProtobuf(text, message=message)
-    return codec_of(Schema(text, kind), SchemaFiles())
 
 
 def _has_frame(value: bytes) -> bool:
@@ -127,7 +112,7 @@ def from_registry(
     else:
         schema_id = unframe(framed[0]).schema_id
         schema, note = registry.schema(schema_id), f"fields: schema {schema_id} of the registry"
-    codec = _codec(schema, registry, _message_of(schema, registry, framed))
+    codec = codec_of(schema, registry, message=_message_of(schema, registry, framed))
     return ColumnDecoder(SchemaDeserializer(registry), codec), note
 
 

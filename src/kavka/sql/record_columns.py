@@ -12,7 +12,6 @@ from kavka.wire.records.columns import Columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _NO_TIMESTAMP: Final = -1
 _MAX_MS: Final = (2**63 - 1) // 1000
 """The last millisecond that microseconds of 64 bits reach."""

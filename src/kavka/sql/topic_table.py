@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kavka.client.schemas.framed_columns import RECORD_COLUMNS, column_names
 from kavka.client.schemas.json_columns import BadValue, DecodedColumns, decode_json
 from kavka.ids import TopicPartition
 from kavka.sql.arrow_source import TopicSource
@@ -19,7 +20,7 @@ from kavka.sql.bounds import (
     narrowed,
 )
 from kavka.sql.brokers import Brokers, OffsetRange, refused
-from kavka.sql.record_columns import RECORD_COLUMNS, record_arrays, record_fields, text_of
+from kavka.sql.record_columns import record_arrays, record_fields, text_of
 from kavka.sql.scan_state import Scan, ScanState
 from kavka.wire.records.columns import Columns
 
@@ -297,22 +298,3 @@ def _cut(one: OffsetRange, start: int | None, end: int | None) -> OffsetRange | 
     first = one.start if start is None else max(one.start, start)
     last = one.end if end is None else min(one.end, end)
     return OffsetRange(one.topic_partition, first, last) if first < last else None
-
-
-def column_names(fields: Sequence[str]) -> dict[str, str]:
-    """Return the fields of values by the names of their columns.
-
-    Names are compared without regard to case, as SQL does. A field with the name of a record column is `value_` and
-    its name; one with the name of another field has a number behind it.
-    """
-    taken = set(RECORD_COLUMNS)
-    found: dict[str, str] = {}
-    for field in fields:
-        name = f"value_{field}" if field.lower() in RECORD_COLUMNS else field
-        number = 1
-        while name.lower() in taken:
-            name = f"{field}_{number}"
-            number += 1
-        taken.add(name.lower())
-        found[name] = field
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -101,8 +102,8 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from kavka.pipelines.observer import now_ms
-    from kavka.pipelines.status import read_progress, status_table
+    from kavka.spark.monitoring.topic import read_progress, status_table
+    from kavka.spark.monitoring.watch import now_ms
 
     settings = read_properties(given.command_config)
     settings["bootstrap.servers"] = given.bootstrap_server
@@ -132,6 +133,24 @@ def _reset(given: argparse.Namespace) -> int:
     from kavka.pipelines.reset import reset_flow
 
     return reset_flow(_project(given), _where(given), given.flow, execute=given.execute)
+
+
+def _redrive(given: argparse.Namespace) -> int:
+    from kavka.pipelines.backfill import moment_ms
+    from kavka.pipelines.redrive import Selection, redrive
+
+    settings = read_properties(given.command_config)
+    settings["bootstrap.servers"] = given.bootstrap_server
+    selection = Selection(
+        given.topic,
+        given.group or f"kavka-redrive-{given.topic}",
+        given.to_topic,
+        given.reason,
+        given.from_topic,
+        None if given.start is None else moment_ms("--from", given.start),
+        None if given.end is None else moment_ms("--to", given.end),
+    )
+    return redrive(settings, selection, dry_run=given.dry_run, say=print)
 
 
 def _test(given: argparse.Namespace) -> int:
@@ -401,6 +420,40 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_redrive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="the dead-letter topic")
+    parser.add_argument("--bootstrap-server", required=True, metavar="BROKERS")
+    parser.add_argument("--command-config", metavar="FILE", help="settings of the clients")
+    parser.add_argument(
+        "--group",
+        metavar="GROUP",
+        help="the group that remembers how far the topic is read, with what is not selected (default "
+        "kavka-redrive-TOPIC)",
+    )
+    parser.add_argument(
+        "--reason",
+        type=_pattern,
+        metavar="REGEX",
+        help="only with this in the reason: stage, class and message of the error",
+    )
+    parser.add_argument("--from-topic", metavar="TOPIC", help="only records of this topic")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="TIME",
+        help="only dead letters since 2026-11-25T14:00:00Z, or milliseconds since 1970",
+    )
+    parser.add_argument("--to", dest="end", metavar="TIME", help="only dead letters before then")
+    parser.add_argument(
+        "--to-topic", metavar="TOPIC", help="send them there (default: the topic of each)"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what would be sent; nothing is sent or committed",
+    )
+
+
 def _project(given: argparse.Namespace) -> Project:
     return load_project(given.project)
 
@@ -423,6 +476,13 @@ def _watching(given: argparse.Namespace) -> Watching:
         given.progress_topic,
         given.progress_bootstrap_server,
     )
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
 def _names(text: str) -> list[str]:
@@ -459,6 +519,11 @@ SUBCOMMANDS: dict[
         add_alerts,
     ),
     "backfill": ("let flows process a range of time once more", _backfill, _add_backfill),
+    "redrive": (
+        "send dead letters back to their topics, in transactions",
+        _redrive,
+        _add_redrive,
+    ),
     "reset": (
         "begin a flow from the start: forget its checkpoint, empty its table",
         _reset,

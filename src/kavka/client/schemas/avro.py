@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kavka.client.schemas.errors import MissingExtra, PayloadError, SchemaParseError
 from kavka.client.schemas.json_columns import DecodedColumns
-from kavka.client.schemas.row_columns import decode_rows
+from kavka.client.schemas.row_columns import EncodedColumn, decode_rows, encode_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +80,10 @@ class AvroCodec:
     ) -> DecodedColumns:
         """Decode a column of payloads."""
         return decode_rows(payloads, schema, lambda payload: self.decode(payload, reader))
+
+    def encode_column(self, rows: pa.StructArray) -> EncodedColumn:
+        """Encode a column of rows."""
+        return encode_rows(rows, self.encode)
 
 
 def _reason(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kavka.client.schemas.errors import SchemaParseError
 from kavka.client.schemas.json_columns import DecodedColumns
 from kavka.client.schemas.registry import AVRO, JSON, PROTOBUF, Schema, SchemaSource
+from kavka.client.schemas.row_columns import EncodedColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,11 +32,23 @@ class Codec(Protocol):
         """Decode a column of payloads into the columns of a schema, which may be that of another version."""
         ...
 
+    def encode_column(self, rows: pa.StructArray) -> EncodedColumn:
+        """Encode a column of structs whose fields are those of `arrow_schema`, or of types that can stand for them."""
+        ...
 
-def codec_of(schema: Schema, source: SchemaSource, *, validate_json: bool = True) -> Codec:
+
+def codec_of(
+    schema: Schema,
+    source: SchemaSource,
+    *,
+    validate_json: bool = True,
+    message: str | None = None,
+    has_indexes: bool = True,
+) -> Codec:
     """Return what reads and writes values of a schema. Raise SchemaParseError, SchemaNotFound, MissingExtra.
 
-    Values of a JSON Schema are checked against it unless `validate_json` is false.
+    Values of a JSON Schema are checked against it unless `validate_json` is false. Of Protobuf, `message` is the one
+    that columns and new values have (the file's first), and payloads begin with its indexes if `has_indexes`.
     """
     references = source.resolved(schema)
     match schema.kind:
@@ -49,8 +62,10 @@ def codec_of(schema: Schema, source: SchemaSource, *, validate_json: bool = True
             texts = {name: one.text for name, one in references.items()}
             return JsonCodec(schema.text, texts, validate=validate_json)
         case kind if kind == PROTOBUF:
-            from kavka.client.schemas.protobuf import ProtobufCodec
+            from kavka.client.schemas.protobuf import ProtobufCodec, RawProtobuf
 
-            return ProtobufCodec(schema.text, {name: one.text for name, one in references.items()})
+            kind_of = ProtobufCodec if has_indexes else RawProtobuf
+            texts = {name: one.text for name, one in references.items()}
+            return kind_of(schema.text, texts, message)
         case _:
             raise SchemaParseError(f"schemas of kind {schema.kind} are not supported")

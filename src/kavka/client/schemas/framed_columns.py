@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.client.schemas.avro import AvroCodec
 from kavka.client.schemas.codecs import Codec
-from kavka.client.schemas.errors import RegistryUnavailable, SchemaError
+from kavka.client.schemas.errors import (
+    MissingExtra,
+    RegistryError,
+    RegistryUnavailable,
+    SchemaError,
+    SchemaNotFound,
+)
 from kavka.client.schemas.framing import FRAME_BYTES, unframe
 from kavka.client.schemas.json_columns import BadValue, DecodedColumns
 from kavka.client.schemas.serializers import SchemaDeserializer
@@ -17,12 +23,17 @@ if TYPE_CHECKING:
 
 _TO_THE_END: Final = 2**31 - 1
 """Arrow 26 fails without an end."""
+RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""The columns that every topic has as a table, besides the fields of its values."""
 DecodeOne = Callable[[int, "pa.Array", "pa.Schema"], DecodedColumns]
 """Decodes payloads of the schema with an id."""
 
 
 def decode_framed(values: pa.Array, schema: pa.Schema, decode: DecodeOne) -> DecodedColumns:
-    """Decode a column of binary values. Raise RegistryUnavailable; a schema that is not known makes values bad."""
+    """Decode a column of binary values; a schema that is not known, or that is none, makes values bad.
+
+    Raise RegistryUnavailable, RegistryError when the registry refuses to answer, MissingExtra.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -60,11 +71,18 @@ def _decode_kind(
     try:
         schema_id = unframe(prefix).schema_id
         return decode(schema_id, pc.binary_slice(values, FRAME_BYTES, _TO_THE_END), schema)
-    except RegistryUnavailable:
-        raise
     except SchemaError as error:
+        if not _is_of_the_value(error):
+            raise
         nothing = _nulls(len(values), schema).columns
         return DecodedColumns(nothing, [BadValue(row, str(error)) for row in range(len(values))])
+
+
+def _is_of_the_value(error: SchemaError) -> bool:
+    """Return whether values are to blame for an error, and not the registry, or what is installed here."""
+    if isinstance(error, RegistryUnavailable | MissingExtra):
+        return False
+    return isinstance(error, SchemaNotFound) or not isinstance(error, RegistryError)
 
 
 def _nulls(count: int, schema: pa.Schema) -> DecodedColumns:
@@ -80,14 +98,19 @@ class ColumnDecoder:
     Avro values are resolved by Avro's rules, values of JSON and Protobuf by the names of their fields.
     """
 
-    def __init__(self, deserializer: SchemaDeserializer, target: Codec) -> None:
-        """Take the schema of the columns. Raise SchemaParseError when it has no fields."""
+    def __init__(
+        self, deserializer: SchemaDeserializer, target: Codec, schema: pa.Schema | None = None
+    ) -> None:
+        """Take the schema of the columns. Raise SchemaParseError when it has no fields.
+
+        With `schema` the columns have its types, which can hold those of the target.
+        """
         self._deserializer = deserializer
         self._target = target
-        self.schema = target.arrow_schema()
+        self.schema = target.arrow_schema() if schema is None else schema
 
     def decode(self, values: pa.Array, fields: Sequence[str]) -> DecodedColumns:
-        """Decode some fields; null values, and those that cannot be decoded, give nulls. Raise RegistryUnavailable."""
+        """Decode some fields; null values, and those that cannot be decoded, give nulls. Raise as `decode_framed`."""
         import pyarrow as pa
 
         chosen = pa.schema([self.schema.field(name) for name in fields])
@@ -98,3 +121,22 @@ class ColumnDecoder:
         if isinstance(codec, AvroCodec) and isinstance(self._target, AvroCodec):
             return codec.decode_columns(payloads, schema, self._target)
         return codec.decode_columns(payloads, schema)
+
+
+def column_names(fields: Sequence[str], *others: str) -> dict[str, str]:
+    """Return the fields of values by the names of their columns.
+
+    Names are compared without regard to case, as SQL does. A field with the name of a record column is `value_` and
+    its name; one with the name of another field, or of `others`, has a number behind it.
+    """
+    taken = {*RECORD_COLUMNS, *others}
+    found: dict[str, str] = {}
+    for field in fields:
+        name = f"value_{field}" if field.lower() in RECORD_COLUMNS else field
+        number = 1
+        while name.lower() in taken:
+            name = f"{field}_{number}"
+            number += 1
+        taken.add(name.lower())
+        found[name] = field
+    return found

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.client.schemas.errors import MissingExtra, PayloadError, SchemaParseError
 from kavka.client.schemas.json_columns import DecodedColumns, decode_json
+from kavka.client.schemas.json_rows import JsonRows
 from kavka.client.schemas.json_schema import schema_of_json_schema
+from kavka.client.schemas.row_columns import EncodedColumn, encode_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +51,7 @@ class JsonCodec:
             raise SchemaParseError(
                 f"the JSON schema cannot be parsed: {_first_line(error)}"
             ) from error
+        self._rows = JsonRows(parsed)
         self._validator: Any = kind(
             parsed, registry=referencing.Registry().with_resources(resources)
         )
@@ -86,6 +89,10 @@ class JsonCodec:
     def decode_columns(self, payloads: pa.Array, schema: pa.Schema) -> DecodedColumns:
         """Decode a column of payloads."""
         return decode_json(payloads, schema)
+
+    def encode_column(self, rows: pa.StructArray) -> EncodedColumn:
+        """Encode a column of rows."""
+        return encode_rows(rows, lambda row: self.encode(self._rows.object_of(row)))
 
 
 def _first_line(error: Exception) -> str:

@@ -51,7 +51,7 @@ class _Types:
         """Return the type of a part; text for what Arrow has no type for."""
         import pyarrow as pa
 
-        schema = self._resolved(schema)
+        schema = resolved(self._root, schema)
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return pa.string()
         match self._kind(schema):
@@ -85,34 +85,37 @@ class _Types:
         kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind != "null"]
         return kinds[0] if len(kinds) == 1 else None
 
-    def _resolved(self, schema: Any) -> Any:
-        """Follow a reference within the schema, and `oneOf` or `anyOf` of one type and null."""
-        for _ in range(_MAX_DEPTH):
-            if not isinstance(schema, dict):
-                return schema
-            reference = schema.get("$ref")
-            if isinstance(reference, str) and reference.startswith("#/"):
-                schema = self._at(reference)
-                continue
-            choices = schema.get("oneOf") or schema.get("anyOf")
-            if not isinstance(choices, list):
-                return schema
-            left = [
-                one for one in choices if not (isinstance(one, dict) and one.get("type") == "null")
-            ]
-            if len(left) != 1:
-                return None
-            schema = left[0]
-        return None
 
-    def _at(self, reference: str) -> Any:
-        part: Any = self._root
-        for step in reference[2:].split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(part, dict) or key not in part:
-                raise SchemaParseError(f"the JSON schema has nothing at {reference}")
-            part = part[key]
-        return part
+def resolved(root: Any, schema: Any) -> Any:
+    """Follow a reference within a schema, and `oneOf` or `anyOf` of one type and null; None for several types.
+
+    Raise SchemaParseError when there is nothing at a reference.
+    """
+    for _ in range(_MAX_DEPTH):
+        if not isinstance(schema, dict):
+            return schema
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            schema = _at(root, reference)
+            continue
+        choices = schema.get("oneOf") or schema.get("anyOf")
+        if not isinstance(choices, list):
+            return schema
+        left = [one for one in choices if not (isinstance(one, dict) and one.get("type") == "null")]
+        if len(left) != 1:
+            return None
+        schema = left[0]
+    return None
+
+
+def _at(root: Any, reference: str) -> Any:
+    part: Any = root
+    for step in reference[2:].split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(part, dict) or key not in part:
+            raise SchemaParseError(f"the JSON schema has nothing at {reference}")
+        part = part[key]
+    return part
 
 
 # From a sample

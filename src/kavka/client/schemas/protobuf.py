@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import base64
 import binascii
-import datetime
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.client.schemas.errors import FramingError, MissingExtra, PayloadError, SchemaParseError
 from kavka.client.schemas.framing import decode_indexes, encode_indexes
 from kavka.client.schemas.json_columns import DecodedColumns
-from kavka.client.schemas.row_columns import decode_rows
+from kavka.client.schemas.protobuf_rows import Row, fill_message, message_fields, row_of
+from kavka.client.schemas.row_columns import EncodedColumn, decode_rows, encode_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _FILE: Final = "kavka_schema.proto"
-_MAX_DEPTH: Final = 16
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
-_WRAPPERS: Final = frozenset(
-    f"google.protobuf.{kind}Value"
-    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-)
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-Row = Callable[[Any], Any]
 
 
 class ProtobufCodec:
@@ -108,7 +100,7 @@ class ProtobufCodec:
             descriptor = self._messages.get(indexes)
             if descriptor is None:
                 raise FramingError(f"its schema has no message with the indexes {list(indexes)}")
-            known = self._rows[indexes] = self._class_of(descriptor), _row_of(descriptor, 0)
+            known = self._rows[indexes] = self._class_of(descriptor), row_of(descriptor)
         try:
             return known[0].FromString(payload[start:]), known[1]
         except DecodeError as error:
@@ -121,11 +113,21 @@ class ProtobufCodec:
         import pyarrow as pa
 
         descriptor = self._messages[self._indexes]
-        return pa.schema([(one.name, _field_type(one, 0)) for one in descriptor.fields])
+        return pa.schema(message_fields(descriptor))
 
     def decode_columns(self, payloads: pa.Array, schema: pa.Schema) -> DecodedColumns:
         """Decode a column of payloads."""
         return decode_rows(payloads, schema, self.row)
+
+    def encode_row(self, row: Mapping[str, Any]) -> bytes:
+        """Return the payload of a row as `row` gives it; None leaves a field unset. Raise PayloadError."""
+        made = self.message_class()()
+        fill_message(made, row)
+        return self.encode(made)
+
+    def encode_column(self, rows: pa.StructArray) -> EncodedColumn:
+        """Encode a column of rows."""
+        return encode_rows(rows, self.encode_row)
 
 
 class RawProtobuf(ProtobufCodec):
@@ -240,116 +242,3 @@ def _protoc(sources: Mapping[str, str]) -> bytes:
         if done.returncode:
             raise SchemaParseError(f"the Protobuf schema cannot be parsed: {done.stderr.strip()}")
         return made.read_bytes()
-
-
-# From descriptors to columns and rows
-
-
-def _is_repeated(field: Any) -> bool:
-    return bool(field.is_repeated)
-
-
-def _is_map(field: Any) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
-def _field_type(field: Any, depth: int) -> pa.DataType:
-    import pyarrow as pa
-
-    if _is_map(field):
-        key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return pa.map_(_one_type(key, depth), _one_type(value, depth))
-    kind = _one_type(field, depth)
-    return pa.list_(kind) if _is_repeated(field) else kind
-
-
-def _one_type(field: Any, depth: int) -> pa.DataType:
-    import pyarrow as pa
-
-    message = field.message_type
-    if message is None:
-        return {
-            field.CPPTYPE_INT32: pa.int32(), field.CPPTYPE_INT64: pa.int64(),
-            field.CPPTYPE_UINT32: pa.uint32(), field.CPPTYPE_UINT64: pa.uint64(),
-            field.CPPTYPE_DOUBLE: pa.float64(), field.CPPTYPE_FLOAT: pa.float32(),
-            field.CPPTYPE_BOOL: pa.bool_(), field.CPPTYPE_ENUM: pa.string(),
-        }.get(field.cpp_type, pa.binary() if field.type == field.TYPE_BYTES else pa.string())  # fmt: skip
-    if message.full_name == _TIMESTAMP:
-        return pa.timestamp("us", "UTC")
-    if message.full_name in _WRAPPERS:
-        return _one_type(message.fields_by_name["value"], depth)
-    if depth > _MAX_DEPTH or not message.fields or _is_recursive(message):
-        return pa.string()
-    return pa.struct([(one.name, _field_type(one, depth + 1)) for one in message.fields])
-
-
-def _is_recursive(message: Any) -> bool:
-    """Return whether a message can contain itself: such a field is text."""
-    seen: set[str] = set()
-    waiting = [message]
-    while waiting:
-        for field in waiting.pop().fields:
-            inner = field.message_type
-            if inner is None:
-                continue
-            if inner.full_name == message.full_name:
-                return True
-            if inner.full_name not in seen:
-                seen.add(inner.full_name)
-                waiting.append(inner)
-    return False
-
-
-def _row_of(descriptor: Any, depth: int) -> Row:
-    """Return what makes a dictionary of a message."""
-    parts = [(one.name, one.has_presence, _value_of(one, depth)) for one in descriptor.fields]
-
-    def row(message: Any) -> dict[str, Any]:
-        return {
-            name: None
-            if has_presence and not message.HasField(name)
-            else value(getattr(message, name))
-            for name, has_presence, value in parts
-        }
-
-    return row
-
-
-def _value_of(field: Any, depth: int) -> Row:
-    if _is_map(field):
-        one = _item_of(field.message_type.fields_by_name["value"], depth)
-        return lambda found: {key: one(found[key]) for key in found}
-    item = _item_of(field, depth)
-    if _is_repeated(field):
-        return lambda found: [item(value) for value in found]
-    return item
-
-
-def _item_of(field: Any, depth: int) -> Row:
-    message = field.message_type
-    if message is None:
-        if field.enum_type is None:
-            return _same
-        names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
-        return lambda number: names.get(number, str(number))
-    if message.full_name == _TIMESTAMP:
-        return _moment
-    if message.full_name in _WRAPPERS:
-        return lambda wrapper: wrapper.value
-    if depth > _MAX_DEPTH or not message.fields or _is_recursive(message):
-        return _json_text
-    return _row_of(message, depth + 1)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _moment(stamp: Any) -> datetime.datetime:
-    return _EPOCH + datetime.timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
-
-
-def _json_text(message: Any) -> str:
-    from google.protobuf import json_format
-
-    return str(json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True))

@@ -1,11 +1,11 @@
-"""Rows of Python values, as decoders of Avro and Protobuf make them, as Arrow columns. Pure."""
+"""Rows of Python values, as decoders of Avro and Protobuf make and take them, from and to Arrow columns. Pure."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kavka.client.schemas.errors import PayloadError
 from kavka.client.schemas.json_columns import BadValue, DecodedColumns
@@ -14,6 +14,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Convert = Callable[[Any], Any]
+
+
+class EncodedColumn(NamedTuple):
+    """A column of payloads, null for null rows and for those that could not be encoded, which `bad` lists."""
+
+    payloads: pa.Array
+    bad: list[BadValue]
+
+
+def encode_rows(rows: pa.Array, encode: Callable[[Any], bytes]) -> EncodedColumn:
+    """Encode a column of structs one by one; a map is given as a dictionary."""
+    import pyarrow as pa
+
+    payloads: list[bytes | None] = []
+    bad: list[BadValue] = []
+    for number, row in enumerate(rows.to_pylist(maps_as_pydicts="strict")):
+        payload = None
+        if row is not None:
+            try:
+                payload = encode(row)
+            except PayloadError as error:
+                bad.append(BadValue(number, str(error)))
+        payloads.append(payload)
+    return EncodedColumn(pa.array(payloads, pa.binary()), bad)
 
 
 def decode_rows(

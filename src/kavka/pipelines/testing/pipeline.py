@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kavka.errors import KafkaError
-from kavka.pipelines.definitions import Definitions, short
+from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer
-from kavka.pipelines.progress import ExpectationCounts, FlowProgress, ProgressTable
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, Update, register, require_flows
 from kavka.pipelines.session import Session
@@ -27,6 +26,7 @@ from kavka.pipelines.testing.isolation import (
 from kavka.pipelines.testing.records import Record, read_slice, to_record
 from kavka.pipelines.testing.rows import sorted_rows
 from kavka.pipelines.testing.topics import create_topics, feed, read_records
+from kavka.spark.monitoring.progress import ExpectationCounts, FlowProgress, ProgressTable, short
 from kavka.testing.local_cluster import LocalCluster
 
 

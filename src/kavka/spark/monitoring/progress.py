@@ -9,17 +9,23 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from kavka.ids import TopicPartition
-from kavka.pipelines.definitions import short
-from kavka.pipelines.expectations import ACTIONS, PASSED
-from kavka.pipelines.expectations import FAILED as FAILED_ROWS
 from kavka.spark.offsets import Offsets, from_json
 
 RUNNING, WAITING, FAILED, STOPPED, DONE = "running", "waiting", "failed", "stopped", "done"
 """States of a flow; `waiting` for its next start after a failure, or for its turn."""
-_IDLE_EVERY_MS = 10_000
+Action = Literal["expect", "expect_or_drop", "expect_or_fail", "quarantine"]
+ACTIONS: tuple[Action, ...] = ("expect", "expect_or_drop", "expect_or_fail", "quarantine")
+"""What expectations do with rows that do not meet them; their observed metrics are named `ACTION:NAME`."""
+PASSED_ROWS, FAILED_ROWS = "passed", "failed"
+"""Columns of these metrics."""
+
+
+def short(name: str) -> str:
+    """Return the last part of a name such as `spark_catalog.default.events`."""
+    return name.rpartition(".")[2].strip("`")
 
 
 @dataclass(slots=True)
@@ -151,6 +157,10 @@ class ProgressTable:
         one.state, one.last_error, one.updated_ms = (WAITING if restarts else FAILED), error, now_ms
         one.restarts += restarts
 
+    def restarted(self, flow: str) -> None:
+        """Count a start after a failure."""
+        self.of(flow).restarts += 1
+
     def ended(self, flow: str, state: str, now_ms: int) -> None:
         """Note that a flow ended without an error: `stopped` or `done`."""
         one = self.of(flow)
@@ -205,7 +215,7 @@ def _count_expectations(flow: FlowProgress, observed: Mapping[str, Any]) -> None
     for metric, counts in observed.items():
         if metric.partition(":")[0] in ACTIONS and isinstance(counts, dict):
             total = flow.expectations.setdefault(metric, ExpectationCounts())
-            total.passed += counts.get(PASSED) or 0
+            total.passed += counts.get(PASSED_ROWS) or 0
             total.failed += counts.get(FAILED_ROWS) or 0
 
 

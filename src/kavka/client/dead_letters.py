@@ -1,0 +1,75 @@
+"""Headers of dead letters: where a record came from, and why it could not be processed. Pure.
+
+Names are those of Kafka Connect with another prefix, and Connect's own are read too. Values are text in UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kavka.values import frozen
+
+HEADER_PREFIX: Final = "__kavka.errors."
+_CONNECT_PREFIX: Final = "__connect.errors."
+TOPIC: Final = HEADER_PREFIX + "topic"
+PARTITION: Final = HEADER_PREFIX + "partition"
+OFFSET: Final = HEADER_PREFIX + "offset"
+TIMESTAMP: Final = HEADER_PREFIX + "timestamp"
+STAGE: Final = HEADER_PREFIX + "stage"
+CLASS_NAME: Final = HEADER_PREFIX + "exception.class.name"
+MESSAGE: Final = HEADER_PREFIX + "exception.message"
+STACKTRACE: Final = HEADER_PREFIX + "exception.stacktrace"
+
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+@frozen
+class DeadLetter:
+    """What the headers of a dead letter say; None for what they do not have."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    stage: str = ""
+    class_name: str = ""
+    message: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Return stage, class and message in one line."""
+        kind = self.class_name.rpartition(".")[2]
+        parts = [self.stage, f"{kind}: {self.message}" if kind else self.message]
+        return " ".join(" ".join(part for part in parts if part).split())
+
+
+def dead_letter_of(headers: Headers) -> DeadLetter:
+    """Return what headers say; a header that is there twice counts as it is last."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        for prefix in (HEADER_PREFIX, _CONNECT_PREFIX):
+            if name.startswith(prefix) and value is not None:
+                found[name.removeprefix(prefix)] = value.decode("utf-8", "replace")
+    return DeadLetter(
+        found.get("topic"),
+        _number(found.get("partition")),
+        _number(found.get("offset")),
+        _number(found.get("timestamp")),
+        found.get("stage", ""),
+        found.get("exception.class.name", ""),
+        found.get("exception.message", ""),
+    )
+
+
+def original_headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+    """Return headers without those of dead letters."""
+    prefixes = (HEADER_PREFIX, _CONNECT_PREFIX)
+    return tuple((name, value) for name, value in headers if not name.startswith(prefixes))
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,52 @@
+"""Spark's reports of any query, as a listener gets them, into a table of progress. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kavka.spark.errors import message_of, sentence_of
+from kavka.spark.monitoring.progress import STOPPED, ProgressTable
+
+_ID_CHARACTERS = 8
+
+
+class QueryReports:
+    """Takes reports of queries into a table of progress. Pure."""
+
+    def __init__(self, table: ProgressTable) -> None:
+        """Take the table."""
+        self._table = table
+        self._names: dict[str, str] = {}
+        self._failed: set[str] = set()
+
+    def started(self, query_id: str, name: str | None, now_ms: int) -> None:
+        """Note a query that runs; one that has failed before was restarted."""
+        known = self._name_of(query_id, name)
+        self._table.started(known, now_ms)
+        if known in self._failed:
+            self._failed.discard(known)
+            self._table.restarted(known)
+
+    def batch(self, progress: Mapping[str, Any], now_ms: int) -> None:
+        """Take Spark's report of a batch, or of a query's being idle."""
+        name = self._name_of(str(progress["id"]), progress.get("name"))
+        self._table.batch({**progress, "name": name}, now_ms)
+
+    def terminated(self, query_id: str, exception: str | None, now_ms: int) -> None:
+        """Note how a query ended."""
+        name = self._name_of(query_id, None)
+        if exception is None:
+            self._table.ended(name, STOPPED, now_ms)
+            return
+        error = sentence_of(Exception(exception)) or message_of(exception)
+        self._table.failed(name, error, now_ms, restarts=False)
+        self._failed.add(name)
+
+    def _name_of(self, query_id: str, name: str | None) -> str:
+        """Return the name of a query; one with dots is not shortened, as a flow's is."""
+        known = self._names.get(query_id)
+        if known is None:
+            known = (name or f"query-{query_id[:_ID_CHARACTERS]}").replace(".", "_")
+            self._names[query_id] = known
+        return known

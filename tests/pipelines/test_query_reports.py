@@ -1,0 +1,60 @@
+"""Reports of any query's progress, as a listener takes them, without Spark."""
+
+from kavka.metrics.server import page
+from kavka.spark.monitoring.metrics import families
+from kavka.spark.monitoring.progress import ProgressTable
+from kavka.spark.monitoring.reports import QueryReports
+
+ID = "d1e121a1-4bd5-4bb0-a8f8-6a5bd6a4d2ff"
+
+
+def report(batch_id=0, rows=10, **more):
+    return {
+        "id": ID,
+        "name": None,
+        "batchId": batch_id,
+        "numInputRows": rows,
+        "durationMs": {"triggerExecution": 500},
+        "sources": [{"endOffset": {"in": {"0": 12}}}],
+        "sink": {"numOutputRows": -1},
+        **more,
+    }
+
+
+def test_a_query_without_a_name_has_the_beginning_of_its_id():
+    table = ProgressTable("shop")
+    reports = QueryReports(table)
+    reports.started(ID, None, 1_000)
+    reports.batch(report(), 2_000)
+    [query] = table
+    assert (query.flow, query.rows_in, query.state) == ("query-d1e121a1", 10, "running")
+
+
+def test_a_name_with_dots_is_kept_whole():
+    table = ProgressTable("shop")
+    reports = QueryReports(table)
+    reports.started(ID, "shop.events.v2", 1_000)
+    reports.batch(report(name="shop.events.v2"), 2_000)
+    [query] = table
+    assert (query.flow, query.rows_in) == ("shop_events_v2", 10)
+
+
+def test_a_start_after_a_failure_is_a_restart():
+    table = ProgressTable("shop")
+    reports = QueryReports(table)
+    reports.started(ID, "events", 1_000)
+    trace = (
+        "org.apache.spark.SparkException: Job aborted.\n\tat org.apache.Some.where(Some.scala:1)"
+    )
+    reports.terminated(ID, trace, 2_000)
+    [query] = table
+    assert (query.state, query.last_error, query.restarts) == ("failed", "Job aborted.", 0)
+    assert (
+        'kavka_pipeline_running{pipeline="shop",flow="events"} 0' in page(families(table)).decode()
+    )
+
+    reports.started(ID, "events", 3_000)
+    assert (query.state, query.restarts) == ("running", 1)
+    reports.terminated(ID, None, 4_000)
+    reports.started(ID, "events", 5_000)
+    assert (query.state, query.restarts) == ("running", 1)
