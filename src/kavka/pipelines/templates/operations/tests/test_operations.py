@@ -42,7 +42,11 @@ def test_metrics_and_logs_become_windows_error_rates_and_one_incident(pipeline: 
             line(300, "app", message="later"),
         ],
     )
-    pipeline.run()
+    # What no collector writes harms nothing.
+    wrong = page(60, 9)[1] | {"value": "NaN", "labels": {"x": None}}
+    pipeline.feed("{{name}}-metrics", ["no JSON", wrong])
+    updated = pipeline.run()
+    assert updated.expectations("metric_windows")["a sample of a collector"].failed == 1
 
     # It began at 10:00:30, fired a minute later, and was said once, as was its end.
     firing, resolved = pipeline.topic("{{name}}-alerts")

@@ -66,7 +66,7 @@ def collected(topic: str) -> DataFrame:
 def metric_windows() -> DataFrame:
     is_sample = expect_or_drop("a sample of a collector", "kind = 'metric' AND name IS NOT NULL")
     samples = is_sample(collected("{{name}}-metrics"))
-    samples = samples.where("value IS NOT NULL AND NOT name LIKE '%_bucket'")
+    samples = samples.where("value IS NOT NULL AND NOT isnan(value) AND NOT name LIKE '%_bucket'")
     window = F.window("collected", WINDOW).alias("window")
     value = F.col("value")
     percentiles = F.percentile_approx(value, F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99)), 1000)
