@@ -25,8 +25,8 @@ from kavka.pipelines.run import Refresh, Watching, register, update, watched
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
 from kavka.pipelines.view import View, open_view
-from kavka.spark.monitoring.progress import DONE, STOPPED
-from kavka.spark.monitoring.watch import now_ms
+from kavka.spark.queries.progress import DONE, STOPPED
+from kavka.spark.queries.watch import now_ms
 
 if TYPE_CHECKING:
     from kavka.pipelines.live import LiveGraph, LiveQuery
