@@ -8,9 +8,9 @@ import pytest
 from kavka.client import Admin, NewTopic, Producer
 from kavka.pipelines.definitions import Definitions, FlowDefinition, Location, TopicRead
 from kavka.pipelines.observer import Observer, first_brokers
-from kavka.spark.monitoring.progress import ProgressTable
-from kavka.spark.monitoring.topic import StatusPublisher, read_progress
-from kavka.spark.monitoring.watch import client_settings
+from kavka.spark.queries.progress import ProgressTable
+from kavka.spark.queries.topic import StatusPublisher, read_progress
+from kavka.spark.queries.watch import client_settings
 from kavka.testing.local_cluster import LocalCluster
 from support.waiting import until
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kavka.errors import KafkaError
-from kavka.spark.monitoring.progress import PartitionLag, ProgressTable
-from kavka.spark.monitoring.topic import PROGRESS_TOPIC, StatusPublisher, read_progress
+from kavka.spark.queries.progress import PartitionLag, ProgressTable
+from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher, read_progress
 from kavka.testing.local_cluster import LocalCluster
 
 

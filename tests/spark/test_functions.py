@@ -222,6 +222,41 @@ def test_failfast_functions_of_sql_and_lateness(spark: SparkSession, tmp_path: P
     ]
 
 
+@pytest.mark.long
+def test_what_sparks_watermark_would_drop_is_late_before(
+    spark: SparkSession, kavka_broker: Broker, fresh_name: str, tmp_path: Path
+) -> None:
+    make_topic(kavka_broker, fresh_name, 1)
+    producer = Producer({"bootstrap.servers": kavka_broker.bootstrap})
+    minute = 60_000
+    for came, at in ((100, 100), (101, 101), (102, 95), (103, 102), (104, 90), (105, 94)):
+        producer.produce(fresh_name, b"%d" % (at * minute), timestamp=came * minute)
+    assert producer.flush(30) == 0
+    events = (
+        spark.readStream.format("kavka").options(**_reading(kavka_broker, fresh_name))
+        .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "2").load()
+        .selectExpr("timestamp", "timestamp_millis(CAST(CAST(value AS STRING) AS BIGINT)) AS at")
+    )  # fmt: skip
+    dropped, rows = {}, {}
+    for name, frame in {"all": events, "on time": on_time(events, "at", "10 minutes")}.items():
+        counted = frame.withWatermark("at", "10 minutes").groupBy("at").count()
+        query = (
+            counted.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / name)).start()
+        )  # fmt: skip
+        assert query.awaitTermination(120)
+        operators = [one for report in query.recentProgress for one in report["stateOperators"]]
+        dropped[name] = sum(one["numRowsDroppedByWatermark"] for one in operators)
+        rows[name] = sum(one["numRowsUpdated"] for one in operators)
+    assert dropped == {"all": 1, "on time": 0}
+    kept = spark.read.format("kavka").options(**_reading(kavka_broker, fresh_name)).load()
+    kept = kept.selectExpr("timestamp", "CAST(CAST(value AS STRING) AS BIGINT) DIV 60000 AS minute",
+                           "timestamp_millis(CAST(CAST(value AS STRING) AS BIGINT)) AS at")  # fmt: skip
+    found = [row.minute for row in late(kept, "at", "10 minutes").orderBy("timestamp").collect()]
+    assert found == [90, 94]  # Spark would have taken the second one
+    assert rows["on time"] == 4
+
+
 def test_topics_are_tables_by_name(
     spark: SparkSession, kavka_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:

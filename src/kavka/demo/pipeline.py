@@ -14,7 +14,7 @@ from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import load_project, make_project
 from kavka.pipelines.run import Watching, register, watched
 from kavka.pipelines.session import Session, Where, open_session
-from kavka.spark.monitoring.progress import FlowProgress
+from kavka.spark.queries.progress import FlowProgress
 
 if TYPE_CHECKING:
     from types import TracebackType

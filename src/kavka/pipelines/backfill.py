@@ -31,9 +31,9 @@ from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, Where, open_session
-from kavka.spark.monitoring.progress import short
-from kavka.spark.monitoring.watch import client_settings, now_ms
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
+from kavka.spark.queries.progress import short
+from kavka.spark.queries.watch import client_settings, now_ms
 from kavka.spark.topics import BrokerTopics
 
 

@@ -20,8 +20,6 @@ from kavka.pipelines.definitions import (
     TopicRead,
 )
 from kavka.spark.errors import ConnectorError
-from kavka.spark.monitoring.progress import short
-from kavka.spark.monitoring.watch import client_settings
 from kavka.spark.offsets import Offsets
 from kavka.spark.options import (
     Assign,
@@ -33,6 +31,8 @@ from kavka.spark.options import (
     parse_sink,
     parse_source,
 )
+from kavka.spark.queries.progress import short
+from kavka.spark.queries.watch import client_settings
 
 _STATE_TOPIC = "__transaction_state"
 _TIMEOUT_MS = 5_000

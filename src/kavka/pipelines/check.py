@@ -24,8 +24,8 @@ from kavka.pipelines.session import (
     storage_is_writable,
 )
 from kavka.spark.errors import ConnectorError
-from kavka.spark.monitoring.progress import short
 from kavka.spark.options import parse_sink, parse_source
+from kavka.spark.queries.progress import short
 
 
 def check_project(project: Project, where: Where) -> list[Finding]:

@@ -23,8 +23,8 @@ from kavka.pipelines.run import Refresh, Watching, register, update, watched
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.pipelines.supervision import Restarts
 from kavka.pipelines.view import FlowsView, open_flows_view
-from kavka.spark.monitoring.progress import DONE
-from kavka.spark.monitoring.watch import now_ms
+from kavka.spark.queries.progress import DONE
+from kavka.spark.queries.watch import now_ms
 
 
 def run_continuously(project: Project, where: Where, watching: Watching, pace: Pace) -> int:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
-from kavka.spark.monitoring.progress import STOPPED
-from kavka.spark.monitoring.watch import now_ms
+from kavka.spark.queries.progress import STOPPED
+from kavka.spark.queries.watch import now_ms
 
 if TYPE_CHECKING:
     from kavka.pipelines.live import LiveGraph, LiveQuery

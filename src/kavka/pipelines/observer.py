@@ -14,9 +14,9 @@ from typing import Any
 
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.session import within
-from kavka.spark.monitoring.progress import FlowProgress, ProgressTable, short
-from kavka.spark.monitoring.topic import StatusPublisher
-from kavka.spark.monitoring.watch import ProgressWatch, client_settings, now_ms
+from kavka.spark.queries.progress import FlowProgress, ProgressTable, short
+from kavka.spark.queries.topic import StatusPublisher
+from kavka.spark.queries.watch import ProgressWatch, client_settings, now_ms
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from kavka.ids import TopicPartition
 from kavka.pipelines.project import PipelineError
 
 _POLL_MS = 500
-_MOST_ABORTS = 5
+_MAX_ABORTS = 5
 """Of one transaction; then the run ends with the reason. What was committed before stays sent."""
 _BACKOFF_S = 0.2
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -183,7 +183,7 @@ async def _send_back(
         if await loop.step(_POLL_MS):
             run.committed()
         aborts = 0 if loop.abort_reason is None else aborts + 1
-        if aborts == _MOST_ABORTS:
+        if aborts == _MAX_ABORTS:
             raise PipelineError(f"the transaction was aborted {aborts} times: {loop.abort_reason}")
         await asyncio.sleep(aborts * _BACKOFF_S)
 

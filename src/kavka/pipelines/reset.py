@@ -13,7 +13,7 @@ from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, Where, open_session
-from kavka.spark.monitoring.progress import short
+from kavka.spark.queries.progress import short
 
 
 def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> int:

@@ -23,10 +23,10 @@ from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.pipelines.view import FlowsView, open_flows_view
-from kavka.spark.monitoring.metrics import families
-from kavka.spark.monitoring.progress import DONE, ProgressTable, short
-from kavka.spark.monitoring.topic import PROGRESS_TOPIC, StatusPublisher
-from kavka.spark.monitoring.watch import now_ms
+from kavka.spark.queries.metrics import families
+from kavka.spark.queries.progress import DONE, ProgressTable, short
+from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
+from kavka.spark.queries.watch import now_ms
 
 _LOOK_EVERY_S = 0.25
 

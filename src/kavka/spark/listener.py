@@ -21,11 +21,11 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kavka.metrics.server import MetricsServer
-from kavka.spark.monitoring.metrics import families
-from kavka.spark.monitoring.progress import ProgressTable
-from kavka.spark.monitoring.reports import QueryReports
-from kavka.spark.monitoring.topic import PROGRESS_TOPIC, StatusPublisher
-from kavka.spark.monitoring.watch import ProgressWatch, now_ms
+from kavka.spark.queries.metrics import families
+from kavka.spark.queries.progress import ProgressTable
+from kavka.spark.queries.reports import QueryReports
+from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
+from kavka.spark.queries.watch import ProgressWatch, now_ms
 
 
 class QueryExport(StreamingQueryListener):  # type: ignore[misc]

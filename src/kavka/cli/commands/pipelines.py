@@ -102,8 +102,8 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from kavka.spark.monitoring.topic import read_progress, status_table
-    from kavka.spark.monitoring.watch import now_ms
+    from kavka.spark.queries.topic import read_progress, status_table
+    from kavka.spark.queries.watch import now_ms
 
     settings = read_properties(given.command_config)
     settings["bootstrap.servers"] = given.bootstrap_server

@@ -16,8 +16,8 @@ from kavka.client.admin import Admin
 from kavka.client.lag import Lag
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.monitoring.progress import PartitionLag, ProgressTable
-from kavka.spark.monitoring.topic import StatusPublisher
+from kavka.spark.queries.progress import PartitionLag, ProgressTable
+from kavka.spark.queries.topic import StatusPublisher
 
 log = logging.getLogger(__name__)
 
