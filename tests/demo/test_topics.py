@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kavka.client.dead_letters import MESSAGE, OFFSET, PARTITION
 from kavka.client.producer import Producer
 from kavka.demo.broker import EmbeddedBroker
 from kavka.demo.topics import TopicReader, create_topics
@@ -34,16 +35,16 @@ def test_dead_letters_are_known_by_where_they_came_from(bootstrap: str) -> None:
     async def write() -> None:
         async with Producer({"bootstrap.servers": bootstrap}) as producer:
             for offset in (b"7", b"8", b"8"):
-                origin = [("reason", b"odd"), ("partition", b"1"), ("offset", offset)]
+                origin = [(MESSAGE, b"odd"), (PARTITION, b"1"), (OFFSET, offset)]
                 producer.append("letters", b"x", headers=origin)
-            producer.append("bare", b"x", headers=[("partition", b"1")])
+            producer.append("bare", b"x", headers=[(PARTITION, b"1")])
 
     asyncio.run(write())
     reader = TopicReader(bootstrap)
     try:
         assert sorted(reader.origins("letters")) == [(1, 7), (1, 8), (1, 8)]
         assert reader.origins("none") == []
-        with pytest.raises(ValueError, match="no header 'offset'"):
+        with pytest.raises(ValueError, match="does not say from which partition"):
             reader.origins("bare")
     finally:
         reader.close()

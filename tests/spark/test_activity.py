@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kavka.client.dead_letters import dead_letter_of
 from kavka.demo.line import combined
 from kavka.spark.pipelines import activity
 
@@ -122,17 +123,13 @@ def test_searches_are_parameters_of_a_query_string(
 def test_every_record_is_an_event_or_a_dead_letter(spark: SparkSession) -> None:
     parsed = activity.parse(records(spark, line(), b"junk", None, line(), b"\xff"))
     assert activity.events(parsed).count() == 2
-    letters = activity.dead_letters(parsed).collect()
+    letters = activity.malformed(parsed).collect()
     assert [bytes(letter.value) if letter.value is not None else None for letter in letters] == [
         b"junk", None, b"\xff",
     ]  # fmt: skip
-    headers = {header.key: bytes(header.value) for header in letters[0].headers}
-    assert headers == {
-        "reason": b"not in combined log format",
-        "topic": b"access",
-        "partition": b"0",
-        "offset": b"1",
-    }
+    why = dead_letter_of((header.key, bytes(header.value)) for header in letters[0].headers)
+    assert why.reason == "parse not in combined log format"
+    assert (why.topic, why.partition, why.offset) == ("access", 0, 1)
 
 
 def test_events_carry_date_and_hour_of_event_time(spark: SparkSession) -> None:

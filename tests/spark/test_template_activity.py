@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from kavka.client.dead_letters import dead_letter_of
 from kavka.demo.line import combined
 from kavka.pipelines.project import make_project
 from kavka_compat.ours import run_kavka
@@ -147,7 +148,7 @@ def test_the_pages_commands_count_a_log_as_plain_python_does(
 
     [bad] = committed(broker.bootstrap, "site-quarantine")
     assert b"this is no access log" in bad.value()
-    assert dict(bad.headers())["reason"] == b"not in combined log format"
+    assert dead_letter_of(bad.headers()).message == "not in combined log format"
     limited = [message.key() for message in committed(broker.bootstrap, "site-limits")]
     assert limited == [b"thief"]
     assert (

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kavka.client.admin import Admin, NewTopic
+from kavka.client.dead_letters import dead_letter_of
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.spark.offsets import OffsetRange, Offsets
@@ -88,11 +89,10 @@ class TopicReader:
 
 
 def _origin(headers: list[dict[str, Any]] | None) -> tuple[int, int]:
-    values = {header["key"]: header["value"] for header in headers or []}
-    try:
-        return int(values["partition"]), int(values["offset"])
-    except KeyError as missing:
-        raise ValueError(f"a dead letter has no header {missing}") from None
+    letter = dead_letter_of((header["key"], header["value"]) for header in headers or [])
+    if letter.partition is None or letter.offset is None:
+        raise ValueError("a dead letter does not say from which partition and offset it came")
+    return letter.partition, letter.offset
 
 
 def alert_text(value: bytes) -> str:

@@ -1,6 +1,6 @@
 """The activity pipeline: from lines of an access log to counts, sessions, alerts, limits, feeds and dead letters.
 
-    records ── parse ──┬─ dead_letters ──────────────────► topic, with the reason
+    records ── parse ──┬─ malformed ─────────────────────► topic of dead letters
                        └─ events ─┬──────────────────────► table by date and hour ─ page_counts ─ top_pages
                                   ├─ feed ───────────────► topic
                                   ├─ limits ─────────────► topic, as soon as a client is above
@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kavka.spark.dead_letters import dead_letters, failure
 from kavka.spark.pipelines.rate_limits import COUNTS, count_requests
 
 ALLOWED_LATENESS = "10 minutes"
@@ -135,19 +136,10 @@ def _fields() -> list[Column]:
     return [F.when(F.col("reason").isNull(), value).alias(name) for name, value in fields.items()]
 
 
-def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Return the malformed records as they came, for the sink: the headers say why and from where."""
-    header = [
-        F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
-        for name, value in [
-            ("reason", F.col("reason")),
-            ("topic", F.col("topic")),
-            ("partition", F.col("partition")),
-            ("offset", F.col("offset")),
-        ]
-    ]
-    letters = parsed.where(F.col("reason").isNotNull())
-    return letters.select("key", "value", F.array(*header).alias("headers"))
+def malformed(parsed: DataFrame) -> DataFrame:
+    """Return the malformed records as they came, for the sink, as `dead_letters` of the stage `parse`."""
+    records = parsed.withColumn("timestamp", F.col("arrived"))
+    return dead_letters(records, failure("reason"), stage="parse", headers=False)
 
 
 def events(parsed: DataFrame) -> DataFrame:

@@ -50,5 +50,5 @@ dp.create_sink(
 
 @dp.append_flow(target="quarantine", name="malformed_lines")
 def malformed_lines() -> DataFrame:
-    """Keep malformed records as they came, with the headers reason, topic, partition and offset."""
-    return activity.dead_letters(spark.readStream.table("lines"))
+    """Keep malformed records as they came, with headers that say why and from where: `kavka pipelines redrive`."""
+    return activity.malformed(spark.readStream.table("lines"))
