@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kavka.client.schemas import (
     JsonCodec,
@@ -27,6 +29,7 @@ from kavka.client.schemas.pinned import (
     pin_registered,
     pin_subject,
 )
+from support.examples import examples
 from support.schema_registry import RegistryServer, serve_registry
 
 AVRO = json.dumps({"type": "record", "name": "Click", "fields": [
@@ -268,3 +271,28 @@ def test_a_subject_is_pinned_with_its_references(server: RegistryServer, files: 
     columns = PinnedColumns(pinned)
     payloads, _ = columns.encode(pa.array([{"at": {"lat": 1.5}}]))
     assert columns.decode(payloads).columns.to_pylist() == [{"at": {"lat": 1.5}}]
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> list[PinnedColumns]:
+    """Columns of all kinds, with frames."""
+    directory = tmp_path_factory.mktemp("schemas")
+    made = []
+    for name, text in (("c.avsc", AVRO), ("c.json", JSON), ("c.proto", PROTO)):
+        (directory / name).write_text(text)
+        made.append(PinnedColumns(pin_file(directory / name, framed=True, schema_id=7)))
+    return made
+
+
+@given(st.lists(st.none() | st.binary(max_size=40), max_size=6))
+@settings(max_examples=examples(300))
+def test_whatever_the_bytes_are_each_value_has_a_row(
+    readers: list[PinnedColumns], payloads: list[bytes | None]
+) -> None:
+    framed = [one and b"\0\0\0\0\7" + one for one in payloads]
+    values = pa.array([*payloads, *framed], pa.binary())
+    for reader in readers:
+        decoded = reader.decode(values)
+        assert decoded.columns.num_rows == len(values)
+        failures = reader.failures(values, decoded.bad)
+        assert all(one.reason and values[one.row].is_valid for one in failures)

@@ -152,3 +152,18 @@ def test_a_registry_that_does_not_answer_is_said(open_session: Open, place: Plac
     session = open_session({"registry": {"url": "http://127.0.0.1:1"}})
     with pytest.raises(SqlError, match="the schema registry does not answer: http://127"):
         session.execute("select * from unread")
+
+
+def test_values_are_not_bad_because_the_registry_refuses_to_answer(
+    open_session: Open, place: Place, server: RegistryServer
+) -> None:
+    registry = SchemaRegistry(server.url)
+    place.create("refused")
+    first = AvroSerializer(registry, FIRST, "refused-value")
+    second = AvroSerializer(registry, SECOND, "refused-value")
+    place.write("refused", [first({"n": 1}), second({"n": 2, "t": "two"})])
+    session = open_session({"registry": {"url": server.url}})
+    session.table("refused")
+    server.fault = (401, b"log in")
+    with pytest.raises(SqlError, match="refused cannot be decoded: schema 1: log in"):
+        values(session, "select sum(n) from refused")

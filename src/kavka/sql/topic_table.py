@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kavka.client.schemas.errors import SchemaError
 from kavka.client.schemas.framed_columns import RECORD_COLUMNS, column_names
 from kavka.client.schemas.json_columns import BadValue, DecodedColumns, decode_json
 from kavka.ids import TopicPartition
@@ -20,6 +21,7 @@ from kavka.sql.bounds import (
     narrowed,
 )
 from kavka.sql.brokers import Brokers, OffsetRange, refused
+from kavka.sql.errors import SqlError
 from kavka.sql.record_columns import record_arrays, record_fields, text_of
 from kavka.sql.scan_state import Scan, ScanState
 from kavka.wire.records.columns import Columns
@@ -222,7 +224,12 @@ class TopicTable:
         bad: list[BadValue] = []
         fields = [name for name in names if name in self._fields]
         if fields:
-            decoded = self._values.decode(arrays["value"], [self._fields[one] for one in fields])
+            try:
+                decoded = self._values.decode(
+                    arrays["value"], [self._fields[one] for one in fields]
+                )
+            except SchemaError as error:  # the registry's, and not of a value
+                raise SqlError(f"{self.topic} cannot be decoded: {error}") from error
             bad += decoded.bad
             found = dict(zip(fields, decoded.columns.columns, strict=True))
         for name in names:
