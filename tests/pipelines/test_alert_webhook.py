@@ -345,6 +345,12 @@ def test_what_is_no_url_is_refused(url):
         check_url(url)
 
 
+def test_a_user_in_the_url_is_refused_without_showing_it():
+    with pytest.raises(PipelineError, match="--header-file") as caught:
+        check_url("https://u:secret@example.org/")
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "line", ["no colon", ": x", "a b: c", "A: b\r\nC: d", "Ä: x", "Host: x", "idempotency-key: 1"]
 )
@@ -356,6 +362,6 @@ def test_what_is_no_header_is_refused_without_showing_its_value(line):
 
 def test_a_name_of_the_endpoint_has_no_secrets():
     assert (
-        Endpoint("https://u:p@hooks.example:8443/T0/SECRET?token=x", {}, 1).name
+        Endpoint("https://hooks.example:8443/T0/SECRET?token=x", {}, 1).name
         == "https://hooks.example:8443"
     )

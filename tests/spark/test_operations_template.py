@@ -145,6 +145,50 @@ def test_the_template_and_a_real_broker_under_test(tmp_path: Path) -> None:
     assert "2 passed" in done.stdout
 
 
+SILENT = '''
+"""A source that is silent while others go on, and speaks again."""
+
+
+def up(host):
+    time = "2020-01-01T10:00:00.000Z"
+    record = {"time": time, "collected": time, "kind": "metric", "host": host, "source": "s"}
+    return {**record, "name": "up", "value": 1, "labels": {}}
+
+
+def test_a_source_that_is_silent_is_an_incident_until_it_speaks(pipeline):
+    for hosts in (("gone", "there"), ("there",), ("there",)):
+        pipeline.feed("ops-metrics", [up(host) for host in hosts])
+        pipeline.run()
+    [firing] = pipeline.topic("ops-alerts")
+    assert (firing.json["event"], firing.key_text) == ("firing", "CollectorIsSilent gone:s {}")
+    assert firing.json["silent_s"] == 1
+    pipeline.feed("ops-metrics", [up("gone")])
+    pipeline.run()
+    _, resolved = pipeline.topic("ops-alerts")
+    assert (resolved.json["event"], resolved.json["incident"]) == ("resolved", firing.json["incident"])
+'''
+
+
+@pytest.mark.long
+def test_a_silent_source_is_found_while_others_go_on(tmp_path: Path) -> None:
+    project = tmp_path / "ops"
+    make_project(project, "operations", "localhost:9092")
+    rules = project / "alerts.yml"
+    text = rules.read_text()
+    assert "    silent: 10m\n" in text
+    # An update takes longer than a second.
+    rules.write_text(
+        text.replace("    silent: 10m\n", "    silent: 1s\n    labels: {host: gone}\n")
+    )
+    (project / "tests" / "test_silent.py").write_text(SILENT)
+    command = [sys.executable, "-m", "kavka", "pipelines", "test", str(project), "-k", "silent"]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=550, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
 # Killed runs, and both ways of running
 
 

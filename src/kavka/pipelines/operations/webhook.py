@@ -77,6 +77,10 @@ def check_url(url: str) -> SplitResult:
         is_good = False
     if not is_good:
         raise PipelineError(f"{url!r} is no URL of a webhook, such as https://example.org/alerts")
+    if parts.username is not None:
+        raise PipelineError(
+            "the URL of the webhook has a user: give a line `Authorization: Basic ...` in --header-file"
+        )
     return parts
 
 
@@ -110,7 +114,7 @@ class Endpoint:
         }
         self._timeout_s = timeout_s
         self._tls = ssl.create_default_context() if self._parts.scheme == "https" else None
-        self.name = f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}"
+        self.name = f"{self._parts.scheme}://{self._parts.netloc}"
         """Without path and query, in which many webhooks have their secret."""
 
     async def post(self, body: bytes, idempotency_key: str, stop: asyncio.Event) -> Outcome:

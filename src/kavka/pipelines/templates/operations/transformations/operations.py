@@ -220,7 +220,12 @@ def publish_windows() -> DataFrame:
 dp.create_sink("alerts", "kavka", exactly_once("{{name}}-alerts"))
 
 
-@dp.append_flow(target="alerts", name="raise_alerts")
+# Timers of silence are looked at with the next records: no batch of their own after each batch.
+@dp.append_flow(
+    target="alerts",
+    name="raise_alerts",
+    spark_conf={"spark.sql.streaming.noDataMicroBatches.enabled": "false"},
+)
 def raise_alerts() -> DataFrame:
     """Write one `firing` and one `resolved` record for each incident of a rule in alerts.yml."""
     stream = F.when(F.col("topic") == "{{name}}-windows", "windows").otherwise("metrics")
