@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -35,9 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try a tenth of the examples in unit tests; `make test` tries all."""
+    """Try a tenth of the examples in unit tests; `make test` tries all, and starts Spark quickly."""
     if config.getoption("--unit"):
         settings.load_profile("unit")
+    elif find_spec("pyspark") is not None:
+        from support.spark import quick_start
+
+        os.environ.setdefault(quick_start.VARIABLE, quick_start.options())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

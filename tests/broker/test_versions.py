@@ -124,8 +124,8 @@ Run = Callable[..., None]
 TOPIC = 2
 
 
-def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
-    """Return a request that uses as much of a version as makes sense alone."""
+def _of_records(key: ApiKey, version: int, topic_id: bytes) -> Any:
+    """Return a request about records and metadata, or None."""
     match key:
         case ApiKey.PRODUCE:
             return produce_request("t", [(0, batch(b"v", key=b"k"))], timeout_ms=1000)
@@ -141,6 +141,23 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             )
         case ApiKey.METADATA:
             return MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        case ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            epoch = OffsetForLeaderEpochRequestPartition(leader_epoch=0)
+            of_topic = OffsetForLeaderEpochRequestTopic(topic="t", partitions=[epoch])
+            return OffsetForLeaderEpochRequest(topics=[of_topic])
+        case ApiKey.DELETE_RECORDS:
+            records = DeleteRecordsRequestPartition(offset=0)
+            gone = DeleteRecordsRequestTopic(name="t", partitions=[records])
+            return DeleteRecordsRequest(topics=[gone], timeout_ms=1000)
+        case ApiKey.API_VERSIONS:
+            names = {"client_software_name": "test", "client_software_version": "1.0"}
+            return ApiVersionsRequest(**(names if version >= 3 else {}))
+    return None
+
+
+def _of_groups(key: ApiKey, version: int, _topic_id: bytes) -> Any:
+    """Return a request about groups, or None."""
+    match key:
         case ApiKey.OFFSET_COMMIT:
             commit = OffsetCommitRequestPartition(committed_offset=1, committed_metadata="m")
             topic_ = OffsetCommitRequestTopic(name="t", partitions=[commit])
@@ -181,25 +198,18 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return DescribeGroupsRequest(groups=["g"], include_authorized_operations=version >= 3)
         case ApiKey.LIST_GROUPS:
             return ListGroupsRequest(states_filter=["Empty"] if version >= 4 else [])
-        case ApiKey.API_VERSIONS:
-            names = {"client_software_name": "test", "client_software_version": "1.0"}
-            return ApiVersionsRequest(**(names if version >= 3 else {}))
-        case ApiKey.CREATE_TOPICS:
-            config = CreateTopicsRequestConfig(name="retention.ms", value="1000")
-            created = CreateTopicsRequestTopic(
-                name=f"made-{version}", num_partitions=1, replication_factor=1, configs=[config]
-            )
-            return CreateTopicsRequest(topics=[created], timeout_ms=1000)
-        case ApiKey.DELETE_TOPICS:
-            if version < 6:
-                return DeleteTopicsRequest(topic_names=["nonexistent"], timeout_ms=1000)
-            return DeleteTopicsRequest(
-                topics=[DeleteTopicsRequestTopic(topic_id=bytes(15) + b"x")], timeout_ms=1000
-            )
-        case ApiKey.DELETE_RECORDS:
-            records = DeleteRecordsRequestPartition(offset=0)
-            gone = DeleteRecordsRequestTopic(name="t", partitions=[records])
-            return DeleteRecordsRequest(topics=[gone], timeout_ms=1000)
+        case ApiKey.DELETE_GROUPS:
+            return DeleteGroupsRequest(groups_names=["nonexistent"])
+        case ApiKey.OFFSET_DELETE:
+            deleted = OffsetDeleteRequestPartition(partition_index=0)
+            of = OffsetDeleteRequestTopic(name="t", partitions=[deleted])
+            return OffsetDeleteRequest(group_id="g", topics=[of])
+    return None
+
+
+def _of_transactions(key: ApiKey, version: int, _topic_id: bytes) -> Any:
+    """Return a request about transactions, or None."""
+    match key:
         case ApiKey.INIT_PRODUCER_ID:
             return InitProducerIdRequest(transaction_timeout_ms=1000)
         case ApiKey.ADD_PARTITIONS_TO_TXN:
@@ -231,10 +241,24 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return DescribeTransactionsRequest(transactional_ids=["x"])
         case ApiKey.LIST_TRANSACTIONS:
             return ListTransactionsRequest(state_filters=["Ongoing"])
-        case ApiKey.OFFSET_FOR_LEADER_EPOCH:
-            epoch = OffsetForLeaderEpochRequestPartition(leader_epoch=0)
-            of_topic = OffsetForLeaderEpochRequestTopic(topic="t", partitions=[epoch])
-            return OffsetForLeaderEpochRequest(topics=[of_topic])
+    return None
+
+
+def _of_administration(key: ApiKey, version: int, topic_id: bytes) -> Any:
+    """Return a request about topics and configs, or None."""
+    match key:
+        case ApiKey.CREATE_TOPICS:
+            config = CreateTopicsRequestConfig(name="retention.ms", value="1000")
+            created = CreateTopicsRequestTopic(
+                name=f"made-{version}", num_partitions=1, replication_factor=1, configs=[config]
+            )
+            return CreateTopicsRequest(topics=[created], timeout_ms=1000)
+        case ApiKey.DELETE_TOPICS:
+            if version < 6:
+                return DeleteTopicsRequest(topic_names=["nonexistent"], timeout_ms=1000)
+            return DeleteTopicsRequest(
+                topics=[DeleteTopicsRequestTopic(topic_id=bytes(15) + b"x")], timeout_ms=1000
+            )
         case ApiKey.DESCRIBE_CONFIGS:
             asked_of = [
                 DescribeConfigsRequestResource(
@@ -264,18 +288,18 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
         case ApiKey.CREATE_PARTITIONS:
             grown = CreatePartitionsRequestTopic(name="t", count=1, assignments=None)
             return CreatePartitionsRequest(topics=[grown], timeout_ms=1000)
-        case ApiKey.DELETE_GROUPS:
-            return DeleteGroupsRequest(groups_names=["nonexistent"])
         case ApiKey.INCREMENTAL_ALTER_CONFIGS:
             step = IncrementalAlterConfigsRequestConfig(name="retention.ms", value="1000")
             stepped = IncrementalAlterConfigsRequestResource(
                 resource_type=TOPIC, resource_name="t", configs=[step]
             )
             return IncrementalAlterConfigsRequest(resources=[stepped])
-        case ApiKey.OFFSET_DELETE:
-            deleted = OffsetDeleteRequestPartition(partition_index=0)
-            of = OffsetDeleteRequestTopic(name="t", partitions=[deleted])
-            return OffsetDeleteRequest(group_id="g", topics=[of])
+    return None
+
+
+def _of_cluster(key: ApiKey, _version: int, _topic_id: bytes) -> Any:
+    """Return a request about the cluster: brokers, controller, replicas, users, or None."""
+    match key:
         case ApiKey.DESCRIBE_CLUSTER:
             return DescribeClusterRequest(include_cluster_authorized_operations=True)
         case ApiKey.ALTER_REPLICA_LOG_DIRS:
@@ -314,6 +338,15 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
             return DescribeUserScramCredentialsRequest()
         case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
             return AlterUserScramCredentialsRequest()
+    return None
+
+
+def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
+    """Return a request that uses as much of a version as makes sense alone."""
+    for of in (_of_records, _of_groups, _of_transactions, _of_administration, _of_cluster):
+        request = of(key, version, topic_id)
+        if request is not None:
+            return request
     raise AssertionError(key)
 
 

@@ -21,7 +21,7 @@ from kavka.client.blocking import Producer as BlockingProducer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import BatchHeader, walk_complete
-from support.faults import LOSE_REQUEST, LOSE_RESPONSE
+from support.faults import LOSE_REQUEST, LOSE_RESPONSE, NO_RESPONSE
 from support.faulty_broker import FaultyBroker
 from support.refusals import refusal
 
@@ -569,3 +569,23 @@ def test_a_producer_that_has_its_id_is_not_resumed(broker, settings):
             producer.resume_transactions(producer.transaction_identity)
 
     run(broker, settings, work)
+
+
+def test_closing_after_a_commit_was_given_up_ends_what_adds_to_the_transaction(broker, settings):
+    """The commit's end wakes the sender, which may have nothing added any more (simulation, seed 634)."""
+    broker.answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: NO_RESPONSE
+
+    async def main() -> None:
+        chosen = settings | {"transactional.id": "x", "max.block.ms": 200}
+        producer = Producer(chosen, network=broker)
+        await producer.start()
+        await producer.init_transactions()
+        others = asyncio.all_tasks()
+        producer.begin_transaction()
+        producer.append("t", b"never", want_future=True)
+        with pytest.raises(TimeoutError, match="commit_transaction is not over"):
+            await producer.commit_transaction()
+        await producer.close(timeout_ms=100)
+        assert asyncio.all_tasks() <= others
+
+    asyncio.run(main())

@@ -13,7 +13,8 @@ import pytest
 
 from kavka_compat.asked_bodies import ask_all, create_topic, produce_bodies, run_any
 from kavka_compat.brokers import Broker
-from kavka_compat.damaged_bodies import PLAIN, Body, all_series, read_table, rewritten_series
+from kavka_compat.damaged_bodies import Body, all_series, read_table, rewritten_series
+from kavka_compat.damaged_frames import PLAIN
 from kavka_compat.whole_reads import read_by_java, read_by_kavka, read_by_librdkafka
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]

@@ -66,53 +66,60 @@ _harm = st.one_of(
 """Also what a controller knows for itself only, so that another one may decide otherwise."""
 
 
-def actions_of(world: Any) -> dict[str, Callable[..., None]]:
-    def create(name: str, replicas: list[tuple[int, ...]]) -> None:
-        topic_id = TopicId(f"{name}-{world.next_token()}".encode().ljust(16, b"-"))
-        topic = TopicToCreate(name, topic_id, dict(enumerate(replicas)), {})
-        world.handle(CreateTopicRequested(world.next_token(), topic))
+class Actions:
+    """What a script does to the controller and its world."""
 
-    def grow(name: str, replicas: list[tuple[int, ...]]) -> None:
-        topic = world.machine.state.topics.get(name)
+    def __init__(self, world: Any) -> None:
+        self._world = world
+
+    def create(self, name: str, replicas: list[tuple[int, ...]]) -> None:
+        topic_id = TopicId(f"{name}-{self._world.next_token()}".encode().ljust(16, b"-"))
+        topic = TopicToCreate(name, topic_id, dict(enumerate(replicas)), {})
+        self._world.handle(CreateTopicRequested(self._world.next_token(), topic))
+
+    def grow(self, name: str, replicas: list[tuple[int, ...]]) -> None:
+        topic = self._world.machine.state.topics.get(name)
         # The second try of a growth that was written must not grow again: names say what is meant.
         added = {10 + at: r for at, r in enumerate(replicas)} if topic is not None else {}
-        world.handle(CreatePartitionsRequested(world.next_token(), name, added))
+        self._world.handle(CreatePartitionsRequested(self._world.next_token(), name, added))
 
-    def delete(name: str) -> None:
-        world.handle(DeleteTopicRequested(world.next_token(), name))
+    def delete(self, name: str) -> None:
+        self._world.handle(DeleteTopicRequested(self._world.next_token(), name))
 
-    def move(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
-        world.handle(ReassignmentRequested(world.next_token(), targets))
+    def move(self, targets: dict[TopicPartition, tuple[int, ...]]) -> None:
+        self._world.handle(ReassignmentRequested(self._world.next_token(), targets))
 
-    def move_by_znode(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
-        if world.tree.stat(znodes.REASSIGN_PARTITIONS) is None:
+    def move_by_znode(self, targets: dict[TopicPartition, tuple[int, ...]]) -> None:
+        if self._world.tree.stat(znodes.REASSIGN_PARTITIONS) is None:
             data = znodes.encode_reassignments(targets)
-            world.must_write(Create(znodes.REASSIGN_PARTITIONS, data))
-        world.announce()
+            self._world.must_write(Create(znodes.REASSIGN_PARTITIONS, data))
+        self._world.announce()
 
-    def cancel(partitions: list[TopicPartition]) -> None:
-        world.handle(ReassignmentRequested(world.next_token(), dict.fromkeys(partitions)))
+    def cancel(self, partitions: list[TopicPartition]) -> None:
+        self._world.handle(
+            ReassignmentRequested(self._world.next_token(), dict.fromkeys(partitions))
+        )
 
-    def shut_down(broker: int) -> None:
-        known = world.machine.state.brokers.get(broker)
+    def shut_down(self, broker: int) -> None:
+        known = self._world.machine.state.brokers.get(broker)
         epoch = 0 if known is None else known.epoch
-        world.handle(ControlledShutdownRequested(world.next_token(), broker, epoch))
+        self._world.handle(ControlledShutdownRequested(self._world.next_token(), broker, epoch))
 
-    def interfere(topic_partition: TopicPartition) -> None:
+    def interfere(self, topic_partition: TopicPartition) -> None:
         """Another writer changes a state: it has no version that the controller expects."""
-        data = world.tree.data(znodes.state_path(*topic_partition))
+        data = self._world.tree.data(znodes.state_path(*topic_partition))
         if data is not None:
-            world.must_write(SetData(znodes.state_path(*topic_partition), data))
+            self._world.must_write(SetData(znodes.state_path(*topic_partition), data))
 
-    def elect(kind: ElectionKind) -> None:
-        world.handle(ElectionRequested(world.next_token(), kind, None))
+    def elect(self, kind: ElectionKind) -> None:
+        self._world.handle(ElectionRequested(self._world.next_token(), kind, None))
 
-    def start(broker: int) -> None:
+    def start(self, broker: int) -> None:
         """A registered broker has died without notification: the others in sync continue without it."""
-        state = world.machine.state
+        state = self._world.machine.state
         left = [
             where
-            for where in (state.topic_partitions() if broker in world.brokers else ())
+            for where in (state.topic_partitions() if broker in self._world.brokers else ())
             if (known := state.leadership(where)) is not None
             and broker in known.node.in_sync_replicas
             and any(
@@ -121,67 +128,70 @@ def actions_of(world: Any) -> dict[str, Callable[..., None]]:
             )
             and not state.is_deleting(where.topic)
         ]
-        world.start(broker)
+        self._world.start(broker)
         for where in left:
             known = state.leadership(where)
             assert known is None or broker not in known.node.in_sync_replicas, where
 
-    def suspect(broker: int) -> None:
-        live = world.machine.state.brokers.get(broker)
+    def suspect(self, broker: int) -> None:
+        live = self._world.machine.state.brokers.get(broker)
         if live is not None:
-            world.handle(BrokerSuspected(broker, live.epoch))
+            self._world.handle(BrokerSuspected(broker, live.epoch))
 
-    def clear(broker: int) -> None:
-        live = world.machine.state.brokers.get(broker)
+    def clear(self, broker: int) -> None:
+        live = self._world.machine.state.brokers.get(broker)
         if live is not None:
-            world.handle(BrokerCleared(broker, live.epoch))
+            self._world.handle(BrokerCleared(broker, live.epoch))
 
-    def break_disk(broker: int, topic_partition: TopicPartition) -> None:
-        model = world.brokers.get(broker)
+    def break_disk(self, broker: int, topic_partition: TopicPartition) -> None:
+        model = self._world.brokers.get(broker)
         if model is not None:
             model.broken.add(topic_partition)
             model.replicas.pop(topic_partition, None)
-            world.handle(LogDirFailed([broker]))
+            self._world.handle(LogDirFailed([broker]))
 
-    def quick(broker: int) -> None:
-        world.slow.discard(broker)
-        world.run_due()
+    def quick(self, broker: int) -> None:
+        self._world.slow.discard(broker)
+        self._world.run_due()
 
-    def allow_unclean(topic: str) -> None:
-        world.unclean.add(topic)
-        world.handle(UncleanEnabled(topic))
+    def allow_unclean(self, topic: str) -> None:
+        self._world.unclean.add(topic)
+        self._world.handle(UncleanEnabled(topic))
 
-    def prefer_by_znode(partitions: list[TopicPartition]) -> None:
-        if world.tree.stat(znodes.PREFERRED_ELECTION) is None:
+    def prefer_by_znode(self, partitions: list[TopicPartition]) -> None:
+        if self._world.tree.stat(znodes.PREFERRED_ELECTION) is None:
             data = znodes.encode_partitions(partitions)
-            world.must_write(Create(znodes.PREFERRED_ELECTION, data))
-        world.announce()
+            self._world.must_write(Create(znodes.PREFERRED_ELECTION, data))
+        self._world.announce()
 
-    def wait(milliseconds: int) -> None:
-        world.now_ms += milliseconds
-        world.run_due()
+    def wait(self, milliseconds: int) -> None:
+        self._world.now_ms += milliseconds
+        self._world.run_due()
 
+
+def actions_of(world: Any) -> dict[str, Callable[..., None]]:
+    actions = Actions(world)
     return {
-        "suspect": suspect,
-        "clear": clear,
-        "break": break_disk,
+        "suspect": actions.suspect,
+        "clear": actions.clear,
+        "break": actions.break_disk,
         "slow": world.slow.add,
-        "quick": quick,
+        "quick": actions.quick,
         "hurry": world.hasty.add,
-        "allow_unclean": allow_unclean,
-        "prefer_by_znode": prefer_by_znode,
-        "wait": wait,
-        "create": create,
-        "grow": grow,
-        "delete": delete,
-        "move": move,
-        "move_by_znode": move_by_znode,
-        "cancel": cancel,
+        "allow_unclean": actions.allow_unclean,
+        "prefer_by_znode": actions.prefer_by_znode,
+        "wait": actions.wait,
+        "create": actions.create,
+        "grow": actions.grow,
+        "delete": actions.delete,
+        "move": actions.move,
+        "move_by_znode": actions.move_by_znode,
+        "cancel": actions.cancel,
         "kill": world.kill,
-        "start": start,
-        "shut_down": shut_down,
-        "elect": elect,
-        "interfere": interfere,
+        "start": actions.start,
+        "shut_down": actions.shut_down,
+        "elect": actions.elect,
+        "interfere": actions.interfere,
         "settle": world.settle,
     }
 

@@ -176,7 +176,7 @@ class Page:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=200,
             check=False,
         )
         assert done.returncode == 0, f"{block.name}\n{done.stdout}\n{done.stderr}"
@@ -185,7 +185,9 @@ class Page:
 
 def _pages() -> Iterator[object]:
     for page, found in RUN.items():
-        needs_spark = any("pyspark" in block.text for block in found)
+        needs_spark = any(
+            "pyspark" in block.text or "kavka pipelines" in block.text for block in found
+        )
         marks = [pytest.mark.spark] if needs_spark else [pytest.mark.compat]
         yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
 

@@ -100,6 +100,21 @@ def test_a_whole_load_is_exact_and_counted_by_hour(lake: Lake, kavka_cluster: Lo
     assert found.only_in_table == 0
 
 
+def test_the_end_of_a_transaction_is_nothing_that_is_to_be_loaded(
+    lake: Lake, kavka_cluster: LocalCluster
+) -> None:
+    settings = client(kavka_cluster) | {"transactional.id": "x"}
+    with Producer(settings) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            for offset in range(10):
+                producer.append("clicks", b"%d" % offset, partition=0, timestamp_ms=FIRST_MS)
+    lake.commit(0, rows(range(10)))
+    found = run(lake, kavka_cluster)
+    assert found.is_exact
+    assert found.behind == {}
+
+
 def test_what_is_missing_doubled_and_late_is_counted_in_its_hour(
     lake: Lake, kavka_cluster: LocalCluster
 ) -> None:

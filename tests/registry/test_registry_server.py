@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import struct
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 
 from kavka.core.znodes import EventType, ZnodeError
 from kavka.net.clock import SystemClock, SystemRandom
-from kavka.net.network import TcpNetwork
-from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 from kavka.settings.declaration import InvalidSetting
 from kavka.storage.disk.os_disk import OsDisk
-from kavka.wire.zookeeper.jute import Reader, append, decode, encode
+from kavka.wire.zookeeper.jute import encode
 from kavka.wire.zookeeper.messages import (
     AUTH_XID,
     NOTIFICATION_XID,
-    OPEN_ACL,
     PING_XID,
     SET_WATCHES_XID,
     AuthRequest,
     ConnectRequest,
-    ConnectResponse,
     CreateRequest,
     ErrorResponse,
     GetDataResponse,
@@ -37,136 +31,18 @@ from kavka.wire.zookeeper.messages import (
     OpCode,
     PathVersionRequest,
     PathWatchRequest,
-    ReplyHeader,
-    RequestHeader,
     SetDataRequest,
     SetWatches2Request,
     WatcherEvent,
     WatchTypeRequest,
 )
+from support.zookeeper_frames import Client, create, multi, serving
 
-R = TypeVar("R", bound=NamedTuple)
-HOST = "127.0.0.1"
-_opened: list[Client] = []
 UNIMPLEMENTED, INVALID_ACL, AUTH_FAILED, NO_WATCHER = -6, -114, -115, -121
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
-
-
-def in_memory() -> ZnodeServer:
-    return ZnodeServer(SystemClock(), SystemRandom())
-
-
-@asynccontextmanager
-async def serving(
-    settings: Mapping[str, str] | None = None,
-    znode_server: ZnodeServer | None = None,
-    port: int = 0,
-) -> AsyncIterator[RegistryServer]:
-    texts = {"clientPort": str(port), "clientPortAddress": HOST, **(settings or {})}
-    server = RegistryServer(
-        znode_server or in_memory(), RegistryServerConfig.parse(texts), TcpNetwork()
-    )
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-        while _opened:
-            await _opened.pop().close()
-
-
-class Answer(NamedTuple):
-    xid: int
-    zxid: int
-    error: int
-    body: Reader
-
-    def read(self, kind: type[R]) -> R:
-        assert self.error == 0
-        return decode(kind, self.body)
-
-
-class Client:
-    """ZooKeeper's protocol and nothing else: what is sent and received is up to the test."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-        self.xid = 0
-
-    @classmethod
-    async def open(cls, port: int) -> Client:
-        client = cls(*await asyncio.open_connection(HOST, port))
-        _opened.append(client)
-        return client
-
-    async def close(self) -> None:
-        self.writer.close()
-        with suppress(ConnectionError):
-            await self.writer.wait_closed()
-
-    @classmethod
-    async def connected(cls, port: int, **fields: Any) -> tuple[Client, ConnectResponse]:
-        client = await cls.open(port)
-        return client, await client.connect(**fields)
-
-    async def connect(self, timeout_ms: int = 10_000, tail: bytes = b"\0", **fields: Any) -> Any:
-        request = ConnectRequest(0, 0, timeout_ms, 0, bytes(16))._replace(**fields)
-        self.send_frame(bytes(encode(request)) + tail)
-        reader = Reader(await self.frame())
-        response = decode(ConnectResponse, reader)
-        assert reader.remaining == len(tail)
-        return response
-
-    def send_frame(self, payload: bytes) -> None:
-        self.writer.write(struct.pack(">i", len(payload)) + payload)
-
-    def send(self, kind: int, request: NamedTuple | bytes | None = None, xid: int = 0) -> None:
-        self.xid += 1
-        payload = encode(RequestHeader(xid or self.xid, kind))
-        if isinstance(request, bytes):
-            payload += request
-        elif request is not None:
-            append(payload, request)
-        self.send_frame(bytes(payload))
-
-    async def frame(self) -> bytes:
-        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-        return await self.reader.readexactly(size)
-
-    async def receive(self) -> Answer:
-        reader = Reader(await self.frame())
-        return Answer(*decode(ReplyHeader, reader), reader)
-
-    async def ask(
-        self, kind: int, request: NamedTuple | bytes | None = None, xid: int = 0
-    ) -> Answer:
-        self.send(kind, request, xid)
-        answer = await self.receive()
-        assert answer.xid == (xid or self.xid)
-        return answer
-
-    async def is_closed(self) -> bool:
-        try:
-            return await self.reader.read(1) == b""
-        except ConnectionError:
-            return True
-
-
-def create(path: str, data: bytes = b"", flags: int = 0) -> CreateRequest:
-    return CreateRequest(path, data, OPEN_ACL, flags)
-
-
-def multi(*operations: tuple[int, NamedTuple]) -> bytes:
-    body = bytearray()
-    for kind, request in operations:
-        append(body, MultiHeader(kind, False, -1))
-        append(body, request)
-    append(body, MultiHeader(-1, True, -1))
-    return bytes(body)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ whatever their size:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ class Audit:
     ranges: Bounds
     """The offsets that were compared."""
     behind: dict[TopicPartition, int]
-    """Records of the topics that are not loaded yet, where there are some."""
+    """Offsets of the topics that are not loaded yet, where records are among them."""
     hours: dict[int, HourCount] = field(default_factory=dict)
     only_in_table: int = 0
     """Rows of the ranges whose records the topic does not have any more, or shows to this reader."""
@@ -150,7 +151,11 @@ async def audit(
     async with Consumer({**client, "enable.auto.commit": "false"}) as consumer:
         ranges = await loaded_ranges(consumer, ends, from_ms, to_ms)
         last = await consumer.end_offsets(list(ends))
-        behind = {at: last[at] - end for at, end in ends.items() if last[at] > end}
+        behind = {
+            at: last[at] - end
+            for at, end in ends.items()
+            if last[at] > end and await _has_records(consumer, at, (end, last[at]))
+        }
         found = Audit(ranges, behind)
         for at, (start, end) in sorted(ranges.items()):
             for first in range(start, end, window):
@@ -205,9 +210,18 @@ async def _records(consumer: Consumer, at: TopicPartition, bounds: tuple[int, in
     return pa.Table.from_batches(pieces, schema=schema)
 
 
+async def _has_records(consumer: Consumer, at: TopicPartition, bounds: tuple[int, int]) -> bool:
+    """Return whether there is more than the ends of transactions."""
+    async with aclosing(_read(consumer, at, bounds)) as pieces:
+        async for piece in pieces:
+            if piece.num_rows:
+                return True
+    return False
+
+
 async def _read(
     consumer: Consumer, at: TopicPartition, bounds: tuple[int, int]
-) -> AsyncIterator[pa.RecordBatch]:
+) -> AsyncGenerator[pa.RecordBatch, None]:
     start, end = bounds
     consumer.assign([at])
     consumer.seek(at, start)

@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.body import seal
-from kavka.wire.records.compression import XERIAL_HEADER, Compression
+from kavka.wire.records.compression import LZ4_HEADER, XERIAL_HEADER, Compression
 from kavka.wire.records.header import HEADER_SIZE
 
 _NOW_MS = 1_700_000_000_000
@@ -35,7 +35,7 @@ CHOICES = (
     "magic-1",
     *(f"bomb-{name}" for name in _CODECS),
     *(f"packed-records-{name}" for name in _CODECS),
-    *(f"tiny-pieces-{name}" for name in ("snappy", "gzip", "zstd")),
+    *(f"tiny-pieces-{name}" for name in ("snappy", "gzip", "zstd", "lz4")),
 )
 
 
@@ -106,13 +106,15 @@ def _unpacked(kind: str) -> BatchBuilder:
 
 
 def _tiny_pieces(codec: str, size: int) -> bytes:
-    """Return one batch whose body is nothing but empty blocks, members or frames."""
-    piece, head = {
-        "snappy": (b"\0\0\0\1\0", XERIAL_HEADER),
-        "gzip": (zlib.compress(b"", wbits=31), b""),
-        "zstd": (bytes(cramjam.zstd.compress(b"")), b""),
+    """Return one batch whose body is nothing but empty blocks, members or frames; of lz4, blocks of a byte."""
+    piece, head, end = {
+        "snappy": (b"\0\0\0\1\0", XERIAL_HEADER, b""),
+        "gzip": (zlib.compress(b"", wbits=31), b"", b""),
+        "zstd": (bytes(cramjam.zstd.compress(b"")), b"", b""),
+        "lz4": (b"\1\0\0\x80\0", LZ4_HEADER, bytes(4)),
     }[codec]
-    body = head + piece * max(1, (size - HEADER_SIZE - len(head)) // len(piece))
+    room = size - HEADER_SIZE - len(head) - len(end)
+    body = head + piece * max(1, room // len(piece)) + end
     batch = seal(bytearray(HEADER_SIZE) + body, 1, _NOW_MS, _NOW_MS)
     batch[22] = _CODECS[codec]  # the low byte of the attributes
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")

@@ -202,10 +202,10 @@ class Producer(Client):
             )
         finally:
             self._appender.is_closed = True
+            await self._awaiting_metadata.close(ConnectionError("the producer was closed"))
+            await self._sender.close()  # first: it has partitions added to the transaction
             if self._transaction_manager is not None:
                 await self._transaction_manager.stop()
-            await self._awaiting_metadata.close(ConnectionError("the producer was closed"))
-            await self._sender.close()
             self._sender.fail_all(
                 ConnectionError("the producer was closed before the record was sent")
             )

@@ -93,7 +93,7 @@ class Sender:
         """Learns, in a transaction, which partitions have something to send."""
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
-        self._is_scheduled = False
+        self._is_scheduled = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._in_flight: dict[BrokerId, int] = {}
@@ -107,7 +107,7 @@ class Sender:
 
     def wake(self) -> None:
         """Look at the queues in the next iteration of the loop."""
-        if not self._is_scheduled:
+        if not (self._is_scheduled or self._is_closed):
             self._is_scheduled = True
             self._loop.call_soon(self._run_once)
 
@@ -118,6 +118,7 @@ class Sender:
 
     async def close(self) -> None:
         """Stop; batches that are left are the caller's to fail."""
+        self._is_closed = True
         tasks = [*self._connecting.values()]
         if self._initializing is not None:
             tasks.append(self._initializing)
@@ -127,7 +128,6 @@ class Sender:
         for timer in (self._timer, self._expiry_timer):
             if timer is not None:
                 timer.cancel()
-        self._is_scheduled = True  # nothing is scheduled any more
 
     def fail_all(self, error: Exception) -> None:
         """Fail every batch that is not done."""
@@ -156,6 +156,8 @@ class Sender:
 
     def _run_once(self) -> None:
         self._is_scheduled = False
+        if self._is_closed:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from typing import NamedTuple
 
 from kavka.client.cluster import Cluster
@@ -18,6 +17,7 @@ from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.transaction_channel import TransactionChannel
 from kavka.client.producer.transaction_requests import TransactionSettings
+from kavka.client.producer.transaction_tasks import TransactionTasks
 from kavka.core.group_member.steps import GroupMetadata
 from kavka.core.transactional_producer import steps
 from kavka.core.transactional_producer.dialogue import (
@@ -46,11 +46,6 @@ class ProducerCalls(NamedTuple):
     """Wait until no request is on the wire."""
 
 
-class _Operation(NamedTuple):
-    name: str
-    task: asyncio.Task[None]
-
-
 class TransactionManager:
     """The transactions of one producer. All methods belong to the loop's thread."""
 
@@ -74,8 +69,7 @@ class TransactionManager:
         self._dialogues = TransactionDialogues(
             transaction, two_phase_commit=settings.two_phase_commit
         )
-        self._operation: _Operation | None = None
-        self._adding: set[asyncio.Task[None]] = set()  # what adds to the transaction
+        self._tasks = TransactionTasks(self._run_guarded, settings.max_block_ms, wake)
 
     # Called by the producer's user
 
@@ -84,7 +78,7 @@ class TransactionManager:
 
         The transaction that it left open is ended or, with `keep_prepared`, kept, and its state returned.
         """
-        await self._operate(
+        await self._tasks.operate(
             "init_transactions",
             self._transaction.begin_init,
             lambda: self._dialogues.init(keep_prepared),
@@ -105,49 +99,46 @@ class TransactionManager:
 
     def begin(self) -> None:
         """Begin a transaction; nothing is sent."""
-        if self._operation is not None:
-            raise RuntimeError(f"{self._operation.name} is not over: call it again to wait for it")
+        self._tasks.require_no_operation()
         self._transaction.begin(self._cluster.transaction_version)
 
     async def prepare(self) -> PreparedTxnState | None:
         """Write everything, so that nothing is left but the decision; None when there is nothing to decide."""
-        await self._operate("prepare_transaction", self._begin_prepare, self._dialogues.prepare)
+        await self._tasks.operate(
+            "prepare_transaction", self._begin_prepare, self._dialogues.prepare
+        )
         return self._transaction.prepared
 
     async def complete(self, state: PreparedTxnState | None) -> None:
         """Commit what is prepared if this is its name, else abort it."""
-        if self._operation is None:
+        if not self._tasks.has_operation:
             self._transaction.require_prepared()
         await (self.commit() if state == self._transaction.prepared else self.abort())
 
     async def commit(self) -> None:
         """Write everything and commit."""
-        await self._operate("commit_transaction", self._begin_commit, self._dialogues.commit)
+        await self._tasks.operate("commit_transaction", self._begin_commit, self._dialogues.commit)
 
     async def abort(self) -> None:
         """Drop what was not sent, and abort."""
-        await self._operate("abort_transaction", self._begin_abort, self._dialogues.abort)
+        await self._tasks.operate("abort_transaction", self._begin_abort, self._dialogues.abort)
 
     async def send_offsets(self, offsets: steps.Offsets, group: GroupMetadata) -> None:
         """Make offsets of a group part of the transaction, and wait for the answers."""
         self._transaction.require_open()
         if not offsets:
             return
-        task = self._track(self._dialogues.send_offsets(offsets, group))
-        done, _ = await asyncio.wait({task}, timeout=self._settings.max_block_ms / 1000)
-        if not done:
+        if not await self._tasks.add_and_wait(self._dialogues.send_offsets(offsets, group)):
             late = TimeoutError(f"no answer to the offsets in {self._settings.max_block_ms} ms")
             self.mark_abortable(late)
             raise late
-        _require_finished(task)
         self._transaction.raise_error()
 
     async def close(self) -> None:
         """End what is open as an abort, if the coordinator can be reached within `max.block.ms`; stop all tasks."""
         try:
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
-                if self._operation is not None:
-                    await asyncio.wait({self._operation.task})
+                await self._tasks.wait_for_operation()
                 if self._transaction.state in (State.OPEN, State.MUST_ABORT):
                     log.info("open transaction aborted id=%s", self._settings.transactional_id)
                     self._begin_abort()
@@ -163,12 +154,7 @@ class TransactionManager:
 
     async def stop(self) -> None:
         """End all tasks."""
-        tasks: list[asyncio.Task[None]] = [*self._adding]
-        if self._operation is not None:
-            tasks.append(self._operation.task)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     # Called by the rest of the producer
 
@@ -185,7 +171,7 @@ class TransactionManager:
         self._transaction.add_wanted(partitions)
         wanted = self._transaction.next_to_add()
         if wanted:
-            self._track(self._dialogues.add_partitions(wanted))
+            self._tasks.add(self._dialogues.add_partitions(wanted))
 
     def _fail(self, error: KafkaError, must_bump: bool) -> None:
         before = self._transaction.state
@@ -203,46 +189,12 @@ class TransactionManager:
             )
             self._wake()  # so that the sender drops what waits
 
-    # Operations
-
-    async def _operate(
-        self, name: str, begin: Callable[[], None], dialogue: Callable[[], Dialogue]
-    ) -> None:
-        if self._operation is None:
-            begin()
-            task = asyncio.get_running_loop().create_task(self._run_guarded(dialogue()))
-            self._operation = _Operation(name, task)
-        elif self._operation.name != name:
-            raise RuntimeError(f"{self._operation.name} is not over: call it again to wait for it")
-        task = self._operation.task
-        done, _ = await asyncio.wait({task}, timeout=self._settings.max_block_ms / 1000)
-        if not done:
-            raise TimeoutError(
-                f"{name} is not over after {self._settings.max_block_ms} ms: call it again, or close the producer"
-            )
-        self._operation = None
-        _require_finished(task)
-        task.result()
-
     async def _run_guarded(self, dialogue: Dialogue) -> None:
         try:
             await run_dialogue(dialogue, self._perform)
         except KafkaError as error:
             self._fail(error, must_bump=False)
             raise
-
-    def _track(self, dialogue: Dialogue) -> asyncio.Task[None]:
-        """Run what adds to the transaction; its failure fails the transaction, and is raised from there."""
-
-        async def guarded() -> None:
-            with suppress(KafkaError):  # `_run_guarded` has kept it
-                await self._run_guarded(dialogue)
-            self._wake()
-
-        task = asyncio.get_running_loop().create_task(guarded())
-        self._adding.add(task)
-        task.add_done_callback(self._adding.discard)
-        return task
 
     def _begin_prepare(self) -> None:
         self._transaction.begin_prepare()
@@ -271,8 +223,7 @@ class TransactionManager:
             case steps.WaitUntilWritten():
                 await self._calls.wait_until_written()
             case steps.WaitUntilAdded():
-                while self._adding:
-                    await asyncio.wait(set(self._adding))
+                await self._tasks.wait_until_added()
             case steps.WaitUntilIdle():
                 await self._calls.wait_until_idle()
         return None
@@ -287,8 +238,3 @@ class TransactionManager:
                 producer_id,
                 epoch,
             )
-
-
-def _require_finished(task: asyncio.Task[None]) -> None:
-    if task.cancelled():  # by `stop`
-        raise RuntimeError("the producer is closed")
