@@ -1,10 +1,11 @@
-"""The programs of `examples/stream-programs`, the templates `enrichment` and `ranking`, and the page of reprocessing.
+"""The programs of `examples/stream-programs`, templates `enrichment` and `ranking`, pages on reprocessing and tables.
 
 One process of pytest runs their tests, so that Spark starts once; after each test librdkafka reads what was written.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from shutil import copyfile
 import pytest
 
 from kavka.pipelines.project import make_project
+from support.spark.spark_connector import fetched_jar
 from support.spark.standalone import environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(1200)]
@@ -20,6 +22,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(1200)]
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 EXAMPLE = ROOT / "examples" / "stream-programs"
+MERGE_JAR = "org.apache.spark:spark-catalyst_2.13:4.2.0:jar:tests"
+"""Maven Central has none of 4.3."""
+MERGE_CATALOG = (
+    "org.apache.spark.sql.connector.catalog.SharedTablesInMemoryRowLevelOperationTableCatalog"
+)
 
 
 def project_of_page(directory: Path, steps: str) -> Path:
@@ -36,7 +43,21 @@ def page_projects(directory: Path) -> list[Path]:
     return [
         project_of_page(directory / "reprocess", "reprocess_steps.py"),
         project_of_page(directory / "changes", "auto_cdc_steps.py"),
+        project_with_merge(directory / "merged"),
     ]
+
+
+def project_with_merge(directory: Path) -> Path:
+    """A project whose tables are in the catalogue with which Spark tests MERGE; it has a driver of its own."""
+    project_of_page(directory, "auto_cdc_merge_steps.py")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jar = fetched_jar(MERGE_JAR, home / "kavka" / "spark-tests")
+    with (directory / "tests" / "spark-defaults.conf").open("a") as settings:
+        settings.write(f"spark.jars {jar}\nspark.driver.extraClassPath {jar}\n")
+        settings.write(f"spark.sql.catalog.merging {MERGE_CATALOG}\n")
+    with (directory / "spark-pipeline.yml").open("a") as specification:
+        specification.write("catalog: merging\ndatabase: shop\n")
+    return directory
 
 
 def template_projects(directory: Path) -> list[Path]:
@@ -79,4 +100,4 @@ def test_the_tests_of_templates_and_programs_pass(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_state_goes_on_and_the_pages_are_right(tmp_path: Path) -> None:
     said = run_tests(EXAMPLE, *page_projects(tmp_path), "-k", "not plain_computation")
-    assert " 3 passed, 1 deselected" in said
+    assert " 4 passed, 1 deselected" in said

@@ -31,9 +31,9 @@ def connector_jars() -> list[Path]:
 
 
 def fetched_jar(artifact: str, directory: Path) -> Path:
-    """Return a jar of Maven Central, fetched once. Raise RuntimeError."""
-    _, name, version = artifact.split(":")
-    path = directory / f"{name}-{version}.jar"
+    """Return a jar of Maven Central, fetched once: `group:name:version[:jar:classifier]`. Raise RuntimeError."""
+    _, name, version, *kind = artifact.split(":")
+    path = directory / f"{'-'.join([name, version, *kind[1:]])}.jar"
     if path.exists():
         return path
     maven = shutil.which("mvn")
