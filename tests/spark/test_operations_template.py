@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka.pipelines.project import make_project
+from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.ours import run_kavka
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
 
-QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = f"spark.driver.extraJavaOptions={SHORT_LIVED_JVM}"
 PATIENCE_S = 400
 REAL = '''
 """A real broker, whose collectors write into the topic of the pipeline."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.ours import run_kavka
 from support.spark.standalone import bare_python, environment, run_standalone, unpacked
 from support.spark.topic_filling import make_topic_at
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(300)]
 
-QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = f"spark.driver.extraJavaOptions={SHORT_LIVED_JVM}"
 ONE = ("--master", "local[1]", "--conf", QUICK)
 PATIENCE_S = 240
 LIVES = 3

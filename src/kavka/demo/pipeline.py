@@ -15,6 +15,7 @@ from kavka.pipelines.project import load_project, make_project
 from kavka.pipelines.run import Watching, register, watched
 from kavka.pipelines.session import Session, Where, open_session
 from kavka.spark.queries.progress import FlowProgress
+from kavka.spark.session import SHORT_LIVED_JVM
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -184,7 +185,5 @@ def _settings(directory: Path) -> dict[str, str]:
         # It ends with the demo: a catalogue that stays would only cost time.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.local.dir": str(scratch),
-        "spark.driver.extraJavaOptions": (
-            f"-Djava.io.tmpdir={scratch} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        ),
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} {SHORT_LIVED_JVM}",
     }

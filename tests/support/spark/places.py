@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kavka.client.blocking import Admin
+from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.apache import SMALL, ApacheKafka
 from kavka_compat.brokers import Broker
 from kavka_compat.killable import run_killable
@@ -29,7 +30,7 @@ _SETTINGS = {
 _EXECUTORS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": SHORT_LIVED_JVM,
 }
 _SPECULATION = {
     "spark.speculation": "true",

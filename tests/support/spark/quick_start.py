@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pyspark
 
+from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.class_archive import ClassArchive
 
-OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""No time is spent on optimising what runs for seconds."""
 VARIABLE = "SPARK_SUBMIT_OPTS"
 _ROOT = Path(__file__).resolve().parents[3]
 _END_S = 120
@@ -32,7 +31,7 @@ def archive() -> ClassArchive:
 
 def options() -> str:
     """Return the options with which drivers start in this environment."""
-    return " ".join([*OPTIONS, *archive().reading()])
+    return " ".join([SHORT_LIVED_JVM, *archive().reading()])
 
 
 def make() -> None:
@@ -44,7 +43,7 @@ def make() -> None:
 
     logging.getLogger("kavka").setLevel(logging.ERROR)  # of a broker that is left behind
     made = archive()
-    os.environ[VARIABLE] = " ".join([*OPTIONS, *made.making()])
+    os.environ[VARIABLE] = " ".join([SHORT_LIVED_JVM, *made.making()])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as place, chdir(place):
         with LocalCluster(Path(place) / "broker", brokers=1) as cluster:

@@ -15,13 +15,11 @@ from typing import Any
 from kavka.pipelines.definitions import TOPIC_FORMATS, Definitions, messages
 from kavka.pipelines.project import DEFAULTS_NAME, Project, read_defaults
 from kavka.pipelines.session import driver_defaults
+from kavka.spark.session import SHORT_LIVED_JVM
 
 MASTER = "local[1]"
-_QUICK_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-"""Compiles quickly, not well, and does not verify the classes of Spark's jars, which is a fifth of its start."""
+_QUICK_JVM = f"{SHORT_LIVED_JVM} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""It does not verify the classes of Spark's jars, which is a fifth of its start."""
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 _LAKE_FORMAT = "kavka-iceberg"
 _STARTING_TIMES = ("startingtimestamp", "startingoffsetsbytimestamp")
