@@ -47,7 +47,8 @@ from kavka.client.producer.settings import (
     transaction_settings,
 )
 from kavka.client.producer.table_send import TableSend
-from kavka.client.producer.transaction_manager import ProducerCalls, TransactionManager
+from kavka.client.producer.transaction_manager import TransactionManager
+from kavka.client.producer.transaction_steps import ProducerCalls
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.core.transactional_producer.state import PreparedTxnState, TransactionState
 from kavka.errors import KafkaError

@@ -33,6 +33,11 @@ class TransactionChannel:
         )
         self._groups: dict[str, Coordinator] = {}
 
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id of the producer."""
+        return self._settings.transactional_id
+
     async def send(self, request: steps.Request) -> steps.Answer:
         """Send a request, and return its answer. Raise KafkaError, OSError, CorruptFrame."""
         identity = Identity(self._settings, self._sequences.producer_id, self._sequences.epoch)

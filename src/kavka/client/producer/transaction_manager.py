@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from kavka.client.cluster import Cluster
 from kavka.client.coordinator import run_dialogue
@@ -17,6 +16,7 @@ from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.transaction_channel import TransactionChannel
 from kavka.client.producer.transaction_requests import TransactionSettings
+from kavka.client.producer.transaction_steps import ProducerCalls, TransactionSteps
 from kavka.client.producer.transaction_tasks import TransactionTasks
 from kavka.core.group_member.steps import GroupMetadata
 from kavka.core.transactional_producer import steps
@@ -31,19 +31,6 @@ from kavka.errors import KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
 
 log = logging.getLogger(__name__)
-
-
-class ProducerCalls(NamedTuple):
-    """Functions of the producer that its transactions call."""
-
-    close_batches: Callable[[], None]
-    """Let no open batch take more records."""
-    wait_until_written: Callable[[], Awaitable[None]]
-    """Wait until every record is written or has failed."""
-    drop_unsent: Callable[[Exception], Awaitable[None]]
-    """Fail the records that are not on the wire."""
-    wait_until_idle: Callable[[], Awaitable[None]]
-    """Wait until no request is on the wire."""
 
 
 class TransactionManager:
@@ -65,11 +52,16 @@ class TransactionManager:
         self._settings = settings
         self._calls = calls
         self._wake = wake
-        self._channel = TransactionChannel(cluster, settings, sequences)
         self._dialogues = TransactionDialogues(
             transaction, two_phase_commit=settings.two_phase_commit
         )
         self._tasks = TransactionTasks(self._run_guarded, settings.max_block_ms, wake)
+        self._steps = TransactionSteps(
+            TransactionChannel(cluster, settings, sequences),
+            sequences,
+            calls,
+            self._tasks.wait_until_added,
+        )
 
     # Called by the producer's user
 
@@ -142,7 +134,7 @@ class TransactionManager:
                 if self._transaction.state in (State.OPEN, State.MUST_ABORT):
                     log.info("open transaction aborted id=%s", self._settings.transactional_id)
                     self._begin_abort()
-                    await run_dialogue(self._dialogues.abort(), self._perform)
+                    await run_dialogue(self._dialogues.abort(), self._steps.perform)
                 elif self._transaction.state is State.PREPARED:
                     log.info("transaction left prepared id=%s", self._settings.transactional_id)
         except (TimeoutError, KafkaError) as error:
@@ -191,7 +183,7 @@ class TransactionManager:
 
     async def _run_guarded(self, dialogue: Dialogue) -> None:
         try:
-            await run_dialogue(dialogue, self._perform)
+            await run_dialogue(dialogue, self._steps.perform)
         except KafkaError as error:
             self._fail(error, must_bump=False)
             raise
@@ -207,34 +199,3 @@ class TransactionManager:
     def _begin_abort(self) -> None:
         self._transaction.begin_abort()
         self._calls.close_batches()
-
-    # Steps of the dialogues
-
-    async def _perform(self, step: steps.Step) -> steps.Answer | None:
-        match step:
-            case steps.Send(request):
-                return await self._channel.send(request)
-            case steps.BackOff():
-                await self._channel.back_off(step)
-            case steps.UseProducerId():
-                self._use(step)
-            case steps.DropUnsent(error):
-                await self._calls.drop_unsent(error)
-            case steps.WaitUntilWritten():
-                await self._calls.wait_until_written()
-            case steps.WaitUntilAdded():
-                await self._tasks.wait_until_added()
-            case steps.WaitUntilIdle():
-                await self._calls.wait_until_idle()
-        return None
-
-    def _use(self, step: steps.UseProducerId) -> None:
-        producer_id, epoch = ProducerId(step.producer_id), ProducerEpoch(step.epoch)
-        self._sequences.restart_all(producer_id, epoch)
-        if not step.is_of_end:
-            log.info(
-                "transactional producer has its id id=%s producer_id=%d epoch=%d",
-                self._settings.transactional_id,
-                producer_id,
-                epoch,
-            )

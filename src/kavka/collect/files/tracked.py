@@ -1,4 +1,4 @@
-"""What the tracker is told of files, asks about them, and remembers. Pure."""
+"""Messages to and from the tracker of files, and its state. Pure."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     pending   a value that is not beyond it         ok
     pending   no value for `stale_after`, then one  ok, and what the value says
     firing    `clear` or better for `clear_for`     ok          resolved
-    firing    worse than `clear`                    firing      (the time for `clear_for` begins anew)
+    firing    worse than `clear`                    firing      (the time for `clear_for` begins again)
     firing    no value for `stale_after`            ok          resolved, with the reason
 
 So an incident has one firing and one resolved event, however many values say the same. Its id follows from the rule,

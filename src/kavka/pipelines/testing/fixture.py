@@ -60,7 +60,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     try:
         find_spec_file(file_path.parent)
     except PipelineError:
-        return None  # a file of somebody else
+        return None  # a file of another plugin
     from kavka.pipelines.testing.case_file import CaseFile
 
     made: pytest.Collector = CaseFile.from_parent(parent, path=file_path)
