@@ -29,7 +29,7 @@ def to_ms(moment: datetime, zone: tzinfo | None) -> int:
 
 
 def number_to_ms(number: float) -> int:
-    """Return milliseconds of a number of seconds, milli-, micro- or nanoseconds since 1970, whose unit follows from its size.
+    """Return milliseconds of a time since 1970 in seconds, milli-, micro- or nanoseconds; its size says which.
 
     Raise ValueError for one that is no time between 1970 and 2286.
     """
