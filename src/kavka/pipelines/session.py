@@ -293,6 +293,17 @@ def _release(spark: Any) -> None:
             log.info("session was not released error=%s", error)
 
     within(_RELEASE_S, release)
+    _forget(spark)
+
+
+def _forget(spark: Any) -> None:
+    """Let the next session of this process be the active one, which functions of Spark ask, as after `stop`."""
+    from pyspark.sql.connect.session import SparkSession
+
+    if SparkSession._default_session is spark:
+        SparkSession._default_session = None
+    if getattr(SparkSession._active_session, "session", None) is spark:
+        SparkSession._active_session.session = None
 
 
 def within(seconds: float, work: Callable[[], object]) -> None:
