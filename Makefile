@@ -83,7 +83,7 @@ bench-transactions: ## what transactions cost, beside Apache Kafka; through Spar
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat:tests $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
-bench-failover: ## how long nobody is served when a broker dies, stops or stands still
+bench-failover: ## how long no client is served when a broker dies, stops or stands still
 	@scripts/setup.sh test
 	PYTHONPATH=tests/compat $(PY) bench/failover.py --rounds $(or $(ROUNDS),$(if $(QUICK),2,10)) $(if $(ONLY),--only "$(ONLY)") $(if $(KIND),--kind $(KIND))
 

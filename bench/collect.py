@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests/compat", "tests")]
 
-from apache.results import tell, write_results  # noqa: E402
+from apache.results import print_now, write_results  # noqa: E402
 
 from kavka.demo.site import Site  # noqa: E402
 from kavka_compat.brokers import Broker  # noqa: E402
@@ -189,7 +189,7 @@ def run(
     """Run all sides in turns."""
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in sides}
     for number in range(rounds):
-        tell(f"round {number + 1} of {rounds}")
+        print_now(f"round {number + 1} of {rounds}")
         for name, command in sides.items():
             rate, cpu, of_broker = bench.measure(command)
             found = samples[name]

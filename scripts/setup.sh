@@ -38,7 +38,7 @@ readonly has_headers='import os, sysconfig; assert os.path.exists(sysconfig.get_
 readonly is_plain='import sys, sysconfig
 assert sys.base_prefix != "/usr" and "--enable-optimizations" not in sysconfig.get_config_var("CONFIG_ARGS")'
 
-# A Python that somebody built without optimisation, as pyenv does, takes a quarter more CPU than a distribution's.
+# A Python that was built without optimisation, as pyenv does, takes a quarter more CPU than a distribution's.
 choose_python() {
     local found="$python"
     if [ -n "${PYTHON:-}" ] || ! python_says "$is_plain"; then return; fi

@@ -87,7 +87,7 @@ def wait_until_serving(broker: Broker) -> None:
 
 
 def _acknowledged(connection: RawConnection) -> bool:
-    """Ask for the topic, which creates it, and produce one record; tell whether it was acknowledged."""
+    """Ask for the topic, which creates it, and produce one record; return whether it was acknowledged."""
     topic = "first"
     connection.send(request(METADATA, 1, struct.pack(">i", 1) + string(topic)))
     if connection.answer() is None:

@@ -38,6 +38,6 @@ def write_results(name: str, rounds: int, quick: bool, measured: Mapping[str, ob
     return path
 
 
-def tell(text: str) -> None:
+def print_now(text: str) -> None:
     """Print how far the run is."""
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from apache.results import tell
+from apache.results import print_now
 
 
 class Speed(Protocol):
@@ -30,7 +30,7 @@ def run_rounds(
         for side in sides if number % 2 else reversed(sides):
             sample = run(side)
             kind = f"round {number}" if number else "warm-up"
-            tell(f"{name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
+            print_now(f"{name}, {side}, {kind}: {sample.records_per_second:,.0f}/s")
             if number:
                 samples[side].append(sample)
     return samples

@@ -21,7 +21,7 @@ from apache.lifecycle import (
     wait_until_serving,
 )
 from apache.report import Line, Samples, as_json, table
-from apache.results import tell, write_results
+from apache.results import print_now, write_results
 from apache.rounds import run_rounds
 from apache.workloads import WORKLOADS, Workload
 from kavka_compat.apache import ApacheKafka
@@ -82,12 +82,12 @@ def _first_record(directory: Path, launchers: dict[str, Launch], rounds: int) ->
         for side, launch in launchers.items():
             took = first_acknowledged_ms(launch, directory / f"start-{side}-{number}")
             found[side].append(took)
-            tell(f"start to first acknowledged record, {side}: {took:.0f} ms")
+            print_now(f"start to first acknowledged record, {side}: {took:.0f} ms")
     return Line("start to first acknowledged record", "ms", found, goal=0.1)
 
 
 def _idle(brokers: dict[str, Broker], seconds: float) -> list[Line]:
-    tell(f"idle for {seconds:g} s each")
+    print_now(f"idle for {seconds:g} s each")
     time.sleep(2)
     percent = {side: [idle_cpu_percent(brokers[side], seconds)] for side in _SIDES}
     memory = {side: [brokers[side].process.resident_bytes() / _MIB] for side in _SIDES}
@@ -121,7 +121,7 @@ def _latency(driver: Driver, brokers: dict[str, Broker], rounds: int, quick: boo
             fine = end_to_end_ms(brokers[side], records, f"fine-{number}")
             for name, value in zip(_LATENCIES, (*tool, *fine), strict=True):
                 found.setdefault(name, {s: [] for s in _SIDES})[side].append(value)
-            tell(f"end to end, {side}: {fine[0]:.2f} ms median, {fine[1]:.2f} ms 99th")
+            print_now(f"end to end, {side}: {fine[0]:.2f} ms median, {fine[1]:.2f} ms 99th")
     return [Line(name, "ms", pair, goal=1.0) for name, pair in found.items()]
 
 

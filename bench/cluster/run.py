@@ -13,7 +13,7 @@ from pathlib import Path
 
 from apache.perf_tools import PerfTools
 from apache.report import Line, Samples, as_json, between_table, table
-from apache.results import tell, write_results
+from apache.results import print_now, write_results
 from apache.rounds import run_rounds
 
 from cluster.drive import Driver, Sample
@@ -67,7 +67,7 @@ def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -
         trios: dict[str, Trio] = {}
         for side, release in (("apache", kafka), ("kavka", None)):
             trios[side] = stack.enter_context(run_trio(directory, zookeeper, release))
-            tell(f"three brokers of {side} serve")
+            print_now(f"three brokers of {side} serve")
         lines = _idle(trios, seconds=5 if quick else 30)
         driver = Driver(PerfTools(kafka))
         for workload in chosen:
@@ -79,7 +79,7 @@ def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -
 
 
 def _idle(trios: dict[str, Trio], seconds: float) -> list[Line]:
-    tell(f"idle for {seconds:g} s")
+    print_now(f"idle for {seconds:g} s")
     time.sleep(2)
     before = {side: trios[side].cpu_seconds() for side in _SIDES}
     time.sleep(seconds)
@@ -124,7 +124,7 @@ def _latency(driver: Driver, trios: dict[str, Trio], rounds: int, quick: bool) -
             values = driver.latency_ms(trios[side], records)
             for name, value in zip(_LATENCIES, values, strict=True):
                 found.setdefault(name, {s: [] for s in _SIDES})[side].append(value)
-            tell(f"end to end, {side}: {values[2]:.2f} ms median, {values[3]:.2f} ms 99th")
+            print_now(f"end to end, {side}: {values[2]:.2f} ms median, {values[3]:.2f} ms 99th")
     return [Line(name, "ms", pair, goal=1.0) for name, pair in found.items()]
 
 

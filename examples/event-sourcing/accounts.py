@@ -1,6 +1,6 @@
 """Accounts whose events are the truth: balances are computed from them, and can be computed again.
 
-account-events   every deposit and withdrawal, kept for ever
+account-events   every deposit and withdrawal, never deleted
 balances         compacted: the balance of each account now
 """
 

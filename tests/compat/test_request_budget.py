@@ -149,7 +149,7 @@ def test_half_received_requests_take_no_more_than_their_budget_and_others_are_se
     assert sum(flood.sent.values()) > budget  # it was more than there was room for
     text = ours.process.text()
     assert "reading of requests slowed" in text
-    assert "it makes no progress, and others need its memory" in text
+    assert "its half-received request makes no progress, and others need its memory" in text
     assert "Traceback" not in text
 
 

@@ -216,7 +216,7 @@ def test_the_rules_of_the_template_are_rules() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "the file is no mapping, but NoneType"),
+        ("", "the file is not a mapping, but NoneType"),
         ("rules: {}", "the file has no list `rules`"),
         ("rules: [{metric: m}]", "rule 1 has no name: write `alert: NAME` first"),
         ("rules: [{alert: A, above: 1}]", "the rule A has no `metric`"),
@@ -231,14 +231,14 @@ def test_the_rules_of_the_template_are_rules() -> None:
         ("RULEabove: 1, severity: bad}]", "severity is one of info, warning, critical, not 'bad'"),
         ("RULEabove: 1, labels: {a: '~['}}]", "'~[' is no regular expression"),
         ("RULEabove: 1, labels: {a: null}}]", "is a text, a list of texts, or ~REGEX, not None"),
-        ("RULEabove: 1, divide_by: {metric: n}}]", "the rule A divides, so it needs `by`"),
+        ("RULEabove: 1, divide_by: {metric: n}}]", "the rule A has `divide_by`, so it needs `by`"),
         ("RULEabove: 1, by: mount}]", "by is a list of labels, not 'mount'"),
         ("RULEanomaly: true, below: 1}]", "`above` is its z-score"),
         ("RULEanomaly: {warmup: 1}}]", "warmup is a number of samples, 2 or more, not 1"),
         ("rules: [{alert: A, silent: 5m, above: 1}]", "is about silence, so it has no `above`"),
         ("rules: [{alert: A, silent: 0}]", "silent is more than 0"),
         ("rules: [{alert: A, silent: 1m}, {alert: A, silent: 2m}]", "two rules are named 'A'"),
-        ("rules: [}", "is no YAML"),
+        ("rules: [}", "is not valid YAML"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused_with_a_sentence(text: str, said: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_folder_that_is_no_project_is_one_sentence(capsys, tmp_path, command):
     code, said = run(capsys, *command, "--project", str(tmp_path))
     assert code == 1
     assert said.count("\n") == 1
-    assert "is no pipeline project" in said
+    assert "is not a pipeline project" in said
 
 
 @pytest.mark.parametrize("command", list(SUBCOMMANDS))

@@ -10,7 +10,7 @@ from kavka.pipelines.expectations import ExpectationError
 
 def test_a_condition_without_a_name_is_refused():
     with pytest.raises(
-        ExpectationError, match="expect_or_drop wants a name first: @expect_or_drop"
+        ExpectationError, match="expect_or_drop needs a name as its first argument: @expect_or_drop"
     ):
         expect_or_drop(" ", "user IS NOT NULL")
 

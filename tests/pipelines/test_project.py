@@ -33,7 +33,7 @@ def test_the_specification_is_found_in_the_nearest_folder(tmp_path):
 
 
 def test_a_folder_that_is_no_project_is_refused(tmp_path):
-    with pytest.raises(PipelineError, match="no pipeline project"):
+    with pytest.raises(PipelineError, match="not a pipeline project"):
         find_spec_file(tmp_path)
     with pytest.raises(PipelineError, match="does not exist"):
         find_spec_file(tmp_path / "none")

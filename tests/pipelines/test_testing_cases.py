@@ -52,12 +52,12 @@ def test_topics_are_expected_as_values_or_with_keys():
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([], "a case is no mapping, but list"),
+        ([], "a case is not a mapping, but list"),
         ({"given": GIVEN, "expected": {}}, "a case has no 'expected'; it may have name, given"),
         ({"given": GIVEN}, "either expect .* or fails"),
         ({"given": GIVEN, "expect": {"tables": {"t": []}}, "fails": "x"}, "either expect"),
-        ({"expect": {"tables": {"t": []}}}, "given is no mapping"),
-        ({"given": {"t": "x"}, "fails": "x"}, "the topic t is no mapping, but str"),
+        ({"expect": {"tables": {"t": []}}}, "given is not a mapping"),
+        ({"given": {"t": "x"}, "fails": "x"}, "the topic t is not a mapping, but str"),
         ({"given": {"t": {"key": "k"}}, "fails": "x"}, "one of rows, records and slice"),
         ({"given": {"t": {"rows": [], "keys": "k"}}, "fails": "x"}, "has no 'keys'"),
         ({"given": {"t": {"rows": [{}], "key": "k"}}, "fails": "x"}, "has no field 'k'"),

@@ -10,7 +10,7 @@ import pytest
 
 from kavka.client.dead_letters import dead_letter_of
 from kavka.demo.line import combined
-from kavka.spark.pipelines import activity
+from kavka.pipelines import activity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -220,7 +220,7 @@ def test_the_feed_is_what_people_did_with_success(spark: SparkSession) -> None:
         line(agent="GoodBot/1"),
     ]
     rows = activity.feed(activity.events(activity.parse(records(spark, *values)))).collect()
-    assert [(row.who, row.action, row.page, row.search, row.late) for row in rows] == [
+    assert [(row.actor, row.action, row.page, row.search, row.late) for row in rows] == [
         ("10.0.0.1", "view", "/a", None, False),
         ("10.0.0.1", "search", "/search", "x", False),
         ("10.0.0.2", "submit", "/b", None, False),

@@ -10,7 +10,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.spark.pipelines.rate_limits import KEPT_S, Minute, add_requests, count_requests
+from kavka.pipelines.rate_limits import KEPT_S, Minute, add_requests, count_requests
 
 MINUTES = st.tuples(st.sampled_from("abc"), st.integers(0, 5).map(lambda number: number * 60))
 

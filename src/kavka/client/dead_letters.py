@@ -26,7 +26,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 @frozen
 class DeadLetter:
-    """What the headers of a dead letter say; None for what they do not have."""
+    """The content of a dead letter's headers; None for what they do not have."""
 
     topic: str | None = None
     partition: int | None = None

@@ -58,7 +58,7 @@ class ExactlyOnce:
         self._transform = transform
         self._is_running = False
         self.abort_reason: BaseException | None = None
-        """Why the last step was aborted, None after one that was not."""
+        """The error that aborted the last step, None after one that was not aborted."""
 
     async def run(self) -> None:
         """Get the producer ready, then step until `stop`. Raise FatalError, and what polling or `transform` raises."""

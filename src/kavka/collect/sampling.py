@@ -20,7 +20,7 @@ from kavka.values import field, frozen
 
 @frozen
 class SampleOptions:
-    """Where samples go, and when they are taken."""
+    """The topic of samples, and their interval."""
 
     topic: str
     host: str

@@ -1,4 +1,4 @@
-"""What a collector has done: a line on standard error at an interval, and families of metrics."""
+"""Counts of a collector: a line on standard error at an interval, and families of metrics."""
 
 from __future__ import annotations
 

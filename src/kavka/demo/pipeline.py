@@ -164,7 +164,7 @@ class DemoPipeline:
 
 
 class _Messages:
-    """What the run of the flows has to say; the demo shows their progress itself."""
+    """Messages of the run of the flows; the demo shows their progress itself."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -50,7 +50,7 @@ th { color: var(--soft); font-weight: 600; }
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the pipeline found, as rows of its views and values of its topics."""
+    """Results of the pipeline, as rows of its views and values of its topics."""
 
     minutes: Sequence[Row]
     pages: Sequence[tuple[str, int]]

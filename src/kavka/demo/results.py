@@ -43,7 +43,7 @@ def counted(
     pipeline: DemoPipeline, topics: TopicReader, found: Findings, lines: int, feed_records: int
 ) -> Counted:
     """Count each number of the audit in its own place."""
-    from kavka.spark.pipelines.activity import WINDOWS_PER_EVENT
+    from kavka.pipelines.activity import WINDOWS_PER_EVENT
 
     rows = _table_files(pipeline.events)
     in_files = set(zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True))

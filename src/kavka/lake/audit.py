@@ -54,7 +54,7 @@ class HourCount:
 
 @dataclass
 class Audit:
-    """What was found."""
+    """The result of an audit."""
 
     ranges: Bounds
     """The offsets that were compared."""

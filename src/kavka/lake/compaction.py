@@ -48,7 +48,7 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction has done."""
+    """The result of a compaction."""
 
     files_before: int = 0
     files_after: int = 0

@@ -30,7 +30,7 @@ class SnapshotFacts:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What an expiry has done."""
+    """The result of an expiry."""
 
     snapshots: int
     files: int

@@ -1,4 +1,4 @@
-"""How a table is laid out: partitioning and sort order as text, such as `hour(event_time), topic`."""
+"""The layout of a table: partitioning and sort order as text, such as `hour(event_time), topic`."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was removed, or would be."""
+    """Files that were removed, or would be."""
 
     files: int
     size: int

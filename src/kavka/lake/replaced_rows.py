@@ -34,7 +34,7 @@ _PREFIX = "kept"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What makes room in a table."""
+    """Files that a replaced range takes out of a table, and new files with their other rows."""
 
     gone: tuple[DataFile, ...]
     """Files that have rows of the range."""

@@ -82,7 +82,7 @@ def _type(kind: pa.DataType, ids: Iterator[int], path: str) -> IcebergType:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How the columns of rows differ from those of a table."""
+    """The difference between the columns of rows and those of a table."""
 
     new: tuple[str, ...]
     """Columns that the table does not have."""

@@ -1,4 +1,4 @@
-"""What a table knows of the sinks that load it, and what follows for a batch. Pure.
+"""The state of sinks that a table keeps, and the decision about a batch that follows from it. Pure.
 
 Each sink has a property of the table, `kavka.sink.<sinkId>`, which changes in the same commit as the rows of a batch:
 so a batch is in the table if, and only if, the property says so. The snapshot of a batch says the same in its summary
@@ -56,7 +56,7 @@ class SinkState:
 
 
 class Verdict(Enum):
-    """What to do with a batch."""
+    """The decision about a batch."""
 
     WRITE = "write"
     ALREADY_THERE = "already there"

@@ -49,7 +49,7 @@ _OPEN_FILES = 100
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """What a writer must know of a table; it travels to tasks."""
+    """The table of a writer: its place, schema and layout, as sent to tasks."""
 
     schema: Schema
     spec: PartitionSpec

@@ -47,7 +47,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What a load says of its table."""
+    """The options of a load for its table."""
 
     partition_by: tuple[PartitionBy, ...] = ()
     sort_by: tuple[SortBy, ...] = ()

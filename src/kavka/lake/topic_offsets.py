@@ -1,4 +1,4 @@
-"""What a topic has of what a table has loaded: ranges of offsets, by time where that is asked for."""
+"""Ranges of offsets that a table has loaded and its topic still has, by time where that is asked for."""
 
 from __future__ import annotations
 

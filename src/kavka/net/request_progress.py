@@ -180,8 +180,8 @@ class Progress:
     def _close(self, reader: Reader) -> None:
         self.closed += 1
         what = (
-            "connection closed peer=%s reason=of a request %d bytes have come and %d are missing, "
-            "it makes no progress, and others need its memory"
+            "connection closed peer=%s received_bytes=%d missing_bytes=%d "
+            "reason=its half-received request makes no progress, and others need its memory"
         )
         log.warning(what, reader.peer_host, reader.partial_bytes, reader.missing_bytes)
         reader.abort()

@@ -26,7 +26,7 @@ _VERSION = "v1"
 
 @dataclass(frozen=True, slots=True)
 class BatchOffsets:
-    """What Spark has written down of a batch before it ran it."""
+    """The offsets that Spark has noted of a batch before it ran it."""
 
     batch_id: int
     version: str

@@ -1,4 +1,4 @@
-"""What a project defines: collected while Spark's own registry takes the definitions, with file and line.
+"""Definitions of a project, collected while Spark's own registry takes them, with file and line.
 
 A flow of Python is a plan of Spark Connect, a protobuf message; the reads of topics and tables are found in it. SQL is
 parsed by Spark; of it only the names and lines are known here.
@@ -33,7 +33,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What `kavka pipelines check` found wrong, or may surprise, and where."""
+    """A mistake or a surprise that `kavka pipelines check` found, with its place."""
 
     at: Location
     text: str
@@ -161,7 +161,7 @@ def recording_registry(
 
 
 class _Planned:
-    """What Spark's registry takes for a data frame: it asks for the plan and nothing else."""
+    """A stand-in for a data frame: Spark's registry asks for the plan and nothing else."""
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation

@@ -36,7 +36,7 @@ _HINTS = (
         "the flow's state is not readable with this code: `kavka pipelines reset FLOW` begins from the start",
     ),
 )
-"""What stands in a message, and what to do then."""
+"""Parts of Spark's messages, and the advice for each."""
 
 
 def query_failure(text: str) -> str:

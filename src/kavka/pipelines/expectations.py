@@ -45,7 +45,7 @@ class Expectation:
         """Refuse what is no name and no condition."""
         if not isinstance(self.name, str) or not self.name.strip():
             raise ExpectationError(
-                f'{self.action} wants a name first: @{self.action}("has a user", "user IS NOT NULL")'
+                f'{self.action} needs a name as its first argument: @{self.action}("has a user", "user IS NOT NULL")'
             )
         if isinstance(self.condition, str) and not self.condition.strip():
             raise ExpectationError(f"the condition of {self.action} {self.name!r} is empty")
@@ -174,7 +174,7 @@ def _expectations(given: Mapping[str, Any], action: Action) -> list[Expectation]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where bad rows go."""
+    """The topic of bad rows."""
 
     topic: str
     bootstrap_servers: str

@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often things are done."""
+    """Intervals and time-outs of a live run."""
 
     trigger_ms: int = 200
     """The least time between the starts of two batches of a flow."""

@@ -117,7 +117,7 @@ def find_spec_file(start: Path) -> Path:
         if found:
             return found[0]
     raise PipelineError(
-        f"{start} is no pipeline project: it has no {SPEC_NAMES[0]}, nor has a folder above it; "
+        f"{start} is not a pipeline project: it has no {SPEC_NAMES[0]}, nor has a folder above it; "
         "`kavka pipelines init NAME` makes one"
     )
 
@@ -136,10 +136,10 @@ def load_project(start: Path) -> Project:
         raise PipelineError(f"{path}: {error}") from error
     except yaml.YAMLError as error:
         text = " ".join(str(error).split())
-        raise PipelineError(f"{path} is no YAML: {text}") from error
+        raise PipelineError(f"{path} is not valid YAML: {text}") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise PipelineError(
-            f"{path} has not the form of a pipeline's specification: {error!r}"
+            f"{path} is not a valid specification of a pipeline: {error!r}"
         ) from error
     if not spec.libraries:
         raise PipelineError(

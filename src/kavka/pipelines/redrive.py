@@ -37,7 +37,7 @@ Print = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which dead letters go back, and where to."""
+    """The dead letters that go back, and their topic."""
 
     topic: str
     """The dead-letter topic."""
@@ -66,7 +66,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run has done."""
+    """Counts of a run."""
 
     sent: Counter[str] = field(default_factory=Counter)
     """Records by topic."""
@@ -199,7 +199,7 @@ async def _read(
 
 
 class _Run:
-    """What one run knows of topics, and counts."""
+    """The topics and the counts of one run."""
 
     def __init__(self, selection: Selection, admin: Admin, say: Print | None) -> None:
         self.selection = selection

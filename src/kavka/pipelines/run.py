@@ -33,7 +33,7 @@ _LOOK_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """How a run is watched."""
+    """Settings for watching a run."""
 
     metrics_port: int | None = None
     """Port of Prometheus metrics on loopback; 0 takes a free one, None serves none."""
@@ -46,7 +46,7 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """What an update computes; without a selection everything, from the checkpoints on."""
+    """The selection of an update; without one everything is computed, from the checkpoints on."""
 
     refresh: Sequence[str] = ()
     full_refresh: Sequence[str] = ()
@@ -166,7 +166,7 @@ class Update:
         self._observer = observer
         self._view = view
         self.error: Exception | None = None
-        """What ended the update; None when it succeeded."""
+        """The error that ended the update; None when it succeeded."""
         self._completed: list[str] = []
 
     def run(self) -> int:

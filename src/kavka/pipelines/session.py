@@ -44,7 +44,7 @@ _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where Spark runs."""
+    """The place of Spark: a master or a Connect server, with settings."""
 
     master: str = "local[*]"
     remote: str = ""

@@ -54,7 +54,7 @@ class Restarts:
 
 @dataclass(slots=True)
 class RefreshSchedule:
-    """When materialized views are refreshed: an interval after the end of the last refresh, and only when one is asked.
+    """Decides on refreshes of materialized views: an interval after the end of the last one, and only when needed.
 
     Views are refreshed together, in the order of the graph, because one may read another.
     """

@@ -1,4 +1,4 @@
-"""What a run shows: a table that is redrawn in a terminal, lines anywhere else."""
+"""The display of a run: a table that is redrawn in a terminal, lines anywhere else."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "fetch.max.bytes",
         _T.INT,
         57_671_680,
-        "The most bytes that one fetch answer holds, beyond a first batch.",
+        "The most bytes that one Fetch response holds, beyond a first batch.",
         minimum=1024,
     ),
     Setting(
@@ -520,7 +520,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.response.max.bytes",
         _T.INT,
         268_435_456,
-        "The largest answer, without records. A request whose answer is larger closes its connection.",
+        "The largest response, without records. A request whose response is larger closes its connection.",
         minimum=1_048_576,
     ),
 ]

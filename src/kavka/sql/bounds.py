@@ -1,4 +1,4 @@
-"""What predicates on topic, partition, offset and timestamp leave of a topic. Pure.
+"""The ranges of a topic that predicates on topic, partition, offset and timestamp leave. Pure.
 
 A predicate is a tree that the engine hands to a scan. `narrowed` gives a box around the rows that can satisfy it,
 which decides what is fetched; `mask` decides for each fetched row.

@@ -1,4 +1,4 @@
-"""What the scans of one statement share: a snapshot of the topics' ends, counts for warnings and progress."""
+"""State that the scans of one statement share: the topics' ends, counts for warnings and progress."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ScanState:
         self.offsets_total = 0
         self.offsets_done = 0
         self.failure: BaseException | None = None
-        """What ended a scan: the engine repeats only its text."""
+        """The error that ended a scan: the engine repeats only its text."""
         self.is_cancelled = False
         self._readers: list[RangesReader] = []
 

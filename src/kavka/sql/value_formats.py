@@ -1,4 +1,4 @@
-"""How the values of a topic become columns: by a schema that is given, or inferred from a sample of its records."""
+"""Columns of a topic's values: by a schema that is given, or inferred from a sample of its records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_SAMPLED_PARTITIONS: Final = 16
 
 @frozen
 class FormatOptions:
-    """What is known about the topics."""
+    """Declared formats of topics, and the settings for inferring others."""
 
     value_format: str = AUTO
     key_format: str = AUTO

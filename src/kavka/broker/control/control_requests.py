@@ -150,55 +150,62 @@ class ControlRequests:
             if error is not ErrorCode.NONE:
                 return LeaderAndIsrResponse(error_code=error)
             pace = self._slices.pace()
-            orders = []
-            for order in _partition_states(request):
-                orders.append(order)
+            partition_states = []
+            for partition_state in _partition_states(request):
+                partition_states.append(partition_state)
                 if pace.is_over():
                     await pace.rest()
             await self._load_topic_configs(
-                (o.topic_partition.topic, o.state.topic_id) for o in orders
+                (each.topic_partition.topic, each.state.topic_id) for each in partition_states
             )
             own = self._context.broker_id
             # Leaders first: followers need them.
-            orders.sort(key=lambda order: order.state.leader != own)
-            outcomes = await self._apply_all(orders)
-            return await _leader_and_isr_response(orders, outcomes, version, pace)
+            partition_states.sort(key=lambda partition_state: partition_state.state.leader != own)
+            outcomes = await self._apply_all(partition_states)
+            return await _leader_and_isr_response(partition_states, outcomes, version, pace)
 
-    async def _apply_all(self, orders: list[_PartitionState]) -> list[ErrorCode]:
+    async def _apply_all(self, partition_states: list[_PartitionState]) -> list[ErrorCode]:
         """Apply some at a time: new logs are created together."""
         outcomes: list[ErrorCode] = []
-        for at in range(0, len(orders), _AT_ONCE):
-            some = orders[at : at + _AT_ONCE]
-            if any(order.is_new for order in some):
+        for at in range(0, len(partition_states), _AT_ONCE):
+            some = partition_states[at : at + _AT_ONCE]
+            if any(partition_state.is_new for partition_state in some):
                 outcomes += await asyncio.gather(*map(self._apply, some))
             else:
-                outcomes += [await self._apply(order) for order in some]
+                outcomes += [await self._apply(partition_state) for partition_state in some]
                 await asyncio.sleep(0)
         return outcomes
 
-    async def _apply(self, order: _PartitionState) -> ErrorCode:
-        if order.topic_partition.partition < 0 or bad_name(order.topic_partition.topic) is not None:
+    async def _apply(self, partition_state: _PartitionState) -> ErrorCode:
+        if (
+            partition_state.topic_partition.partition < 0
+            or bad_name(partition_state.topic_partition.topic) is not None
+        ):
             return ErrorCode.INVALID_TOPIC_EXCEPTION  # its directory could be anywhere
-        if self._context.broker_id not in order.state.replicas:
+        if self._context.broker_id not in partition_state.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             code = await self._replica_manager.make_leader_or_follower(
-                order.topic_partition, order.state, is_new=order.is_new
+                partition_state.topic_partition,
+                partition_state.state,
+                is_new=partition_state.is_new,
             )
         except OSError as error:
             log.error(
                 "control request failed on an offline log directory partition=%s reason=%s",
-                order.topic_partition,
+                partition_state.topic_partition,
                 error,
             )
             code = ErrorCode.KAFKA_STORAGE_ERROR
         except Exception:
             # A fault in one partition must not keep all others from being led.
-            log.exception("control request failed partition=%s", order.topic_partition)
+            log.exception("control request failed partition=%s", partition_state.topic_partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
         if code not in (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH):
             log.warning(
-                "control request refused partition=%s error=%s", order.topic_partition, code.name
+                "control request refused partition=%s error=%s",
+                partition_state.topic_partition,
+                code.name,
             )
         return code
 
@@ -450,16 +457,18 @@ def _partition_state(
 
 
 async def _leader_and_isr_response(
-    orders: list[_PartitionState], outcomes: list[ErrorCode], version: int, pace: Pace
+    partition_states: list[_PartitionState], outcomes: list[ErrorCode], version: int, pace: Pace
 ) -> LeaderAndIsrResponse:
     by_topic: dict[TopicId, list[LeaderAndIsrResponsePartition]] = {}
-    for order, code in zip(orders, outcomes, strict=True):
+    for partition_state, code in zip(partition_states, outcomes, strict=True):
         answer = LeaderAndIsrResponsePartition(
-            topic_name=order.topic_partition.topic if version < _FIRST_LEADER_AND_ISR_BY_ID else "",
-            partition_index=order.topic_partition.partition,
+            topic_name=partition_state.topic_partition.topic
+            if version < _FIRST_LEADER_AND_ISR_BY_ID
+            else "",
+            partition_index=partition_state.topic_partition.partition,
             error_code=code,
         )
-        by_topic.setdefault(order.state.topic_id, []).append(answer)
+        by_topic.setdefault(partition_state.state.topic_id, []).append(answer)
         if pace.is_over():
             await pace.rest()
     if version < _FIRST_LEADER_AND_ISR_BY_ID:

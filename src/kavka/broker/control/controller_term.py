@@ -102,7 +102,7 @@ class ControllerTerm:
     # -- life
 
     async def start(self, bounced: Collection[int] = ()) -> None:
-        """Load the registry, elect, and continue in the background. Raise ConnectionError, or Deposed."""
+        """Load the registry, elect, and continue in the background. Raise ConnectionError, or ControllerMovedError."""
         await initialize_features(self._context, self._writer)
         snapshot = await self._snapshot()
         self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
@@ -398,7 +398,7 @@ class ControllerTerm:
             self._changed(Changed(Source.DELETIONS))  # marks that say nothing are to be taken away
 
     async def _recover(self) -> None:
-        """Load everything again when the registry answers; what was lost on the way shows there. Raise Deposed."""
+        """Load everything again when the registry answers, to see what was lost. Raise ControllerMovedError."""
         self._must_reload = True
         for token in list(self._answers):
             self._fail(token, ConnectionError("the registry does not answer"))

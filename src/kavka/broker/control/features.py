@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 async def initialize_features(context: BrokerContext, writer: RegistryWriter) -> None:
-    """Give a cluster that never had features those with which it begins. Raise Deposed, ConnectionError."""
+    """Write the features of a cluster that has none yet. Raise ControllerMovedError, ConnectionError."""
     if await context.registry.stat(znodes.FEATURE) is not None:
         return
     level = context.config.values["kavka.transaction.version"]

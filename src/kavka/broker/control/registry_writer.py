@@ -61,7 +61,8 @@ class RegistryWriter:
     ) -> None:
         """Write the records; `written` is called when brokers may be sent what is written so far.
 
-        Raise Deposed, Overtaken, Unwritable, or ConnectionError: then the last multi may have happened, or not.
+        Raise ControllerMovedError, VersionConflict, WriteRefused, or ConnectionError: then the last multi may have
+        happened.
         """
         at = 0
         while at < len(records):
@@ -88,7 +89,7 @@ class RegistryWriter:
                 written()  # elections need not wait for each other; new topics are shown whole
 
     async def delete(self, path: str) -> None:
-        """Take a node away. Raise RegistryRefused, Deposed (it is the next controller's to see), ConnectionError."""
+        """Remove a node. Raise RegistryRefused, ControllerMovedError (the next controller sees it), ConnectionError."""
         await self._multi([Delete(path)])
 
     async def put(self, path: str, data: bytes, version: int | None) -> None:

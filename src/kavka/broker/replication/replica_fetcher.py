@@ -1,6 +1,6 @@
 """One connection to one leader: asks for all partitions that this broker follows there, and does what comes of it.
 
-    follow(replica) -> question per partition -> one Fetch for all -> appended in this loop turn -> the next Fetch
+    follow(replica) -> question per partition -> one Fetch for all -> appended in this iteration -> the next Fetch
 
 The decisions are `core.follower`'s. While a fetch waits at the leader, a partition that joins is asked for at once by a
 second fetch in the same session. A connection that breaks is tried again with a back-off; the leader is the

@@ -530,4 +530,4 @@ SUBCOMMANDS: dict[
         _add_reset,
     ),
 }
-"""What each does, its function, and the function that declares its options."""
+"""The help of each, its function, and the function that declares its options."""

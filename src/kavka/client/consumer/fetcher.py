@@ -412,7 +412,7 @@ class Fetcher:
         if code in _STALE:
             self._cluster.mark_stale()
         elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            log.warning("fetch refused at=%s error=%s", state.topic_partition, code.name)
+            log.warning("fetch refused partition=%s error=%s", state.topic_partition, code.name)
         else:
             self._fail(KafkaError(code, f"{state.topic_partition}: {code.message}"))
 
@@ -424,7 +424,7 @@ class Fetcher:
             self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail))
             return
         log.info(
-            "position out of range at=%s offset=%d reset=%s",
+            "position out of range partition=%s offset=%d reset=%s",
             state.topic_partition,
             state.fetch_position,
             self._settings.reset.name,

@@ -150,7 +150,9 @@ class Positions:
                 continue
             if not isinstance(answer, KafkaError):
                 state.seek(answer.offset)
-                log.debug("position reset at=%s offset=%d", state.topic_partition, answer.offset)
+                log.debug(
+                    "position reset partition=%s offset=%d", state.topic_partition, answer.offset
+                )
             elif not answer.retriable:
                 raise answer
 
@@ -205,7 +207,9 @@ class Positions:
     ) -> None:
         code = ErrorCode.of(answer.error_code)
         if code is not ErrorCode.NONE:
-            log.info("position not validated at=%s error=%s", state.topic_partition, code.name)
+            log.info(
+                "position not validated partition=%s error=%s", state.topic_partition, code.name
+            )
             self._cluster.mark_stale()
             if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise KafkaError(code, f"{state.topic_partition}: {code.message}")
@@ -216,7 +220,10 @@ class Positions:
             state.on_validated(epoch)
             return
         log.warning(
-            "log was truncated at=%s position=%d end=%d", state.topic_partition, position, end
+            "log was truncated partition=%s position=%d end=%d",
+            state.topic_partition,
+            position,
+            end,
         )
         if self._reset is None:
             detail = f"the log of {state.topic_partition} was truncated to {end if is_known else 'an unknown offset'}"

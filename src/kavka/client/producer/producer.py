@@ -528,7 +528,7 @@ class Producer(Client):
             self._transaction_manager.on_batch_failed(batch, error)
         elif error is not None and not batch.has_watchers:
             log.error(
-                "records not sent at=%s records=%d reason=%s",
+                "records not sent partition=%s records=%d reason=%s",
                 batch.topic_partition,
                 batch.count,
                 error,

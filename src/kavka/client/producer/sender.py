@@ -366,7 +366,7 @@ class Sender:
             halves = self._accumulator.split(batch)
             if self._sequences is not None:
                 self._sequences.on_split(batch, halves)
-            log.info("batch split at=%s records=%d", batch.topic_partition, batch.count)
+            log.info("batch split partition=%s records=%d", batch.topic_partition, batch.count)
             return
         may_repeat = code.retriable
         if self._sequences is not None:
@@ -397,7 +397,7 @@ class Sender:
             and not self._is_expired(batch, now_ms)
         ):
             log.info(
-                "batch repeated at=%s attempts=%d reason=%s",
+                "batch repeated partition=%s attempts=%d reason=%s",
                 batch.topic_partition,
                 batch.attempts,
                 error,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DECIMAL_128: Final = 38
 _ERRORS: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, OverflowError,
                   StopIteration, RecursionError, MemoryError)  # fmt: skip
-"""What fastavro raises for bytes that are none of its schema, and for values that do not fit."""
+"""Exceptions of fastavro for bytes that are none of its schema, and for values that do not fit."""
 
 
 class AvroCodec:

@@ -64,7 +64,7 @@ class RegisteredSchema:
 
 
 class SchemaSource(Protocol):
-    """What finds the schema that a value was written with."""
+    """A source of the schemas that values were written with."""
 
     def schema(self, schema_id: int) -> Schema:
         """Return the schema with an id. Raise SchemaNotFound, RegistryUnavailable."""

@@ -1,4 +1,4 @@
-"""What a log file holds, apart from where it is. Pure.
+"""The content of a log file, apart from its place. Pure.
 
 A *content* is a sequence of bytes that only grows: what is appended to one file from its creation, or from its last
 truncation, on. Rotation moves it to another name, copies it to another inode, compresses it. It is known again by
@@ -34,7 +34,7 @@ Marks = Mapping[int, str]
 
 
 class Identity(NamedTuple):
-    """Where a file is: the device and the inode."""
+    """The device and the inode of a file."""
 
     device: int
     inode: int
@@ -125,7 +125,7 @@ def checked_offsets(content: Content) -> tuple[int, ...]:
 
 
 class Agreement(Enum):
-    """What the bytes of a file say of a content."""
+    """The relation of a file's bytes to a content."""
 
     NONE = "no mark of both can be compared"
     DIFFERENT = "a mark differs"
@@ -134,7 +134,7 @@ class Agreement(Enum):
 
 
 class Comparison(NamedTuple):
-    """How a file agrees with a content, and up to which offset that was seen."""
+    """The agreement of a file with a content, and the offset up to which that was seen."""
 
     agreement: Agreement
     evidence: int = 0

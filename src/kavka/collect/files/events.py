@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 
 class Rules(NamedTuple):
-    """How events are cut."""
+    """Rules for cutting a file into events."""
 
     max_bytes: int
     begins: re.Pattern[bytes] | None = None
-    """What the first line of an event has; None where each line is an event."""
+    """Pattern of the first line of an event; None where each line is an event."""
 
 
 class Events(NamedTuple):
@@ -28,7 +28,7 @@ class Events(NamedTuple):
     positions: list[int]
     end: int
     parts: dict[int, str]
-    """Which of them, by index, are parts of a longer one: first, middle or last."""
+    """Those of them, by index, that are parts of a longer one: first, middle or last."""
 
 
 def cut(

@@ -42,7 +42,7 @@ _MAX_PAUSE_S = 5.0
 
 @frozen
 class FileOptions:
-    """What to follow, and how."""
+    """The files to follow, and settings for it."""
 
     name: str
     patterns: Sequence[str]

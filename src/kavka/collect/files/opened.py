@@ -57,7 +57,7 @@ class OpenFile:
     archive_start: int = 0
     """Position in the content of the first byte of `ahead`."""
     ahead: bytes = b""
-    """What was decompressed, with the window before the position of the last chunk."""
+    """Decompressed bytes, with the window before the position of the last chunk."""
     warned: object = None
     has_kind: bool = False
 

@@ -59,7 +59,7 @@ class Tracker:
         self.dirty: set[int] = set()
         """Numbers of contents that were changed, or forgotten, since they were stored."""
         self.notes: list[str] = []
-        """What was decided, for the log."""
+        """Decisions, for the log."""
         self._built_index: ContentIndex | None = None
         self._rehomed: set[int] = set()
         """Numbers of contents that got a home in this look."""

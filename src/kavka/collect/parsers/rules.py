@@ -13,7 +13,7 @@ from kavka.values import frozen
 
 @frozen
 class ParserRules:
-    """What the options of a command say of parsing."""
+    """The options of a command for parsing."""
 
     name: str
     regex: str | None = None

@@ -10,7 +10,7 @@ _DEFAULT_FIELDS = ("time", "timestamp", "@timestamp", "ts")
 
 
 class TimeRules(NamedTuple):
-    """Where the time of an event is, and how it is written."""
+    """The field of an event's time, and its format."""
 
     field: str | None
     format: str | None

@@ -36,7 +36,7 @@ MAX_VALUE = 1e150
 
 @dataclass(frozen=True, slots=True)
 class BaselineSettings:
-    """How a baseline moves, and which side of it counts."""
+    """Settings of a baseline: its speed, and the side of it that counts."""
 
     half_life_ms: int
     warmup: int = 30
@@ -46,7 +46,7 @@ class BaselineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What was learnt of a series."""
+    """The moving mean and variance of a series."""
 
     count: int = 0
     mean: float = 0.0

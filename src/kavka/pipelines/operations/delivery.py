@@ -41,17 +41,17 @@ _CONSUMER = {
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
-    """What is delivered and how."""
+    """The topic and the settings of a delivery."""
 
     topic: str
     group: str
     dead_letters: str
     retry_for_s: float = 900.0
-    """How long an alert is tried to which the endpoint answers with an error."""
+    """Seconds for which an alert is tried to which the endpoint answers with an error."""
     first_wait_s: float = 1.0
     """The pause after the first attempt; the next ones are twice as long, up to a minute."""
     is_once: bool = False
-    """Whether to end when all that was there at the start is delivered."""
+    """True to end when all that was there at the start is delivered."""
 
 
 @dataclass(slots=True)

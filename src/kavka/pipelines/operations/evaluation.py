@@ -72,12 +72,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where samples come from."""
+    """The origin of samples."""
 
     host: str
     source: str
     is_collected: bool = True
-    """Whether a collector sends it at intervals; windows of the pipeline come when they are complete."""
+    """True if a collector sends it at intervals; windows of the pipeline come when they are complete."""
 
 
 class Evaluation:
@@ -92,7 +92,7 @@ class Evaluation:
             self.state.update(state)
         self.events: list[Event] = []
         self.is_over = False
-        """Whether the state is to be forgotten: nothing has come for a long time."""
+        """True if the state is to be forgotten: nothing has come for a long time."""
         self._end_removed_rules()
 
     # Samples

@@ -30,7 +30,7 @@ FIRING, RESOLVED = "firing", "resolved"
 
 
 class Phase(StrEnum):
-    """Where an instance is."""
+    """The state of an instance: ok, pending or firing."""
 
     OK = "ok"
     PENDING = "pending"
@@ -39,7 +39,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What is known of one instance of a rule; times are those of samples, in milliseconds."""
+    """One instance of a rule; times are those of samples, in milliseconds."""
 
     phase: Phase = Phase.OK
     since_ms: int = 0
@@ -67,7 +67,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an incident is about: a source and labels."""
+    """The subject of an incident: a source and labels."""
 
     host: str
     source: str

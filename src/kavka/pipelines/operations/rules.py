@@ -85,13 +85,13 @@ class Rule:
     name: str
     selector: Selector
     is_above: bool
-    """Whether values above the threshold are bad; else those below."""
+    """True if values above the threshold are bad; else those below."""
     threshold: float
     clear: float
     """At this value, or a better one, an incident ends."""
     divide_by: Selector | None = None
     by: tuple[str, ...] | None = None
-    """Labels that tell instances apart; None: all of them."""
+    """Labels that distinguish instances; None: all of them."""
     aggregate: Aggregate = "max"
     is_rate: bool = False
     anomaly: BaselineSettings | None = None
@@ -128,7 +128,7 @@ class Rules:
     values: tuple[Rule, ...] = ()
     silences: tuple[SilenceRule, ...] = ()
     forget_ms: int = _FORGET_AFTER_MS
-    """What is known of a source is forgotten when nothing came from it for so long."""
+    """Milliseconds without a sample after which the state of a source is forgotten."""
 
     @property
     def metrics(self) -> list[str]:
@@ -147,7 +147,7 @@ def load_rules(path: Path | str) -> Rules:
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise RuleError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+        raise RuleError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     try:
         return parse_rules(document)
     except RuleError as error:
@@ -190,7 +190,7 @@ def _rule(name: str, fields: Mapping[str, Any], stale_ms: int) -> Rule:
     by = _names(what, fields["by"]) if "by" in fields else None
     if divide_by is not None and by is None:
         raise RuleError(
-            f"{what} divides, so it needs `by`: the labels by which both series belong together"
+            f"{what} has `divide_by`, so it needs `by`: the labels by which both series belong together"
         )
     return Rule(
         name,
@@ -300,7 +300,7 @@ def _text(what: str, found: Any) -> str:
 
 def _mapping(found: Any, what: str, known: Sequence[str] = ()) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
-        raise RuleError(f"{what} is no mapping, but {type(found).__name__}")
+        raise RuleError(f"{what} is not a mapping, but {type(found).__name__}")
     for name in found:
         if known and name not in known:
             raise RuleError(f"{what} has no {name!r}; it may have {', '.join(known)}")

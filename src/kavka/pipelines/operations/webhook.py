@@ -33,7 +33,7 @@ _OWN_HEADERS = ("content-length", "host", "transfer-encoding", "idempotency-key"
 
 
 class Verdict(Enum):
-    """What an attempt has come to."""
+    """The result of an attempt."""
 
     DELIVERED = "delivered"
     UNAVAILABLE = "unavailable"

@@ -20,13 +20,13 @@ class CaseFile(pytest.File):
     """A file of cases."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield its cases. Raise CaseError for a file that has not the form."""
+        """Yield its cases. Raise CaseError for a file that is not valid."""
         import yaml
 
         try:
             documents = list(yaml.safe_load_all(self.path.read_text(encoding="utf-8")))
         except yaml.YAMLError as error:
-            raise self.CollectError(f"{self.path} is no YAML: {error}") from None
+            raise self.CollectError(f"{self.path} is not valid YAML: {error}") from None
         for number, document in enumerate(documents, 1):
             try:
                 case = parse_case(document, f"case {number}")

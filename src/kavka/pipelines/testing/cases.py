@@ -33,12 +33,12 @@ _RECORD = ("key", "value", "timestamp", "headers", "partition")
 
 
 class CaseError(ValueError):
-    """A file has not the form of a case; the message says what is wrong and what to write."""
+    """A file is not a valid case; the message says what is wrong and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenTopic:
-    """What is fed into a topic: records, or a recorded slice."""
+    """The records that are fed into a topic, or a recorded slice."""
 
     topic: str
     records: tuple[Record, ...] = ()
@@ -47,7 +47,7 @@ class GivenTopic:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTopic:
-    """What a topic is to hold: values, or objects with `key` and `value`."""
+    """The expected content of a topic: values, or objects with `key` and `value`."""
 
     topic: str
     rows: Sequence[Any]
@@ -92,7 +92,7 @@ def parse_case(document: Any, default_name: str) -> Case:
 
 def _mapping(found: Any, what: str, known: Sequence[str] = ()) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
-        raise CaseError(f"{what} is no mapping, but {type(found).__name__}")
+        raise CaseError(f"{what} is not a mapping, but {type(found).__name__}")
     for name in found:
         if known and name not in known:
             raise CaseError(f"{what} has no {name!r}; it may have {', '.join(known)}")

@@ -56,7 +56,7 @@ def run_tests(start: Path, options: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What is recorded of a topic."""
+    """The part of a topic that is recorded."""
 
     topic: str
     partitions: Sequence[int] = field(default_factory=list)

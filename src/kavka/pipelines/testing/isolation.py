@@ -1,4 +1,4 @@
-"""What a test replaces in a project, so that nothing outside of the test is read or written. Pure.
+"""Replacements that a test makes in a project, so that nothing outside of it is read or written. Pure.
 
 Brokers: the options of every source and sink of topics are changed when Spark's registry takes them, whatever the
 transformations say. Tables: the catalogue is in the driver's memory. Lakes: the catalogue of `kavka-iceberg` is a file.
@@ -44,7 +44,7 @@ _OUTSIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a test has in the place of the outside."""
+    """Stand-ins of a test for the outside."""
 
     bootstrap_servers: str
     lake: Path

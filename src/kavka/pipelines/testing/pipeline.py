@@ -36,7 +36,7 @@ class UpdateFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """What an update has done."""
+    """The result of an update."""
 
     flows: Mapping[str, FlowProgress]
     """Progress by the short name of a flow."""

@@ -102,7 +102,7 @@ def _replaced(
     for name in ("sinkId", "writeId"):
         if name.lower() in given:
             raise ConnectorError(
-                f"replaceOffsets goes without {name}: to replace the same range again does no harm."
+                f"replaceOffsets cannot be combined with {name}: to replace the same range again does no harm."
             )
     return parse_replaced(text)
 

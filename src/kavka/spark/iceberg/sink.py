@@ -40,7 +40,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class Loaded(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has written."""
+    """The files that a task has written."""
 
     def __init__(self, report: TaskReport) -> None:
         """Carry it to the driver."""

@@ -16,7 +16,7 @@ from kavka.spark.iceberg.table_names import TableNames
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What a task must know of a table."""
+    """A table as a task needs it: where and how to write, and the state of the sink."""
 
     target: WriteTarget
     state: SinkState | None
@@ -24,7 +24,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What a task has for one table."""
+    """Files of a task for one table, and the ranges of offsets in them."""
 
     files: tuple[WrittenFile, ...]
     ranges: Ranges

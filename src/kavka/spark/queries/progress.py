@@ -18,7 +18,7 @@ RUNNING, WAITING, FAILED, STOPPED, DONE = "running", "waiting", "failed", "stopp
 """States of a flow; `waiting` for its next start after a failure, or for its turn."""
 Action = Literal["expect", "expect_or_drop", "expect_or_fail", "quarantine"]
 ACTIONS: tuple[Action, ...] = ("expect", "expect_or_drop", "expect_or_fail", "quarantine")
-"""What expectations do with rows that do not meet them; their observed metrics are named `ACTION:NAME`."""
+"""Actions of expectations on rows that do not meet them; their observed metrics are named `ACTION:NAME`."""
 PASSED_ROWS, FAILED_ROWS = "passed", "failed"
 """Columns of these metrics."""
 
@@ -46,7 +46,7 @@ class ExpectationCounts:
 
 @dataclass(slots=True)
 class FlowProgress:
-    """What is known of a flow."""
+    """The progress of a flow."""
 
     pipeline: str
     flow: str

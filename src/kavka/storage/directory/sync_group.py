@@ -23,7 +23,7 @@ _MAX_MEMBERS_IN_ONE_CALL: Final = 16
 
 
 class _Wanted(NamedTuple):
-    """What a member wants to be synced, and the future that ends with it."""
+    """The logs that a member wants to be synced, and the future that ends with it."""
 
     files: Sequence[File]
     directories: Sequence[str]

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 LINE = """time TIMESTAMP, collected TIMESTAMP, host STRING, source STRING, message STRING,
 fields MAP<STRING, STRING>, error STRING"""
-"""What is used of the records of `kavka collect files`."""
+"""The fields of the records of `kavka collect files` that are used."""
 
 
 def rows(records: DataFrame) -> DataFrame:

@@ -94,7 +94,7 @@ def check_sessions_and_feed(pipeline: Pipeline) -> None:
     ann = sessions["ann"]
     assert (ann["requests"], ann["searches"], ann["exit_page"]) == (3, 1, "/b")
     feed = [record.json for record in pipeline.topic("{{name}}-feed")]
-    assert sorted((one["who"], one["action"], one["page"], one["late"]) for one in feed) == [
+    assert sorted((one["actor"], one["action"], one["page"], one["late"]) for one in feed) == [
         ("ann", "search", "/search", False),
         ("ann", "submit", "/b", False),
         ("ann", "view", "/a", False),

@@ -6,8 +6,7 @@ A record is a line in combined log format, or a record of `kavka collect files` 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from kavka.pipelines import expect, expect_or_drop
-from kavka.spark.pipelines import activity
+from kavka.pipelines import activity, expect, expect_or_drop
 
 spark: SparkSession  # given by the program that runs the pipeline
 

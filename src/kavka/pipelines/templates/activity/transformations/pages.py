@@ -3,7 +3,7 @@
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from kavka.spark.pipelines import activity
+from kavka.pipelines import activity
 
 spark: SparkSession  # given by the program that runs the pipeline
 

@@ -3,7 +3,7 @@
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from kavka.spark.pipelines import activity
+from kavka.pipelines import activity
 
 spark: SparkSession  # given by the program that runs the pipeline
 
@@ -44,7 +44,7 @@ def alerts() -> DataFrame:
 @dp.append_flow(target="feed", name="feed")
 def feed() -> DataFrame:
     """Publish what people did, by user: the retention of the topic says how far back."""
-    return activity.as_records(activity.feed(spark.readStream.table("events")), "who")
+    return activity.as_records(activity.feed(spark.readStream.table("events")), "actor")
 
 
 # Spark looks at the columns of what a function with state gets. It must not within a flow's function, and cannot for a

@@ -26,7 +26,7 @@ BROKERS = "{{bootstrap}}"
 RULES = load_rules(Path(__file__).parents[1] / "alerts.yml")
 WINDOW = "1 minute"
 DELAY = "1 minute"
-"""How much older than the newest a record of a collector may be and still count: differences between clocks."""
+"""Age at which a record of a collector, beside the newest, still counts: differences between clocks."""
 RECORD = """
     time TIMESTAMP, collected TIMESTAMP, kind STRING, host STRING, source STRING,
     labels MAP<STRING, STRING>, message STRING, fields MAP<STRING, STRING>, name STRING, value DOUBLE, error STRING

@@ -22,8 +22,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kavka.pipelines.rate_limits import COUNTS, count_requests
 from kavka.spark.dead_letters import dead_letters, failure
-from kavka.spark.pipelines.rate_limits import COUNTS, count_requests
 
 ALLOWED_LATENESS = "10 minutes"
 """Maximum delay between event time and collection for a line to be counted in windows."""
@@ -276,9 +276,9 @@ def limits(
 
 
 def feed(events: DataFrame) -> DataFrame:
-    """Return what people did, as (`who`, `time`, `action`, `page`, `search`, `late`): `who` is the user or the host.
+    """Return what people did, as (`actor`, `time`, `action`, `page`, `search`, `late`).
 
-    `action` is view, search or submit. Crawlers, errors and redirections are left out.
+    `actor` is the user or the host, `action` is view, search or submit. Crawlers, errors and redirections are left out.
     """
     action = (
         F.when(F.col("search").isNotNull(), "search")
@@ -287,7 +287,7 @@ def feed(events: DataFrame) -> DataFrame:
     )
     good = (F.col("status") < 300) | (F.col("status") == 304)
     rows = events.where(~F.col("crawler") & good).select(
-        F.coalesce("user", "visitor").alias("who"),
+        F.coalesce("user", "visitor").alias("actor"),
         F.col("event_time").alias("time"),
         action.alias("action"),
         "page",
