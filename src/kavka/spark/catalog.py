@@ -105,7 +105,7 @@ def _latest(registry: str | Mapping[str, Any] | None, topic: str) -> PinnedSchem
 
 def _make(reader: Any, view: TopicView, name: str, options: Mapping[str, str]) -> None:
     rows: DataFrame = reader.format("kavka").options(**options, subscribe=view.topic).load()
-    rows.select(*columns_of(view.schema, rows)).createOrReplaceTempView(_ticked(name))
+    rows.select(*columns_of(view.schema, rows)).createOrReplaceTempView(in_backticks(name))
 
 
 def columns_of(schema: PinnedSchema | None, rows: DataFrame) -> list[Column]:
@@ -122,6 +122,7 @@ def columns_of(schema: PinnedSchema | None, rows: DataFrame) -> list[Column]:
     return [*first, *fields, value, headers, decoded["error"]["message"].alias(ERROR_COLUMN)]
 
 
-def _ticked(name: str) -> str:
+def in_backticks(name: str) -> str:
+    """Return a name as SQL takes it whatever is in it."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kavka.spark.catalog import in_backticks
 from kavka.spark.session import SparkMissing, local_session
 from kavka.sql.errors import SqlError
 from kavka.sql.session import Rows, Session
@@ -89,7 +90,7 @@ class SparkEngine:
             .option("includeHeaders", "true")
             .load()
         )
-        rows.select(*_columns(table)).createOrReplaceTempView(_ticked(name))
+        rows.select(*_columns(table)).createOrReplaceTempView(in_backticks(name))
 
     def _batches(self, frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -123,18 +124,15 @@ def _columns(table: TopicTable) -> list[Column]:
     found = []
     for field in table.schema:
         source = table.field_of(field.name)
-        column = functions.col(_ticked(field.name)) if source is None else parsed.getField(source)
+        column = (
+            functions.col(in_backticks(field.name)) if source is None else parsed.getField(source)
+        )
         if field.name in ("key", "value") and field.type == "string":
             column = column.cast("string")
         elif field.name == "headers":
             column = functions.coalesce(column, functions.array())
         found.append(column.alias(field.name))
     return found
-
-
-def _ticked(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
 
 
 def _missing(error: Any) -> str | None:

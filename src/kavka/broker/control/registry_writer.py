@@ -26,8 +26,8 @@ class ControllerMovedError(Exception):
     """Another broker was elected: the decisions of this one are refused."""
 
 
-class VersionConflict(Exception):
-    """Another writer changed the znode of a record; records before it are written."""
+class _NotWritten(Exception):
+    """A record was refused; records before it are written."""
 
     def __init__(self, applied: int, refused: RegistryRefused) -> None:
         """Note the refusal, and the number of written records in `applied`."""
@@ -35,13 +35,12 @@ class VersionConflict(Exception):
         self.applied = applied
 
 
-class WriteRefused(Exception):
-    """The registry refuses a record permanently: it is too large. Records before it are written."""
+class VersionConflict(_NotWritten):
+    """Another writer changed the znode of a record."""
 
-    def __init__(self, applied: int, refused: RegistryRefused) -> None:
-        """Note the refusal, and the number of written records in `applied`."""
-        super().__init__(str(refused))
-        self.applied = applied
+
+class WriteRefused(_NotWritten):
+    """The registry refuses a record permanently: it is too large."""
 
 
 class RegistryWriter:

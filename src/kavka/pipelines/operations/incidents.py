@@ -19,10 +19,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from kavka.collect.record import time_text
 from kavka.pipelines.operations.baseline import Baseline
 from kavka.pipelines.operations.rules import Rule
 
@@ -117,12 +117,6 @@ class Event:
             **self.facts,
         }
         return json.dumps(said, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def time_text(time_ms: int) -> str:
-    """Return a time as the collectors write it: RFC 3339, UTC, milliseconds."""
-    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 
 def step(rule: Rule, before: Instance, time_ms: int, value: float) -> tuple[Instance, str | None]:
