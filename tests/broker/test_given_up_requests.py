@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from kavka.storage.disk.os_disk import OsFile
-from kavka.wire.frame import encode_request
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
@@ -31,6 +30,7 @@ from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequ
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
+from support.frames import framed
 from support.waiting import until
 
 Run = Callable[..., None]
@@ -39,10 +39,6 @@ SETTINGS = {"log__cleaner__enable": "false"}
 """The cleaner begins a second after the start, with a task of its own."""
 STAGES = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
 """Iterations of the loop after which a client goes away."""
-
-
-def framed(message: Any, version: int, correlation_id: int = 1) -> bytes:
-    return b"".join(map(bytes, encode_request(message, version, correlation_id, "c")))  # type: ignore[arg-type]
 
 
 def long_poll(rows: int = 1) -> bytes:

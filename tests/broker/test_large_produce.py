@@ -13,7 +13,7 @@ from kavka.broker.api import produce
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.crc32c import crc32c
-from kavka.wire.frame import decode_response, encode_request
+from kavka.wire.frame import decode_response
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
@@ -27,6 +27,7 @@ from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.header import CRC_START, HEADER_SIZE
+from support.frames import framed
 from support.produce import produce_request
 from support.transactional_producer import SETTINGS, Producer
 from support.waiting import until
@@ -289,10 +290,6 @@ async def batches_in_sequence(served: Any) -> tuple[bytes, bytes]:
     second = builder.build(base_sequence=LARGE, **ids)
     first = large(base_sequence=0, **ids)
     return framed(request_of([first]), 9, 2), framed(request_of([second]), 9, 3)
-
-
-def framed(message: Any, version: int, correlation_id: int) -> bytes:
-    return b"".join(map(bytes, encode_request(message, version, correlation_id, "c")))  # type: ignore[arg-type]
 
 
 def test_requests_stay_in_order_behind_one_that_waited_behind_a_large_one(run: Run) -> None:

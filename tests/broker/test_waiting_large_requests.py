@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ from kavka.broker.control.controller import Controller
 from kavka.broker.requests import responses
 from kavka.broker.requests.pace import Pace
 from kavka.ids import TopicPartition
-from kavka.wire.frame import encode_request
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -29,23 +27,11 @@ from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopic
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.frames import connected, framed, read_response
 from support.waiting import until
 
 Run = Callable[..., None]
 WITHOUT_END_MS = 2**31 - 1
-
-
-def framed(message: Any, version: int, correlation_id: int = 1) -> bytes:
-    return b"".join(map(bytes, encode_request(message, version, correlation_id, "c")))  # type: ignore[arg-type]
-
-
-async def connected(served: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", served.port)
-
-
-async def answer(reader: asyncio.StreamReader) -> bytes:
-    (size,) = struct.unpack(">i", await reader.readexactly(4))
-    return await reader.readexactly(size)
 
 
 def fetch_of(partitions: int, repetitions: int = 1, max_wait_ms: int = 0) -> FetchRequest:
@@ -78,7 +64,7 @@ def test_large_fetches_that_wait_are_not_queued_and_keep_no_memory(run: Run) -> 
         await served.produce("t", b"records")
         for reader, writer in clients:
             for _ in range(10):
-                assert b"records" in await answer(reader)
+                assert b"records" in await read_response(reader)
             writer.close()
         assert dispatcher._memory.in_use == 0
 
@@ -172,7 +158,7 @@ def test_files_are_released_when_a_response_is_too_large(run: Run) -> None:
         reader, writer = await connected(served)
         writer.write(framed(fetch_of(30_000), 11))
         with pytest.raises(asyncio.IncompleteReadError):
-            await answer(reader)
+            await read_response(reader)
         await until(lambda: not data_file(served).pins)
         writer.close()
 
@@ -305,7 +291,7 @@ def test_answers_that_a_client_does_not_read_count(run: Run) -> None:
         (connection,) = [one for one in served.broker.dispatcher.connections if one.bytes_unsent]
         assert budget.held_bytes >= connection.bytes_in_work >= connection.bytes_unsent
         for _ in range(3):
-            await answer(reader)
+            await read_response(reader)
         await until(lambda: not budget.held_bytes)
         writer.close()
 

@@ -66,6 +66,7 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequestPartition,
     UpdateMetadataRequestTopic,
 )
+from support.frames import connected, framed, read_response
 from support.inflated import inflated
 from support.waiting import until
 
@@ -198,19 +199,6 @@ def _topic(name: str, partitions: int) -> Any:
 # -- slices and order
 
 
-def framed(message: Any, version: int, correlation_id: int = 1) -> bytes:
-    return b"".join(map(bytes, encode_request(message, version, correlation_id, "c")))  # type: ignore[arg-type]
-
-
-async def connected(served: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", served.port)
-
-
-async def answer(reader: asyncio.StreamReader) -> bytes:
-    (size,) = struct.unpack(">i", await reader.readexactly(4))
-    return await reader.readexactly(size)
-
-
 def test_errors_of_a_large_answer_are_counted(run: Run) -> None:
     async def story(served: Any) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
@@ -227,11 +215,11 @@ def test_others_are_served_while_a_large_request_is(run: Run) -> None:
         reader, writer = await connected(served)
         writer.write(framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9))
         other_reader, other_writer = await connected(served)
-        many = asyncio.ensure_future(answer(reader))
+        many = asyncio.ensure_future(read_response(reader))
         between = 0
         while not many.done():
             other_writer.write(framed(ApiVersionsRequest(), 0))
-            await answer(other_reader)
+            await read_response(other_reader)
             between += 1
         assert between > 5
         assert len(await many) > 50_000 * 8
@@ -257,7 +245,7 @@ def test_requests_behind_a_large_one_are_served_after_it(run: Run) -> None:
         writer.write(framed(OffsetCommitRequest(group_id="g", topics=then), 7, 2))
         asked = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
         writer.write(framed(OffsetFetchRequest(group_id="g", topics=asked), 5, 3))
-        frames = [await answer(reader) for _ in range(3)]
+        frames = [await read_response(reader) for _ in range(3)]
         assert [int.from_bytes(frame[:4]) for frame in frames] == [1, 2, 3]
         _id, last = decode_response(OffsetFetchResponse, 5, frames[2])
         assert last.topics[0].partitions[0].committed_offset == 2

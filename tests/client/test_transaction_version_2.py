@@ -1,6 +1,5 @@
 """A producer with transaction.version 2 (KIP-890): it announces nothing, and each end gives it an epoch."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk, walk_complete
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE
 from support.faulty_broker import FaultyBroker
+from support.writing import run_transactional, transact
 
 IN = TopicPartition("in", 0)
 OFFSETS = "__consumer_offsets"
@@ -35,18 +35,6 @@ def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
     made.close()
 
 
-def run(broker, settings, work, **more):
-    """Run `work(producer)` with a transactional producer, which has its id."""
-
-    async def main():
-        chosen = settings | {"transactional.id": "x"} | more
-        async with Producer(chosen, network=broker) as producer:
-            await producer.init_transactions()
-            return await work(producer)
-
-    return asyncio.run(main())
-
-
 def asked(broker):
     return [api for api, _ in broker.requests if api in OF_A_TRANSACTION]
 
@@ -60,19 +48,12 @@ def data_batches(broker):
     return [h for h in walk_complete(broker.batches("t")) if not h.is_control]
 
 
-async def transact(producer, *contents):
-    producer.begin_transaction()
-    for content in contents:
-        producer.append("t", content)
-    await producer.commit_transaction()
-
-
 def test_nothing_is_announced_and_each_transaction_has_its_epoch(broker, settings):
     async def work(producer):
         await transact(producer, b"a", b"b")
         await transact(producer, b"c")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert asked(broker) == [ApiKey.PRODUCE, ApiKey.END_TXN] * 2
     assert batches(broker) == [(0, 0), (1, 0)]
     broker.until(lambda: broker.ends() == [True, True])
@@ -84,7 +65,7 @@ def test_an_empty_transaction_asks_for_nothing(broker, settings):
         producer.begin_transaction()
         await producer.abort_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert asked(broker) == []
 
 
@@ -105,7 +86,7 @@ def test_a_request_is_repeated_until_it_is_answered(api, fault, broker, settings
             await producer.send_offsets_to_transaction({IN: offset}, GroupMetadata("g"))
             await producer.commit_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == broker.ends(OFFSETS) == [True, True])
     assert broker.committed == {IN: 8}
     assert batches(broker) == [(0, 0), (1, 0)]
@@ -122,7 +103,7 @@ def test_an_abort_gives_the_epoch_after_a_batch_was_given_up(broker, settings):
         await producer.abort_transaction()
         await transact(producer, b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [True])
     assert [request.committed for request in broker.seen(ApiKey.END_TXN)] == [False, True]
     assert batches(broker) == [(1, 0)]
@@ -148,7 +129,7 @@ def test_another_producer_id_is_taken_from_the_end(broker, settings):
         response.producer_id, response.producer_epoch = 5000, 0
         return response
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     headers = [
         walk(request.topic_data[0].partition_data[0].records)[0]
         for request in broker.seen(ApiKey.PRODUCE)
@@ -169,19 +150,23 @@ def test_a_leader_that_is_too_old_ends_the_producer(broker, settings):
         ):
             await producer.commit_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
 
 
 def test_a_producer_with_two_phases_needs_a_broker_that_knows_them(broker, settings):
     broker.limits[ApiKey.INIT_PRODUCER_ID] = 5
     with pytest.raises(FatalError, match="too old for two-phase commit"):
-        run(broker, settings, transact, **{"transaction.two.phase.commit.enable": True})
+        run_transactional(
+            broker, settings, transact, **{"transaction.two.phase.commit.enable": True}
+        )
 
 
 def test_a_producer_whose_broker_does_not_offer_two_phases_says_how_it_would(broker, settings):
     broker.faults[ApiKey.INIT_PRODUCER_ID].append(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     with pytest.raises(FatalError, match=r"need transaction\.two\.phase\.commit\.enable=true"):
-        run(broker, settings, transact, **{"transaction.two.phase.commit.enable": True})
+        run_transactional(
+            broker, settings, transact, **{"transaction.two.phase.commit.enable": True}
+        )
 
 
 def test_two_phases_and_a_time_out_exclude_each_other(settings: dict[str, Any]) -> None:
@@ -199,7 +184,7 @@ def test_a_closed_producer_leaves_what_it_has_prepared(broker, settings):
             producer.append("t", b"b")
         return state
 
-    state = run(broker, settings, work)
+    state = run_transactional(broker, settings, work)
     (batch,) = data_batches(broker)
     assert str(state) == f"{batch.producer_id}:0"
     assert type(state).parse(str(state)) == state

@@ -24,6 +24,7 @@ from kavka.wire.records.header import BatchHeader, walk_complete
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE, NO_RESPONSE
 from support.faulty_broker import FaultyBroker
 from support.refusals import refusal
+from support.writing import run_transactional, transact
 
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
@@ -47,18 +48,6 @@ def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
     made.close()
 
 
-def run(broker, settings, work, **more):
-    """Run `work(producer)` with a transactional producer, which has its id."""
-
-    async def main():
-        chosen = settings | {"transactional.id": "x"} | more
-        async with Producer(chosen, network=broker) as producer:
-            await producer.init_transactions()
-            return await work(producer)
-
-    return asyncio.run(main())
-
-
 def asked(broker, *apis):
     return [api for api, _ in broker.requests if api in (apis or OF_A_TRANSACTION)]
 
@@ -71,15 +60,8 @@ def first_batch(broker: FaultyBroker) -> BatchHeader:
     return next(h for h in walk_complete(broker.batches("t")) if not h.is_control)
 
 
-async def transact(producer, *contents):
-    producer.begin_transaction()
-    for content in contents:
-        producer.append("t", content)
-    await producer.commit_transaction()
-
-
 def test_partitions_are_added_before_their_first_batch_and_the_end_comes_last(broker, settings):
-    run(broker, settings, lambda producer: transact(producer, b"a", b"b"))
+    run_transactional(broker, settings, lambda producer: transact(producer, b"a", b"b"))
     assert asked(broker) == [ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN]
     broker.until(lambda: broker.ends() == [True])
     batch = first_batch(broker)
@@ -94,7 +76,7 @@ def test_each_transaction_adds_its_partitions_again_and_continues_the_sequences(
         await transact(producer, b"a", b"b")
         await transact(producer, b"c")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert len(broker.seen(ApiKey.ADD_PARTITIONS_TO_TXN)) == 2
     batches = [h for h in walk_complete(broker.batches("t")) if not h.is_control]
     assert [h.base_sequence for h in batches] == [0, 2]
@@ -106,7 +88,7 @@ def test_an_empty_transaction_asks_for_nothing(broker, settings):
         producer.begin_transaction()
         await producer.abort_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert asked(broker) == []
 
 
@@ -119,7 +101,9 @@ def test_what_was_not_sent_is_dropped_by_an_abort(broker, settings):
             await lost
         await transact(producer, b"b")
 
-    run(broker, settings, work, **{"linger.ms": 60_000, "delivery.timeout.ms": 120_000})
+    run_transactional(
+        broker, settings, work, **{"linger.ms": 60_000, "delivery.timeout.ms": 120_000}
+    )
     assert values(broker) == [b"b"]
     broker.until(lambda: broker.ends() in ([True], [False, True]))
 
@@ -131,7 +115,7 @@ def test_what_was_sent_is_aborted_in_the_same_epoch(broker, settings):
         await producer.abort_transaction()
         await transact(producer, b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [False, True])
     assert len(broker.seen(ApiKey.INIT_PRODUCER_ID)) == 1
 
@@ -147,7 +131,7 @@ def test_offsets_take_part_once_per_group_and_carry_the_member(broker, settings)
         await producer.send_offsets_to_transaction({IN: 9}, group)
         await producer.commit_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert asked(broker) == [
         ApiKey.ADD_OFFSETS_TO_TXN,
         ApiKey.TXN_OFFSET_COMMIT,
@@ -174,7 +158,7 @@ def test_every_step_is_repeated_until_it_is_answered(broker, settings, api, faul
         await producer.send_offsets_to_transaction({IN: 7}, GroupMetadata("g"))
         await producer.commit_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert values(broker) == [b"a"]
     broker.until(lambda: broker.ends() == broker.ends(OFFSETS) == [True])
     assert broker.committed == {IN: 7}
@@ -194,7 +178,7 @@ def test_the_coordinator_is_looked_up_again_when_it_has_moved(broker, settings):
         broker.replacements[ApiKey.FIND_COORDINATOR] = moved
         await transact(producer, b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [True, True])
     assert (ApiKey.END_TXN, "b1") in broker.asked
 
@@ -205,7 +189,7 @@ def test_the_end_of_the_last_transaction_is_waited_for(broker, settings):
         broker.faults[ApiKey.ADD_PARTITIONS_TO_TXN].extend([ErrorCode.CONCURRENT_TRANSACTIONS] * 3)
         await transact(producer, b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert values(broker) == [b"a", b"b"]
 
 
@@ -220,7 +204,7 @@ def test_an_unwatched_failed_record_makes_the_commit_fail(broker, settings):
         await producer.abort_transaction()
         await transact(producer, b"good")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [False, True])
     assert values(broker) == [b"good"]
 
@@ -234,7 +218,7 @@ def test_a_hole_in_the_sequences_ends_with_a_new_epoch_from_the_coordinator(brok
         await producer.abort_transaction()
         await transact(producer, b"good")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     first, bump = broker.seen(ApiKey.INIT_PRODUCER_ID)
     assert (first.producer_id, first.producer_epoch) == (-1, -1)
     batch = first_batch(broker)
@@ -255,7 +239,7 @@ def test_what_lies_behind_a_hole_is_not_written(broker, settings):
         await producer.abort_transaction()
         await transact(producer, b"6")
 
-    run(broker, settings, work, **{"batch.size": 100})
+    run_transactional(broker, settings, work, **{"batch.size": 100})
     assert values(broker) == [b"0", b"6"]
 
 
@@ -270,7 +254,7 @@ def test_a_topic_that_is_refused_aborts_the_transaction(broker, settings):
         await producer.abort_transaction()
         await transact(producer, b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert values(broker) == [b"b"]
 
 
@@ -283,7 +267,7 @@ def test_a_record_that_is_too_large_aborts_the_transaction(broker, settings):
             await producer.commit_transaction()
         await producer.abort_transaction()
 
-    run(broker, settings, work, **{"max.request.size": 1000})
+    run_transactional(broker, settings, work, **{"max.request.size": 1000})
 
 
 def test_a_topic_without_permission_leaves_nothing_to_end(broker, settings):
@@ -294,7 +278,7 @@ def test_a_topic_without_permission_leaves_nothing_to_end(broker, settings):
             await transact(producer, b"a")
         await producer.abort_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert asked(broker) == [ApiKey.ADD_PARTITIONS_TO_TXN]
 
 
@@ -307,7 +291,7 @@ def test_offsets_of_a_lost_generation_abort_the_transaction(broker, settings):
             await producer.send_offsets_to_transaction({IN: 7}, GroupMetadata("g", 1, "m"))
         await producer.abort_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends(OFFSETS) == [False])
 
 
@@ -320,7 +304,7 @@ def test_an_id_that_the_coordinator_has_forgotten_is_asked_for_again(broker, set
         await producer.abort_transaction()
         await transact(producer, b"a")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert ApiKey.END_TXN in asked(broker)
     broker.until(lambda: broker.ends() == [True])
 
@@ -341,7 +325,7 @@ def test_a_fenced_producer_can_do_nothing_more(broker, settings):
         with pytest.raises(FatalError):
             producer.append("t", b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [False])
 
 
@@ -355,7 +339,7 @@ def test_an_old_epoch_at_a_leader_is_found_out_by_the_abort(broker, settings):
         with pytest.raises(FatalError, match="PRODUCER_FENCED"):
             await producer.abort_transaction()
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
 
 
 def test_a_refused_init_is_fatal(broker, settings):
@@ -390,7 +374,7 @@ def test_a_commit_that_takes_too_long_is_waited_for_by_the_next_call(broker, set
         await transact(producer, b"b")
 
     more = {"max.block.ms": 200, "request.timeout.ms": 300}
-    run(broker, settings, work, **more)
+    run_transactional(broker, settings, work, **more)
     broker.until(lambda: broker.ends() == [True, True])
 
 
@@ -404,7 +388,7 @@ def test_records_outside_of_a_transaction_are_refused(broker, settings):
         with pytest.raises(RuntimeError, match="call begin_transaction"):
             await producer.send("t", b"b")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert values(broker) == [b"a"]
 
 
@@ -418,7 +402,9 @@ def test_a_record_appended_while_the_commit_is_under_way_is_refused(broker, sett
             producer.append("t", b"b")
         await committing
 
-    run(broker, settings, work, **{"linger.ms": 60_000, "delivery.timeout.ms": 120_000})
+    run_transactional(
+        broker, settings, work, **{"linger.ms": 60_000, "delivery.timeout.ms": 120_000}
+    )
     assert values(broker) == [b"a"]
 
 
@@ -435,7 +421,7 @@ def test_a_with_commits_at_its_end_and_aborts_when_its_body_raises(broker, setti
         with pytest.raises(LookupError):
             await fail_within(producer)
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [True, False])
 
 
@@ -444,7 +430,7 @@ def test_closing_aborts_what_is_open(broker, settings):
         producer.begin_transaction()
         await producer.send("t", b"a")
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     broker.until(lambda: broker.ends() == [False])
 
 
@@ -455,7 +441,7 @@ def test_closing_does_not_wait_without_limit_for_a_lost_coordinator(broker, sett
         broker.is_down = True
         broker.kill("broker")
 
-    run(broker, settings, work, **{"max.block.ms": 200})
+    run_transactional(broker, settings, work, **{"max.block.ms": 200})
     assert broker.ends() == []
 
 
@@ -489,7 +475,7 @@ def test_a_broker_from_before_members_in_transactions_is_refused_for_a_member(br
         with pytest.raises(FatalError, match="UNSUPPORTED_VERSION"):
             await producer.send_offsets_to_transaction({IN: 7}, GroupMetadata("g", 1, "m"))
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
 
 
 def test_a_table_is_written_in_the_transaction(broker, settings):
@@ -497,7 +483,7 @@ def test_a_table_is_written_in_the_transaction(broker, settings):
         async with producer.transaction():
             await producer.send_table("t", pa.table({"value": [b"a", b"b"]}))
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
     assert first_batch(broker).is_transactional
     assert values(broker) == [b"a", b"b"]
 
@@ -568,7 +554,7 @@ def test_a_producer_that_has_its_id_is_not_resumed(broker, settings):
         with pytest.raises(RuntimeError, match="init_transactions is not possible"):
             producer.resume_transactions(producer.transaction_identity)
 
-    run(broker, settings, work)
+    run_transactional(broker, settings, work)
 
 
 def test_closing_after_a_commit_was_given_up_ends_what_adds_to_the_transaction(broker, settings):

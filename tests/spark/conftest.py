@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kavka.spark.session import local_session
+from kavka_compat.ours import run_kavka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kavka_compat.brokers import Broker
     from support.spark.places import MakePlace, Master, Place, Sessions
 
 
@@ -38,6 +40,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of kavka in a process of its own."""
+    with run_kavka(tmp_path / "broker") as running:
+        yield running
 
 
 @pytest.fixture(scope="package")

@@ -258,12 +258,6 @@ def run_process(project: Path, *arguments: str) -> Iterator[subprocess.Popen[byt
             process.wait()
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with run_kavka(tmp_path / "broker") as running:
-        yield running
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_incidents_are_two_records_across_kills_and_both_ways_of_running(

@@ -20,7 +20,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka.spark.session import SHORT_LIVED_JVM
-from kavka_compat.ours import run_kavka
 from support.spark.standalone import bare_python, environment, run_standalone, unpacked
 from support.spark.topic_filling import make_topic_at
 
@@ -98,12 +97,6 @@ def tool(tmp_path: Path) -> Iterator[Tool]:
     made = Tool(tmp_path)
     yield made
     made.stop()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with run_kavka(tmp_path / "broker") as running:
-        yield running
 
 
 def send(bootstrap: str, topic: str, *events: tuple[str, int]) -> None:

@@ -17,7 +17,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka.pipelines.project import make_project
-from kavka_compat.ours import run_kavka
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
 
@@ -47,12 +46,6 @@ FIRST: dict[str, Rows] = {
     ],
 }
 OUT = {"enrichment": "shop-enriched", "ranking": "shop-scores"}
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with run_kavka(tmp_path / "broker") as running:
-        yield running
 
 
 def kavka(*arguments: str | Path) -> str:

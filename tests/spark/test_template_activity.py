@@ -17,23 +17,14 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kavka.client.dead_letters import dead_letter_of
 from kavka.demo.line import combined
 from kavka.pipelines.project import make_project
-from kavka_compat.ours import run_kavka
 from support.spark.standalone import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kavka_compat.brokers import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "template-activity.md"
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with run_kavka(tmp_path / "broker") as running:
-        yield running
 
 
 def blocks(language: str) -> list[str]:

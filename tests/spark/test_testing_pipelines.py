@@ -15,15 +15,12 @@ from confluent_kafka import Producer
 
 from kavka.pipelines.project import make_project
 from kavka.pipelines.testing.records import read_slice
-from kavka_compat.ours import run_kavka
 from support.spark.dead_letter_project import make_dead_letter_project
 from support.spark.pages import blocks
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kavka_compat.brokers import Broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
@@ -90,12 +87,6 @@ expect:
   expectations:
     visits: {has a user: 5}
 """
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with run_kavka(tmp_path / "broker") as running:
-        yield running
 
 
 def kavka_pipelines(*arguments: str | Path) -> tuple[int, str]:

@@ -28,3 +28,26 @@ def run(
             return await work(producer)
 
     return asyncio.run(main())
+
+
+def run_transactional(
+    broker: FaultyBroker,
+    settings: dict[str, Any],
+    work: Callable[[Producer], Awaitable[Any]],
+    **more: Any,
+) -> Any:
+    """Return what `work(producer)` returns with a transactional producer, which has its id."""
+
+    async def begun(producer: Producer) -> Any:
+        await producer.init_transactions()
+        return await work(producer)
+
+    return run(broker, settings, begun, **{"transactional.id": "x"} | more)
+
+
+async def transact(producer: Producer, *contents: bytes) -> None:
+    """Write records to the topic `t` in a transaction of their own."""
+    producer.begin_transaction()
+    for content in contents:
+        producer.append("t", content)
+    await producer.commit_transaction()
