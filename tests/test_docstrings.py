@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 QUESTION = re.compile(r"(?:Who|Whom|Whose|What|How|Whether|Where|When|Which|Why)\b")
+RAISED = re.compile(r"\b[Rr]aises? ([A-Z]\w+(?:(?:, | or |, or )[A-Z]\w+)*)")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -22,3 +24,23 @@ def test_no_docstring_begins_with_a_question_word() -> None:
                 found.append(f"{path.relative_to(SOURCE)}: {text.splitlines()[0]}")
     assert count > 5000
     assert found == []
+
+
+def test_exceptions_that_docstrings_name_exist() -> None:
+    """A list behind the word Raise has names of exceptions, until another word comes."""
+    known, named = set(dir(builtins)), []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                known.add(node.name)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                known.update((name.asname or name.name) for name in node.names)
+            elif isinstance(node, ast.Assign):
+                known.update(one.id for one in node.targets if isinstance(one, ast.Name))
+            text = ast.get_docstring(node) if isinstance(node, Documented) else None
+            for listed in RAISED.findall(text or ""):
+                named += [
+                    (path.relative_to(SOURCE), name) for name in re.findall(r"[A-Z]\w+", listed)
+                ]
+    assert len(named) > 500
+    assert [(str(path), name) for path, name in named if name not in known] == []

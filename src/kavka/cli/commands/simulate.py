@@ -132,7 +132,7 @@ def _marks_met(kind: Kind, batch: Batch) -> str:
 
 
 def seed_range(text: str) -> range:
-    """Return the seeds of `A-B`, both included, or of one number. Raise ArgumentTypeError."""
+    """Return the seeds of `A-B`, both included, or of one number. Raise argparse.ArgumentTypeError."""
     first, dash, last = text.partition("-")
     try:
         seeds = range(int(first), int(last if dash else first) + 1)

@@ -247,7 +247,7 @@ class _BlockReader:
     """The bytes of a segment in blocks, each of which begins with a batch. Close it."""
 
     def __init__(self, disk: Disk, segment: Segment, block_bytes: int) -> None:
-        """Pin the file. Raise Gone when the segment has left the log."""
+        """Pin the file. Raise SegmentDeleted when the segment has left the log."""
         self._disk = disk
         self._data = segment.data
         self._file = segment.data.pin()

@@ -226,7 +226,7 @@ class NotCached(Exception):
 
 
 def read_from(data: DataFile, length: int, position: int, may_block: bool) -> bytes:
-    """Read, or raise Cold when the bytes are not in memory and the caller may not block."""
+    """Read, or raise NotCached when the bytes are not in memory and the caller may not block."""
     file = data.file()
     if not may_block and not file.is_cached(length, position):
         raise NotCached(data, length, position)

@@ -89,7 +89,7 @@ class IndexFile:
         del self._pending[:length]
 
     def entry(self, index: int, *, may_block: bool = True) -> bytes:
-        """Return the bytes of one entry. Raise Cold when that would block and may not."""
+        """Return the bytes of one entry. Raise NotCached when that would block and may not."""
         width = self._entry_bytes
         if index >= self._stored:
             start = (index - self._stored) * width

@@ -44,7 +44,7 @@ class OffsetIndex(SparseIndex):
         self.last_offset, self.last_position = offset, position
 
     def position_before(self, offset: int, *, may_block: bool = True) -> int:
-        """Return a position at or before the batch that holds `offset`. Raise Cold when it would block."""
+        """Return a position at or before the batch that holds `offset`. Raise NotCached when it would block."""
         if self.entries == 0:
             return 0
         if offset >= self.last_offset:

@@ -225,7 +225,7 @@ class Segment:
     def locate(self, offset: int, *, may_block: bool = True) -> tuple[int, int] | None:
         """Return (position, size) of the first batch that ends at or after `offset`; None when there is none.
 
-        Raise Cold when that would block and may not.
+        Raise NotCached when that would block and may not.
         """
         if offset >= self.recent_floor:
             return self._locate_recent(offset)
@@ -259,7 +259,7 @@ class Segment:
     def outlines(self, position: int, *, may_block: bool = True) -> list[BatchOutline]:
         """Return the batches that start within the next few KB from `position`, which is a batch's start; at least one.
 
-        Raise Cold when that would block and may not, CorruptFile when there is no batch.
+        Raise NotCached when that would block and may not, CorruptFile when there is no batch.
         """
         block = read_from(self.data, min(_SCAN_BYTES, self.size - position), position, may_block)
         found: list[BatchOutline] = []
