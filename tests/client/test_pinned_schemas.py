@@ -31,6 +31,7 @@ from kavka.client.schemas.pinned import (
 )
 from support.examples import examples
 from support.schema_registry import RegistryServer, serve_registry
+from support.storage_bench import TurnedClock
 
 AVRO = json.dumps({"type": "record", "name": "Click", "fields": [
     {"name": "user", "type": ["null", "string"]}, {"name": "ms", "type": "long"},
@@ -141,10 +142,10 @@ def test_another_version_is_asked_for_once_and_an_unknown_id_not_for_each_value(
 
 def test_an_unknown_id_is_asked_for_again_later(server: RegistryServer, files: Path) -> None:
     pinned = pin_registered(server.url, "clicks-value", files / "click.avsc")
-    now = [0.0]
-    source = PinnedSource(pinned, lambda: now[0])
-    for moment, requests in ((0.0, 2), (29.0, 2), (31.0, 3)):
-        now[0] = moment
+    clock = TurnedClock()
+    source = PinnedSource(pinned, clock)
+    for later_ms, requests in ((0, 2), (29_000, 2), (2_000, 3)):
+        clock.now += later_ms
         with pytest.raises(SchemaNotFound, match="schema 9"):
             source.schema(9)
         assert len(server.requests) == requests

@@ -6,9 +6,8 @@ refers to, and workers ask for nothing but the schemas of the ids that they meet
 
 from __future__ import annotations
 
-import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +27,8 @@ from kavka.client.schemas.registry import (
 )
 from kavka.client.schemas.row_columns import EncodedColumn
 from kavka.client.schemas.serializers import SchemaDeserializer
+from kavka.io import Clock
+from kavka.net.clock import SystemClock
 from kavka.values import frozen
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 SCHEMA_FILES: Final = {".avsc": AVRO, ".proto": PROTOBUF, ".json": JSON}
 """Kinds of schemas by the end of a file's name."""
-_UNKNOWN_FOR_S: Final = 30.0
+_UNKNOWN_FOR_MS: Final = 30_000
 _UNKNOWN_IDS: Final = 1000
 _STACK_CHARACTERS: Final = 4000
 
@@ -157,25 +158,25 @@ class PinnedSource:
     each.
     """
 
-    def __init__(self, pinned: PinnedSchema, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pinned: PinnedSchema, clock: Clock | None = None) -> None:
         """Take the schema; nothing is requested yet."""
         self._pinned = pinned
-        self._now_s = now_s
-        self._unknown: dict[int, tuple[float, SchemaNotFound]] = {}
+        self._clock = clock or SystemClock()
+        self._unknown: dict[int, tuple[int, SchemaNotFound]] = {}
 
     def schema(self, schema_id: int) -> Schema:
         """Return the schema with an id. Raise SchemaNotFound, RegistryUnavailable, RegistryError."""
         if schema_id == self._pinned.schema_id or not self._pinned.registry:
             return self._pinned.schema
         unknown = self._unknown.get(schema_id)
-        if unknown is not None and self._now_s() - unknown[0] < _UNKNOWN_FOR_S:
+        if unknown is not None and self._clock.tick_ms() - unknown[0] < _UNKNOWN_FOR_MS:
             raise unknown[1].with_traceback(None)
         try:
             return registry_client(self._pinned.registry).schema(schema_id)
         except SchemaNotFound as error:
             if len(self._unknown) >= _UNKNOWN_IDS:
                 self._unknown.clear()
-            self._unknown[schema_id] = self._now_s(), error
+            self._unknown[schema_id] = self._clock.tick_ms(), error
             raise
 
     def resolved(self, schema: Schema) -> dict[str, Schema]:
