@@ -59,7 +59,12 @@ def test_a_data_frame_is_named_only_where_it_is_to_be_recognised() -> None:
         (True, False, {"checkpointLocation": " "}, "is empty"),
         (True, False, {"replaceOffsets": '{"t": {"0": [0, 1]}}'}, "mode overwrite"),
         (False, True, {}, "replaceOffsets"),
-        (False, True, {"replaceOffsets": '{"t": {"0": [0, 1]}}', "sinkId": "x"}, "cannot be combined with"),
+        (
+            False,
+            True,
+            {"replaceOffsets": '{"t": {"0": [0, 1]}}', "sinkId": "x"},
+            "cannot be combined with",
+        ),
         (False, False, {"writeId": "x"}, "sinkId"),
         (False, False, {"onNewCheckpoint": "reset"}, "of streams"),
         (False, False, {"partitionby": "x y"}, "partitionBy"),
