@@ -227,6 +227,14 @@ def test_a_message_is_its_row_again() -> None:
     assert (empty["ms"], empty["at"], empty["wrapped"], empty["user"]) == (None, None, None, "")
 
 
+def test_a_message_that_has_no_row_is_a_bad_payload() -> None:
+    codec = ProtobufCodec(PROTO)
+    message = codec.message_class()()
+    message.at.seconds = 10**12
+    with pytest.raises(PayloadError, match="has no row"):
+        codec.row(codec.encode(message))
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

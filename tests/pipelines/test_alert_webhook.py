@@ -308,7 +308,7 @@ def test_what_is_wrong_is_said_in_a_sentence(servers, topic):
         "--bootstrap-server", servers, "--topic", topic, "--webhook", "ftp://x"
     )
     assert code == 1
-    assert "'ftp://x' is no URL of a webhook, such as https://example.org/alerts" in said
+    assert "this is not a URL of a webhook" in said
 
 
 # Decisions
@@ -338,11 +338,23 @@ def test_pauses_grow_to_a_minute_and_an_endpoint_may_ask_for_ten():
 
 
 @pytest.mark.parametrize(
-    "url", ["", "example.org", "ftp://x/", "http://", "http://a:b/", "http://x:99999/"]
+    "url",
+    [
+        "",
+        "example.org",
+        "ftp://x/",
+        "http://",
+        "http://a:b/",
+        "http://x:99999/",
+        "http://x/a b",
+        "http://x/\u00e4",
+        "htps://x/secret",
+    ],
 )
 def test_what_is_no_url_is_refused(url):
-    with pytest.raises(PipelineError, match="is no URL of a webhook"):
+    with pytest.raises(PipelineError, match="is not a URL of a webhook") as caught:
         check_url(url)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_user_in_the_url_is_refused_without_showing_it():
@@ -365,3 +377,9 @@ def test_a_name_of_the_endpoint_has_no_secrets():
         Endpoint("https://hooks.example:8443/T0/SECRET?token=x", {}, 1).name
         == "https://hooks.example:8443"
     )
+
+
+def test_a_header_that_is_none_is_not_repeated() -> None:
+    with pytest.raises(PipelineError, match="header 2 is not `Name: value`") as caught:
+        read_headers(["X: 1", "Bearer secret"])
+    assert "secret" not in str(caught.value)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+TIME = "%d/%b/%Y:%H:%M:%S %z"
 NOON = datetime(2025, 3, 3, 12, tzinfo=UTC)
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0)"
@@ -36,7 +37,19 @@ def records(spark: SparkSession, *values: bytes | None, arrived: datetime = NOON
 
 
 def requests(spark: SparkSession, *values: bytes) -> DataFrame:
-    return activity.on_time(activity.events(activity.parse(records(spark, *values))))
+    """Return the events of lines, each collected at its own time."""
+    rows = [
+        (
+            b"k",
+            value,
+            "access",
+            0,
+            offset,
+            datetime.strptime(value.decode().split("[")[1][:26], TIME),
+        )
+        for offset, value in enumerate(values)
+    ]
+    return activity.on_time(activity.events(activity.parse(spark.createDataFrame(rows, SCHEMA))))
 
 
 def parsed_one(spark: SparkSession, value: bytes | None) -> Row:
@@ -77,6 +90,12 @@ def test_dashes_become_null(spark: SparkSession) -> None:
         (line()[:-1], "not in combined log format"),
         (line().replace(b" 200 ", b" 999 "), "not in combined log format"),
         (line().replace(b"03/Mar", b"31/Feb"), "no such time"),
+        (line(timedelta(minutes=2)), "time in the future"),
+        (
+            b"h\x01-\x0110/Oct/2000:13:55:36 +0000\x01GET / HTTP/1.1\x01abc\x015\x01-\x01a",
+            "not in combined log format",
+        ),
+        (line().replace(b"GET /", b"GET /" + b"a" * 100_000 + b'"'), "not in combined log format"),
         (line(request="GET"), "request is not METHOD PATH PROTOCOL"),
     ],
 )

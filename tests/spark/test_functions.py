@@ -163,6 +163,7 @@ def test_bad_values_go_to_the_dead_letter_topic_exactly_once(
     )
     assert headers == {
         "trace": b"1",
+        "none": None,
         "__kavka.errors.topic": fresh_name.encode(),
         "__kavka.errors.partition": b"0",
         "__kavka.errors.offset": b"1",
@@ -319,6 +320,9 @@ def test_topics_are_tables_by_name(
         exec(_ticked(code, fresh_name), {"spark": spark})
     with pytest.raises(ConnectorError, match="is no regular expression"):
         register_topics(spark, kavka_broker.bootstrap, pattern="(")
+    make_topic(kavka_broker, f"{fresh_name}_STREAM", 1)
+    with pytest.raises(ConnectorError, match="both have a view"):
+        register_topics(spark, kavka_broker.bootstrap, pattern=f"{fresh_name}.*")
 
 
 def _reading(broker: Broker, topic: str) -> dict[str, str]:

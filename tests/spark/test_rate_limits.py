@@ -10,7 +10,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.pipelines.rate_limits import KEPT_S, Minute, add_requests, count_requests
+from kavka.pipelines.rate_limits import EXPIRED_S, KEPT_S, Minute, add_requests, count_requests
 
 MINUTES = st.tuples(st.sampled_from("abc"), st.integers(0, 5).map(lambda number: number * 60))
 
@@ -25,9 +25,17 @@ def test_a_client_is_found_once_in_a_minute_and_again_in_the_next() -> None:
 
 def test_old_minutes_are_forgotten_after_the_batch_not_within_it() -> None:
     counts: dict[Minute, int] = {}
-    late = [("a", KEPT_S + 60), ("b", 0), ("b", 0), ("b", 60)]
-    assert add_requests(counts, late, limit=1) == [("b", 0)]
-    assert counts == {("a", KEPT_S + 60): 1, ("b", 60): 1}
+    late = [("a", KEPT_S + 60), ("a", 0), ("a", 0), ("a", 60)]
+    assert add_requests(counts, late, limit=1) == [("a", 0)]
+    assert counts == {("a", KEPT_S + 60): 1, ("a", 60): 1}
+
+
+def test_a_client_whose_partition_is_read_later_is_counted_all_the_same() -> None:
+    counts: dict[Minute, int] = {("ahead", EXPIRED_S): 1}
+    assert add_requests(counts, [("behind", 0)] * 2, limit=2) == []
+    assert add_requests(counts, [("behind", 0)], limit=2) == [("behind", 0)]
+    assert add_requests(counts, [("ahead", EXPIRED_S + 60)], limit=2) == []
+    assert ("behind", 0) not in counts
 
 
 @given(st.lists(st.lists(MINUTES, max_size=20)), st.integers(1, 4))

@@ -27,27 +27,38 @@ async def take_groups(
     time_ms = int(time.time() * 1000)
     found: list[Sample] = []
     error: str | None = None
+    is_up = False
     try:
         async with Admin(settings) as admin:
-            found = await _samples(admin, pattern)
+            found, error = await _samples(admin, pattern)
     except (KafkaError, OSError, TimeoutError) as failure:
         sampler.statistics.errors += 1
         error = str(failure) or type(failure).__name__
-    found.append(Sample("up", 0 if error else 1, {}))
+    else:
+        sampler.statistics.errors += bool(error)
+        is_up = True
+    found.append(Sample("up", int(is_up), {}))
     source = f"groups of {settings['bootstrap.servers']}"
     sampler.add(batch, source, [TimedSample(sample, None) for sample in found], time_ms, error)
 
 
-async def _samples(admin: Admin, pattern: re.Pattern[str]) -> list[Sample]:
+async def _samples(admin: Admin, pattern: re.Pattern[str]) -> tuple[list[Sample], str | None]:
+    """Return the samples of all groups, and the failure of the last one that has none."""
+    failures: list[str] = []
     listed = await admin.list_groups()
     groups = sorted({group.group_id for group in listed if pattern.fullmatch(group.group_id)})
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def of_group(group: str) -> list[Sample]:
         async with limit:
-            return await _samples_of(admin, group)
+            try:
+                return await _samples_of(admin, group)
+            except KafkaError as error:  # of this group: the others have their lag
+                failures.append(f"group {group}: {error}")
+                return []
 
-    return [sample for found in await asyncio.gather(*map(of_group, groups)) for sample in found]
+    found = await asyncio.gather(*map(of_group, groups))
+    return [sample for some in found for sample in some], failures[-1] if failures else None
 
 
 async def _samples_of(admin: Admin, group: str) -> list[Sample]:

@@ -69,7 +69,7 @@ def rich_view(snapshot: Snapshot) -> RenderableType:
     )
     pages = Table("page", "requests", title=f"top pages {window}", expand=False)
     for page, requests in snapshot.top_pages:
-        pages.add_row(page, f"{requests:,}")
+        pages.add_row(Text(page), f"{requests:,}")
     alerts = Text("\n".join(snapshot.alerts) or "none yet", no_wrap=True, overflow="ellipsis")
     return Group(
         Panel(head, title="kavka demo"),

@@ -27,6 +27,8 @@ from kavka.spark.dead_letters import dead_letters, failure
 
 ALLOWED_LATENESS = "10 minutes"
 """Maximum delay between event time and collection for a line to be counted in windows."""
+MAX_AHEAD = "1 minute"
+"""Maximum of an event time beyond the collection: a later one would move the watermark past all others."""
 WATERMARK = "12 minutes"
 """Duration for which windows stay open: the allowed lateness, and a margin for the disorder between partitions."""
 WINDOW, SLIDE = "10 minutes", "5 minutes"
@@ -49,8 +51,8 @@ SEARCH_PARAMETERS = "q|query|search"
 
 _PART = "\u0001"
 _COMBINED = (
-    r'^(\S+) \S+ (\S+) \[([^\]]+)\] "((?:[^"\\]|\\.)*)" ([1-5]\d\d) (\d+|-) '
-    r'"((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"$'
+    r'^(\S+) \S+ (\S+) \[([^\]]+)\] "((?:[^"\\]|\\.)*+)" ([1-5]\d\d) (\d+|-) '
+    r'"((?:[^"\\]|\\.)*+)" "((?:[^"\\]|\\.)*+)"$'
 )
 _PARTS = _PART.join(f"${group}" for group in range(1, 9))
 _REQUEST = r"^([A-Z]+) (\S+) HTTP/\d(?:\.\d)?$"
@@ -73,6 +75,7 @@ def parse(records: DataFrame) -> DataFrame:
     not null the fields of the line are null.
     """
     text, valid = _line()
+    # Possessive quantifiers: Java would recurse for each character of a long field, and its stack has an end.
     # One run of the regular expression per line: matched groups become a list, anything else a list of another length.
     parts = F.split(F.regexp_replace(text, _COMBINED, _PARTS), _PART)
     rows = records.select(
@@ -110,8 +113,11 @@ def _reason() -> Column:
         F.when(F.col("value").isNull() | (F.length("value") == 0), "empty line")
         .when(~F.col("valid"), "not UTF-8")
         .when(F.length("text") == 0, "empty line")
-        .when(F.size("parts") != 8, "not in combined log format")
+        .when((F.size("parts") != 8) | F.col("text").contains(_PART), "not in combined log format")
         .when(F.col("time").isNull(), "no such time")
+        .when(
+            F.col("time") > F.col("arrived") + F.expr(f"INTERVAL {MAX_AHEAD}"), "time in the future"
+        )
         .when(~_part(3).rlike(_REQUEST), "request is not METHOD PATH PROTOCOL")
     )
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 Minute = tuple[str, int]
 """A client and the start of a minute, in seconds since 1970."""
 KEPT_S = 12 * 60
-"""Seconds for which minutes are kept behind the newest one: as long as other windows stay open."""
+"""Seconds for which a client's minutes are kept behind its newest one: as long as other windows stay open."""
+EXPIRED_S = 60 * 60
+"""Seconds behind the newest minute of all after which any other is forgotten."""
 COUNTS = T.StructType([T.StructField("counts", T.StringType())])
 """Type of the state: a JSON list of [client, minute, requests]. Spark 4.3 cannot take lists as such there."""
 
@@ -26,7 +28,9 @@ COUNTS = T.StructType([T.StructField("counts", T.StringType())])
 def add_requests(counts: dict[Minute, int], requests: Iterable[Minute], limit: int) -> list[Minute]:
     """Count the requests of a batch and return the minutes in which their client got above the limit by them, sorted.
 
-    Requests may come in any order. After them, minutes older than `KEPT_S` before the newest one are forgotten.
+    Requests may come in any order. After them a client's minutes are forgotten that are `KEPT_S` older than its newest
+    one, or `EXPIRED_S` older than the newest of all. If partitions are read further apart than that, a minute may be
+    found twice.
     """
     above = []
     for minute in requests:
@@ -34,8 +38,11 @@ def add_requests(counts: dict[Minute, int], requests: Iterable[Minute], limit: i
         counts[minute] = count
         if count == limit + 1:
             above.append(minute)
-    newest = max((start for _, start in counts), default=0)
-    for minute in [one for one in counts if one[1] < newest - KEPT_S]:
+    newest: dict[str, int] = {}
+    for client, start in counts:
+        newest[client] = max(start, newest.get(client, start))
+    oldest = max(newest.values(), default=0) - EXPIRED_S
+    for minute in [one for one in counts if one[1] < max(newest[one[0]] - KEPT_S, oldest)]:
         del counts[minute]
     return sorted(above)
 

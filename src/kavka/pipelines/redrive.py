@@ -230,7 +230,7 @@ class _Run:
                 continue
             original = original_record(record, letter, self.selection)
             count = await self.partitions_of(target)
-            if original.partition is not None and original.partition >= count:
+            if original.partition is not None and not 0 <= original.partition < count:
                 original = original._replace(partition=None)
             self._pending.sent[target] += 1
             made.append(original)

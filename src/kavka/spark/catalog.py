@@ -66,6 +66,7 @@ def register_topics(
         topics = _matching(asyncio.run(_topics(settings)), pattern)
     reading = {f"kafka.{name}": str(value) for name, value in settings.items()}
     reading |= {"includeHeaders": "true", **(options or {})}
+    _require_different(topics, prefix)
     made = []
     for topic in topics:
         schema = (schemas or {}).get(topic) or _latest(registry, topic)
@@ -74,6 +75,18 @@ def register_topics(
         _make(spark.readStream, view, view.stream, {"startingOffsets": "earliest", **reading})
         made.append(view)
     return made
+
+
+def _require_different(topics: list[str], prefix: str) -> None:
+    """Raise ConnectorError when two views would have one name, which Spark takes without regard to case."""
+    seen: dict[str, str] = {}
+    for topic in topics:
+        for name in (f"{prefix}{topic}", f"{prefix}{topic}_stream"):
+            other = seen.setdefault(name.lower(), topic)
+            if other != topic:
+                raise ConnectorError(
+                    f"The topics {other} and {topic} both have a view {name}: choose topics with `pattern`."
+                )
 
 
 async def _topics(settings: Mapping[str, str]) -> list[str]:

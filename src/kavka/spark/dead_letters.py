@@ -62,11 +62,11 @@ def dead_letters(
     from pyspark.sql import functions as F
 
     bad = frame.where(_column(error).isNotNull())
-    made = F.concat(_own_headers(headers), _error_headers(_column(error), stage))
+    known = F.filter(_error_headers(_column(error), stage), lambda one: one["value"].isNotNull())
     return bad.select(
         F.col("key").cast("binary").alias("key"),
         F.col("value").cast("binary").alias("value"),
-        F.filter(made, lambda one: one["value"].isNotNull()).alias("headers"),
+        F.concat(_own_headers(headers), known).alias("headers"),
     )
 
 

@@ -87,8 +87,14 @@ class ProtobufCodec:
 
     def row(self, payload: bytes) -> dict[str, Any]:
         """Return the message of a payload as a dictionary: unset messages, oneofs and optional fields are None."""
+        from google.protobuf import json_format
+
         parsed, row = self._parsed(payload)
-        made: dict[str, Any] = row(parsed)
+        try:
+            made: dict[str, Any] = row(parsed)
+        except (OverflowError, ValueError, TypeError, json_format.Error) as error:
+            # Such as a Timestamp that no calendar has, or an Any of a type that is not known.
+            raise PayloadError(f"its message has no row: {error}") from error
         return made
 
     def _parsed(self, payload: bytes) -> tuple[Any, Row]:

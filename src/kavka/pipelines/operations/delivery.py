@@ -27,7 +27,8 @@ from kavka.pipelines.project import PipelineError
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 20
+_AT_ONCE = 1
+"""Records of a poll: each may take its whole time-out, and the group waits for the next poll."""
 _LOOK_MS = 500
 _SESSION = {"session.timeout.ms": 10_000}
 """A process that died is replaced after this time, unless the settings say another."""

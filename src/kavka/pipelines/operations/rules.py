@@ -177,6 +177,9 @@ def parse_rules(document: Any) -> Rules:
         else:
             rules.append(_rule(name, fields, stale_ms))
     forget_ms = _duration(found.get("forget_after", "7d"), "forget_after")
+    for rule in rules:
+        if rule.stale_ms > forget_ms:
+            raise RuleError(f"the rule {rule.name}: stale_after is longer than forget_after")
     return Rules(tuple(rules), tuple(silences), forget_ms)
 
 

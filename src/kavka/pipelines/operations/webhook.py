@@ -73,10 +73,15 @@ def check_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_good = is_good and all("!" <= letter <= "~" for letter in url)
     except ValueError:
         is_good = False
     if not is_good:
-        raise PipelineError(f"{url!r} is no URL of a webhook, such as https://example.org/alerts")
+        # It is not repeated here: many webhooks have their secret in it.
+        raise PipelineError(
+            "this is not a URL of a webhook: it needs a form such as https://example.org/alerts, in ASCII, "
+            "with other letters and spaces percent-encoded"
+        )
     if parts.username is not None:
         raise PipelineError(
             "the URL of the webhook has a user: give a line `Authorization: Basic ...` in --header-file"
@@ -87,14 +92,13 @@ def check_url(url: str) -> SplitResult:
 def read_headers(lines: list[str]) -> dict[str, str]:
     """Return headers that were given as `Name: value`. Raise PipelineError."""
     found = {}
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         name, colon, value = line.partition(":")
         name, value = name.strip(), value.strip()
         is_token = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
         if not (colon and is_token and value.isprintable() and value.isascii()):
-            raise PipelineError(
-                f"a header is not `Name: value`: {name!r}"
-            )  # its value may be a secret
+            # The line itself may be a secret.
+            raise PipelineError(f"header {number} is not `Name: value`")
         if name.lower() in _OWN_HEADERS:
             raise PipelineError(f"the header {name} is set by the command itself")
         found[name] = value
@@ -130,9 +134,10 @@ class Endpoint:
         if attempt.done():
             return attempt.result()
         # An endpoint that sends a byte now and then never meets the time-out of the socket.
-        if connection.sock is not None:
+        sock = connection.sock  # of the thread, which may close it at the same time
+        if sock is not None:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
         return Outcome(None, f"no answer in {self._timeout_s:g} s")
 
     def _connection(self) -> http.client.HTTPConnection:
