@@ -318,9 +318,15 @@ def test_topics_are_tables_by_name(
         code = as_tables.replace("localhost:9092", kavka_broker.bootstrap)
         code = code.replace("http://localhost:8081", server.url).replace("clicks", fresh_name)
         exec(_ticked(code, fresh_name), {"spark": spark})
+
+
+def test_topics_that_cannot_be_tables_are_refused(
+    spark: SparkSession, kavka_broker: Broker, fresh_name: str
+) -> None:
     with pytest.raises(ConnectorError, match="is no regular expression"):
         register_topics(spark, kavka_broker.bootstrap, pattern="(")
-    make_topic(kavka_broker, f"{fresh_name}_STREAM", 1)
+    for name in (fresh_name, f"{fresh_name}_STREAM"):
+        make_topic(kavka_broker, name, 1)
     with pytest.raises(ConnectorError, match="both have a view"):
         register_topics(spark, kavka_broker.bootstrap, pattern=f"{fresh_name}.*")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+import warnings
 
 from kavka.cli.text.standard_streams import drop_output, open_closed_streams
 
@@ -64,6 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
         drop_output()
         return 1
     except KeyboardInterrupt:
+        # It may have come between the making of a coroutine and its start, of which Python would warn here.
+        warnings.simplefilter("ignore", RuntimeWarning)
         return 130
     return code
 
