@@ -74,27 +74,11 @@ def expected_alerts(lines: list[LogLine]) -> set[tuple[str, str, int]]:
 
 
 def committed_values(bootstrap: str, topic: str) -> list[Any]:
-    """Read a topic with librdkafka, committed records alone."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    """Read a topic of two partitions with librdkafka, committed records alone."""
+    from support.committed import committed_messages
 
-    settings = {"bootstrap.servers": bootstrap, "group.id": "outside", "enable.partition.eof": True,
-                "isolation.level": "read_committed"}  # fmt: skip
-    consumer = Consumer(settings)
-    found, ends = [], 0
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
-        while ends < 2:
-            message = consumer.poll(30)
-            assert message is not None
-            error = message.error()
-            if error is None:
-                found.append(json.loads(message.value()))
-            else:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                ends += 1
-    finally:
-        consumer.close()
-    return found
+    found = committed_messages(bootstrap, topic, range(2))
+    return [json.loads(message.value()) for message in found]
 
 
 def test_the_demo_accounts_for_every_line_and_leaves_its_report_and_nothing_else(

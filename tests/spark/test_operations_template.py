@@ -11,8 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +18,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka.pipelines.project import make_project
-from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.ours import run_kavka
+from support.spark.pipeline_commands import run_process, run_stock
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(600)]
 
-QUICK = f"spark.driver.extraJavaOptions={SHORT_LIVED_JVM}"
 PATIENCE_S = 400
 REAL = '''
 """A real broker, whose collectors write into the topic of the pipeline."""
@@ -240,24 +237,6 @@ def events(bootstrap: str, count: int) -> list[tuple[str, str]]:
     return found
 
 
-@contextmanager
-def run_process(project: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `kavka pipelines run` in a process of its own, which is killed if the body leaves it."""
-    command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
-    with (project / "run.log").open("a") as log:
-        process = subprocess.Popen(
-            [*command, "--master", "local[2]", "--conf", QUICK, *arguments],
-            env=environment(),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_incidents_are_two_records_across_kills_and_both_ways_of_running(
@@ -285,12 +264,7 @@ def test_incidents_are_two_records_across_kills_and_both_ways_of_running(
         at += 60
     assert running.returncode == 0, (project / "run.log").read_text()
     send(broker.bootstrap, at + 10, 1)
-    program = Path(sys.executable).with_name("spark-pipelines")
-    ran = subprocess.run(
-        [program, "run", "--properties-file", "spark-defaults.conf"],
-        cwd=project, env=environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    run_stock(project)
     found = events(broker.bootstrap, 7)
     assert [event for event, _ in found] == ["firing", "resolved"] * 3 + ["firing"]
     assert [incident for _, incident in found[:6:2]] == [incident for _, incident in found[1:6:2]]

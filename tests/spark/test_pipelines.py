@@ -12,14 +12,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kavka.spark.session import SHORT_LIVED_JVM
+from support.spark.pipeline_commands import QUICK, run_process, run_stock
 from support.spark.standalone import bare_python, environment, run_standalone, unpacked
 from support.spark.topic_filling import make_topic_at
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat, pytest.mark.timeout(300)]
 
-QUICK = f"spark.driver.extraJavaOptions={SHORT_LIVED_JVM}"
 ONE = ("--master", "local[1]", "--conf", QUICK)
 PATIENCE_S = 240
 LIVES = 3
@@ -209,17 +207,8 @@ def test_the_stock_command_runs_the_same_project(
     for topic in ("stock-events", "stock-alerts"):
         make_topic_at(broker.bootstrap, topic, 1)
     send(broker.bootstrap, "stock-events", ("bob", 500))
-    program = Path(sys.executable).with_name("spark-pipelines")
     for _ in range(2):
-        ran = subprocess.run(
-            [program, "run", "--properties-file", "spark-defaults.conf"],
-            cwd=project,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        run_stock(project)
     send(broker.bootstrap, "stock-events", ("cy", 500))
     tool("run", *here)
     assert committed_keys(broker.bootstrap, "stock-alerts", 2) == ["bob", "cy"]
@@ -355,29 +344,6 @@ def test_a_standalone_master_runs_a_project_whose_workers_have_no_kavka(
             assert committed_keys(broker.bootstrap, "cluster-alerts", 2) == ["bob", "cy"]
             running.send_signal(signal.SIGTERM)
             assert running.wait(PATIENCE_S) == 0
-
-
-@contextmanager
-def run_process(
-    project: Path,
-    *arguments: str,
-    master: str = "local[2]",
-    variables: dict[str, str] | None = None,
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `kavka pipelines run` in a process of its own, which is killed if the body leaves it."""
-    command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
-    with (project / "run.log").open("a") as log:
-        process = subprocess.Popen(
-            [*command, "--master", master, "--conf", QUICK, *arguments],
-            env=variables or environment(),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
 
 
 def sample(project: Path, name: str, flow: str) -> float:

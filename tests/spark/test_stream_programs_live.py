@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from kavka.pipelines.project import make_project
+from support.committed import committed_messages
+from support.spark.pipeline_commands import run_process, run_stock
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
 
@@ -65,22 +67,10 @@ def kavka(*arguments: str | Path) -> str:
 @contextmanager
 def running(project: Path) -> Iterator[None]:
     """Keep a pipeline running; at the end it stops by itself after SIGTERM."""
-    command = [sys.executable, "-m", "kavka", "pipelines", "run", "--continuous", "--project"]
-    with (project / "said").open("w") as said:
-        process = subprocess.Popen(
-            [*command, str(project), "--master", "local[1]"],
-            env=environment(),
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            yield
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(PATIENCE_S)
-        finally:
-            process.kill()
-            process.wait()
-    assert code == 0, (project / "said").read_text()
+    with run_process(project, "--continuous", master="local[1]") as process:
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0, (project / "run.log").read_text()
 
 
 def send(broker: Broker, rows: Rows) -> None:
@@ -93,19 +83,8 @@ def send(broker: Broker, rows: Rows) -> None:
 
 def committed(broker: Broker, topic: str) -> list[dict[str, Any]]:
     """Return the values of a topic with one partition, in order."""
-    settings = {
-        "bootstrap.servers": broker.bootstrap,
-        "group.id": "unused",
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-    }
-    consumer = Consumer(settings)
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while not (message := consumer.poll(30)).error():
-        found.append(json.loads(message.value()))
-    consumer.close()
-    return found
+    found = committed_messages(broker.bootstrap, topic, [0])
+    return [json.loads(message.value()) for message in found]
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -129,17 +108,7 @@ def test_a_template_runs_with_the_stock_command_and_with_ours(
     assert "no findings" in kavka("pipelines", "check", "--project", project)
 
     send(broker, FIRST[template])
-    program = Path(sys.executable).with_name("spark-pipelines")
-    stock = subprocess.run(
-        [program, "run", "--properties-file", "spark-defaults.conf"],
-        cwd=project,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
-    assert stock.returncode == 0, stock.stdout + stock.stderr
+    run_stock(project)
     assert len(committed(broker, OUT[template])) == 1
 
     send(broker, FIRST[template][:2])

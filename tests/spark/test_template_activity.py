@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Message
 
 from kavka.client.dead_letters import dead_letter_of
 from kavka.demo.line import combined
 from kavka.pipelines.project import make_project
+from support.committed import committed_messages
 from support.spark.standalone import environment
 
 if TYPE_CHECKING:
@@ -44,24 +45,9 @@ def run(command: list[str], directory: Path) -> str:
     return done.stdout
 
 
-def committed(bootstrap: str, topic: str) -> list[Any]:
-    """Return the committed messages of a topic with two partitions, read by librdkafka."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "outside", "enable.partition.eof": True}
-    consumer = Consumer({**settings, "isolation.level": "read_committed"})
-    found, ends = [], 0
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
-        while ends < 2:
-            message = consumer.poll(30)
-            assert message is not None
-            if message.error() is None:
-                found.append(message)
-            else:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                ends += 1
-    finally:
-        consumer.close()
-    return found
+def committed(bootstrap: str, topic: str) -> list[Message]:
+    """Return the committed messages of a topic with two partitions."""
+    return committed_messages(bootstrap, topic, range(2))
 
 
 def rows(project: Path, name: str) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from kavka.pipelines.project import make_project
 from kavka.pipelines.testing.records import read_slice
 from support.spark.dead_letter_project import make_dead_letter_project
 from support.spark.pages import blocks
+from support.spark.pipeline_commands import run_stock
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
 
@@ -193,17 +194,7 @@ def test_the_stock_command_drops_and_quarantines_as_well(broker: Broker, tmp_pat
     for value in (b'{"user": "ann", "page": "/a", "status": 200}', b'{"page": "/b"}', b"no JSON"):
         producer.produce("shop-events", value)
     assert producer.flush(30) == 0
-    program = Path(sys.executable).with_name("spark-pipelines")
-    ran = subprocess.run(
-        [program, "run", "--properties-file", "spark-defaults.conf"],
-        cwd=project,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=500,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    run_stock(project)
     import pyarrow.dataset as ds
 
     tables = project / "storage" / "tables"

@@ -27,15 +27,18 @@ def record(index: int, value: bytes) -> bytes:
     return varint(len(content)) + content
 
 
+def _unsigned(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
 def varint(number: int) -> bytes:
     """Return a signed number as records hold it."""
-    value = (number << 1) ^ (number >> 63)
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
+    return _unsigned((number << 1) ^ (number >> 63))
 
 
 RECORDS: Final = [record(0, b"first"), record(1, b"second " * 4), record(2, b"third")]
@@ -215,15 +218,6 @@ def snappy_bodies() -> dict[str, list[bytes]]:
         ],
         "the framing format": [bytes(cramjam.snappy.compress(PLAIN))],
     }
-
-
-def _unsigned(number: int) -> bytes:
-    made = bytearray()
-    while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
 
 
 def lz4_bodies() -> dict[str, list[bytes]]:

@@ -11,9 +11,8 @@ import os
 import sys
 import tempfile
 from contextlib import chdir, redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.class_archive import ClassArchive
@@ -25,7 +24,10 @@ _END_S = 120
 
 def archive() -> ClassArchive:
     """Return the archive of the classes of this environment's Spark."""
-    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+    spec = find_spec("pyspark")  # its import takes half a second, which not every test needs
+    assert spec is not None
+    assert spec.origin is not None
+    jars = sorted((Path(spec.origin).parent / "jars").glob("*.jar"))
     return ClassArchive(_ROOT / ".setup", jars)
 
 

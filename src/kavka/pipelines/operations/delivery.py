@@ -165,7 +165,7 @@ class AlertDelivery:
         try:
             await self._consumer.commit({at: record.offset + 1})
         except KafkaError as error:
-            # The group has moved on: who has the partition now delivers it once more, with the same key.
+            # Another member of the group has the partition now, and delivers the alert again with the same key.
             if not error.retriable and at in self._consumer.assignment():
                 raise
             log.warning(
