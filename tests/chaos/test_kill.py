@@ -183,9 +183,9 @@ def _check(broker: Broker, load: Load) -> None:
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "check"}
     with Consumer({**settings, "check.crcs": True}) as consumer:
         for partition in range(_PARTITIONS):
-            place = TopicPartition("t", partition, 0)
-            consumer.assign([place])
-            first, last = consumer.get_watermark_offsets(place, timeout=30)
+            topic_partition = TopicPartition("t", partition, 0)
+            consumer.assign([topic_partition])
+            first, last = consumer.get_watermark_offsets(topic_partition, timeout=30)
             assert (first, last) == (0, load.sent[partition]), "records were lost or doubled"
             found: list[tuple[int, int]] = []
             while len(found) < last:

@@ -121,10 +121,10 @@ async def send(servers, topic, *values):
 
 
 async def committed(servers, topic):
-    at = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     settings = {"bootstrap.servers": servers, "group.id": f"{topic}-webhook"}
     async with Consumer(settings) as consumer:
-        found = (await consumer.committed([at]))[at]
+        found = (await consumer.committed([topic_partition]))[topic_partition]
         return None if found is None else found.offset
 
 

@@ -136,7 +136,9 @@ def read(cluster: LocalCluster, topic: str) -> list[ConsumerRecord]:
         places = [TopicPartition(topic, number) for number in range(2)]
         consumer.assign(places)
         ends = consumer.end_offsets(places)
-        while any(consumer.position(place) < ends[place] for place in places):
+        while any(
+            consumer.position(topic_partition) < ends[topic_partition] for topic_partition in places
+        ):
             for batch in consumer.poll(1000):
                 found += batch.records()
     return found

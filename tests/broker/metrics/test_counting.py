@@ -91,8 +91,8 @@ def test_too_few_replicas_in_sync_fail_a_produce_and_show_on_the_partition(
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        where = next(iter(served.broker.replica_manager)).topic_partition
-        partition = served.broker.replica_manager.find(where).partition
+        topic_partition = next(iter(served.broker.replica_manager)).topic_partition
+        partition = served.broker.replica_manager.find(topic_partition).partition
         partition.replicas = (*partition.replicas, 7)  # as if another broker were missing
         refused = await served.produce("t", b"x", acks=-1)
         assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS

@@ -111,7 +111,7 @@ def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:
     ]
     if len(set(named)) == len(named):
         return frozenset()
-    return {where for where, count in Counter(named).items() if count > 1}
+    return {named_partition for named_partition, count in Counter(named).items() if count > 1}
 
 
 async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
@@ -122,8 +122,8 @@ async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str
         if pace.is_over():
             await pace.rest()
         for asked in topic.partitions:
-            where = topic.name, asked.partition_index
-            (repeated if where in named else named).add(where)
+            named_partition = topic.name, asked.partition_index
+            (repeated if named_partition in named else named).add(named_partition)
             if pace.is_over():
                 await pace.rest()
     return repeated

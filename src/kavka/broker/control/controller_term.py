@@ -163,7 +163,7 @@ class ControllerTerm:
     # -- hearing
 
     def submit(self, event: Event) -> None:
-        """Have an event handled when its turn comes."""
+        """Queue an event behind those that wait."""
         self._events.append(event)
         self._wake.set()
 

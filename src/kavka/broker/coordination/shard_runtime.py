@@ -392,7 +392,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._timer.set(None if deadline_ms is None else deadline_ms - self._began_ms)
 
     def _tick(self) -> None:
-        """Do what is due, for a slice of the loop's time; the rest follows after others had their turn."""
+        """Do what is due, for one time slice; the rest follows in a later iteration of the loop."""
         now_ms = self._now_ms()
         self._time_out(now_ms)
         slice_end = self._clock.tick_ms() + _SLICE_MS

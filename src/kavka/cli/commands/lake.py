@@ -346,12 +346,12 @@ def _as_text(identifier: Identifier, found: Audit) -> str:
     lines = [f"{display(identifier)}: {'exact' if found.is_exact else 'NOT exact'}"]
     lines += tab_table(_HEADERS, rows).splitlines()
     for what in ("missing", "doubled"):
-        for at, first, last in getattr(found, f"{what}_ranges"):
-            lines.append(f"{what}: {at} offsets {first} to {last}")
+        for topic_partition, first, last in getattr(found, f"{what}_ranges"):
+            lines.append(f"{what}: {topic_partition} offsets {first} to {last}")
     if found.only_in_table:
         lines.append(f"rows whose records the topic does not have any more: {found.only_in_table}")
-    for at, count in sorted(found.behind.items()):
-        lines.append(f"not loaded yet: {at} {count} offsets")
+    for topic_partition, count in sorted(found.behind.items()):
+        lines.append(f"not loaded yet: {topic_partition} {count} offsets")
     return "\n".join(lines) + "\n"
 
 
@@ -374,10 +374,18 @@ def _as_json(identifier: Identifier, found: Audit) -> str:
         "exact": found.is_exact,
         "hours": {_hour(ms): counts(one) for ms, one in sorted(found.hours.items())},
         "total": counts(found.total),
-        "missing": [[str(at), first, last] for at, first, last in found.missing_ranges],
-        "doubled": [[str(at), first, last] for at, first, last in found.doubled_ranges],
+        "missing": [
+            [str(topic_partition), first, last]
+            for topic_partition, first, last in found.missing_ranges
+        ],
+        "doubled": [
+            [str(topic_partition), first, last]
+            for topic_partition, first, last in found.doubled_ranges
+        ],
         "only_in_table": found.only_in_table,
-        "not_loaded": {str(at): count for at, count in sorted(found.behind.items())},
+        "not_loaded": {
+            str(topic_partition): count for topic_partition, count in sorted(found.behind.items())
+        },
     }
     return json.dumps(value) + "\n"
 

@@ -256,7 +256,10 @@ class Admin(Client):
         """Return how far positions (next offsets, as groups commit them) lie behind, in records and in time."""
         return await lags(
             self._cluster,
-            {TopicPartition(*at): offset for at, offset in positions.items()},
+            {
+                TopicPartition(*topic_partition): offset
+                for topic_partition, offset in positions.items()
+            },
             now_ms=self._clock.now_ms(),
             read_committed=read_committed,
             timeout_ms=self._router.timeout_ms(timeout_ms),

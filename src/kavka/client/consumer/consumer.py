@@ -511,7 +511,10 @@ class Consumer(Client):
         self._require_open()
         return await look_up_offsets(
             self._cluster,
-            {TopicPartition(*at): timestamp for at, timestamp in wanted.items()},
+            {
+                TopicPartition(*topic_partition): timestamp
+                for topic_partition, timestamp in wanted.items()
+            },
             read_committed=self._fetch_settings.read_committed,
             timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
         )

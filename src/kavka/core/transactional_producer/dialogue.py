@@ -223,10 +223,16 @@ class TransactionDialogues:
 
 def _most_severe(stage: Stage, codes: Codes) -> tuple[ErrorCode, str | None]:
     """Return the code that decides, and which partition has it. OPERATION_NOT_ATTEMPTED blames another one."""
-    refused = {at: code for at, code in codes.items() if code is not ErrorCode.NONE}
+    refused = {
+        topic_partition: code
+        for topic_partition, code in codes.items()
+        if code is not ErrorCode.NONE
+    }
     if not refused:
         return ErrorCode.NONE, None
-    topic_partition = max(refused, key=lambda at: _severity(stage, refused[at]))
+    topic_partition = max(
+        refused, key=lambda topic_partition: _severity(stage, refused[topic_partition])
+    )
     worst = refused[topic_partition]
     return worst, None if topic_partition is None else f"{topic_partition}: {worst.message}"
 

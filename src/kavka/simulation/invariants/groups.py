@@ -98,7 +98,9 @@ class CommittedRecordsWereProcessed(Invariant):
                 self._processed.setdefault((group, partition), set()).add(value)
                 self._places.setdefault((group, partition), set()).add(offset)
             case PowerLost() if self._loses_records_with_power:
-                self._places_before_loss = {at: set(found) for at, found in self._places.items()}
+                self._places_before_loss = {
+                    group_partition: set(found) for group_partition, found in self._places.items()
+                }
             case UncleanElection(partition=partition, first_lost=first_lost):
                 self._kept[partition] = min(first_lost, self._kept.get(partition, first_lost))
             case Deleted(partition, offset):

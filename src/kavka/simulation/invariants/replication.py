@@ -143,10 +143,10 @@ class CommittedLogsAreEqual(Invariant):
             self._deleted[event.partition] = max(known, event.offset)
         if not isinstance(event, BatchesSeen):
             return
-        place = event.topic_id, event.partition.partition
-        committed = self._batches.setdefault(place, {})
-        records = self._records.setdefault(place, {})
-        elections = self._elections.get(place, ())
+        topic_id_partition = event.topic_id, event.partition.partition
+        committed = self._batches.setdefault(topic_id_partition, {})
+        records = self._records.setdefault(topic_id_partition, {})
+        elections = self._elections.get(topic_id_partition, ())
         for whole in event.batches:
             batch = replace(whole, records=())
             if any(loss.includes(batch) for loss in elections):
@@ -164,15 +164,17 @@ class CommittedLogsAreEqual(Invariant):
                     )
 
     def _lose(self, event: UncleanElection) -> None:
-        place = event.topic_id, event.partition.partition
+        topic_id_partition = event.topic_id, event.partition.partition
         loss = _Loss(event, self._deleted.get(event.partition, 0))
-        self._elections.setdefault(place, []).append(loss)
-        committed = self._batches.get(place, {})
-        self._batches[place] = {
+        self._elections.setdefault(topic_id_partition, []).append(loss)
+        committed = self._batches.get(topic_id_partition, {})
+        self._batches[topic_id_partition] = {
             offset: seen for offset, seen in committed.items() if not loss.includes(seen[0])
         }
-        records = self._records.get(place, {})
-        self._records[place] = {o: seen for o, seen in records.items() if o < event.end_offset}
+        records = self._records.get(topic_id_partition, {})
+        self._records[topic_id_partition] = {
+            o: seen for o, seen in records.items() if o < event.end_offset
+        }
 
 
 class ReplicasEndAlike(Invariant):

@@ -151,9 +151,9 @@ class LogDirectory:
         now = self.clock.tick_ms()
         waiting, self._removals = self._removals, deque()
         due = []
-        for at, removal in waiting:
-            if at > now:
-                self._removals.append((at, removal))
+        for due_ms, removal in waiting:
+            if due_ms > now:
+                self._removals.append((due_ms, removal))
             else:
                 due.append(removal)
         for first in range(0, len(due), _REMOVALS_AT_ONCE):

@@ -72,7 +72,7 @@ class IndexFile:
     async def write_in_pool(self, disk: Disk) -> None:
         """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads continue.
 
-        Nothing is written when the segment was deleted while this waited for its turn.
+        Nothing is written when the segment was deleted while this waited for the disk.
         """
         if self.data.is_discarded:
             return

@@ -110,7 +110,11 @@ class LogStore:
 
     def of_topic(self, topic: str) -> list[Log]:
         """Return the logs of a topic, by partition."""
-        return [log for tp, log in sorted(self._logs.items()) if tp.topic == topic]
+        return [
+            log
+            for topic_partition, log in sorted(self._logs.items())
+            if topic_partition.topic == topic
+        ]
 
     # Start and stop
 
