@@ -331,7 +331,7 @@ class Connection:
     # -- inside
 
     def _handle_frames(self) -> None:
-        """Handle frames for one time slice: as many as there is room for, up to a number; their answers leave together."""
+        """Handle frames for a time slice: as many as have room, up to a number; their answers leave together."""
         self._corked = True
         self._slice_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received

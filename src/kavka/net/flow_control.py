@@ -29,10 +29,10 @@ class ReadFlowControl:
         is_full: bool,
         is_held_back: bool = False,
     ) -> None:
-        """Schedule `handle_frames` for waiting frames, or read more when none wait, while the connection is not full.
+        """Schedule the handling of frames, or read on when none wait, unless the connection is full.
 
-        To be called after each time slice and whenever there may be room again. A connection that is held back is not read;
-        its frames are handled.
+        To be called after each time slice and whenever there may be room again. A connection that is held back is not
+        read; its frames are handled.
         """
         if transport is None or transport.is_closing():
             return

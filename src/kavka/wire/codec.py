@@ -45,7 +45,7 @@ _encoders: dict[tuple[type, int], Encoder] = {}
 _sliced_decoders: dict[tuple[type, int], tuple[SlicedDecoder, bool]] = {}
 _sliced_encoders: dict[tuple[type, int], SlicedEncoder] = {}
 _COPIED_BYTES: Final = 1 << 20
-"""Up to this size a frame that is decoded in slices is copied into bytes: above, the copy would take too long for one time slice."""
+"""Up to this size a frame that is decoded in slices is copied into bytes: above, the copy would take too long."""
 
 
 def decoder_of(cls: type, version: int) -> tuple[Decoder, bool]:

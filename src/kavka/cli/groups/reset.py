@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import time
 from collections.abc import Iterable, Mapping
 
 from kavka.cli.arguments.options import BadUsage, BadValue, Given, whole_number
 from kavka.cli.arguments.topic_partitions import topic_arguments
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.groups.tables import Column, print_error, show, table
-from kavka.cli.text.iso_times import duration_ms, moment_ms
 from kavka.cli.text.java_errors import log_line
+from kavka.cli.text.times import current_time_ms, duration_ms, moment_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
 from kavka.errors import KafkaError
@@ -113,7 +112,7 @@ async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> O
         return await _at_time(admin, partitions, moment_ms(given.text("to-datetime")))
     if given.has("by-duration"):
         ago_ms = duration_ms(given.text("by-duration"))
-        return await _at_time(admin, partitions, int(time.time() * 1000) - ago_ms)
+        return await _at_time(admin, partitions, current_time_ms() - ago_ms)
     if given.has("shift-by"):
         return await _shifted(admin, given, group, partitions)
     if given.has("from-file"):

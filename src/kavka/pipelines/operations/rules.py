@@ -30,11 +30,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kavka.pipelines.operations.baseline import BaselineSettings, Direction
+from kavka.settings.durations import duration_ms
 
 Aggregate = Literal["max", "min", "sum", "mean"]
 _AGGREGATES = ("max", "min", "sum", "mean")
@@ -47,9 +49,6 @@ _RULE = (
 _NOT_OF_SILENCE = tuple(
     name for name in _RULE if name not in ("alert", "labels", "severity", "summary", "silent")
 )
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _STALE_AFTER_MS = 300_000
 _FORGET_AFTER_MS = 7 * 86_400_000
 _ANOMALY_ABOVE, _ANOMALY_CLEAR = 4.0, 2.0
@@ -343,8 +342,7 @@ def _duration(found: Any, what: str) -> int:
     if isinstance(found, (int, float)) and not isinstance(found, bool):
         if 0 <= found < 1e9:
             return round(found * 1000)
-    elif isinstance(found, str) and _DURATION.fullmatch(found):
-        return round(
-            sum(float(size) * _UNITS[unit] for size, unit in _DURATION_PART.findall(found))
-        )
+    elif isinstance(found, str):
+        with suppress(ValueError):
+            return duration_ms(found)
     raise RuleError(f"{what} is a time such as 90s, 5m or 1h30m, not {found!r}")
