@@ -7,7 +7,7 @@
       .row(partition)              what the response says of the partition; or
       .release()                   gives up the range of a response that is not sent
 
-`fetch_reader` reads for consumers, which see what is committed; `replication.follower_fetch` for followers, which see
+`fetch_reader` reads for consumers, which see what is committed; `replication.follower_reader` for followers, which see
 the whole log and are learnt about by what they ask for.
 """
 
