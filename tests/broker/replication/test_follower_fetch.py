@@ -291,7 +291,7 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
             FetchRequestForgottenTopic(topic_id=TOPIC_ID, partitions=[1])
         ]
         answers = peer.post(naming), peer.post(forgetting)
-        kept = cluster.brokers[1].replication_manager.followers._sessions[session]
+        kept = cluster.brokers[1].replication_manager.followers.sessions[session]
         await until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
             gate.set()
@@ -362,7 +362,7 @@ def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
         ]
         peer.post(request)
         await until(lambda: file.pins)
-        (session,) = followers(cluster)._sessions.values()
+        (session,) = followers(cluster).sessions
         session.partition_changed(session.partitions[TOPIC_ID, 1_999], can_wait=False)
         peer.abort()
         await until(lambda: not file.pins)

@@ -55,14 +55,14 @@ class FollowerFetchHandler:
         """Begin without sessions; `propose` asks the controller for another in-sync set."""
         self._context = context
         self._request_budget = request_budget
-        self._sessions = FollowerSessionCache(context)
+        self.sessions = FollowerSessionCache(context)
         self._reader = FollowerReader(context, replica_manager, throttle, propose)
 
     def handle(
         self, context: RequestContext, request: FetchRequest, replica_id: int
     ) -> FetchResponse | DelayedFollowerFetch | SecondStage:
         """Note how far the follower is, and answer with what is new for it, now or when there is anything."""
-        session = self._sessions.begin(context, request, BrokerId(replica_id))
+        session = self.sessions.begin(context, request, BrokerId(replica_id))
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
         if session.waiting is not None:
@@ -73,7 +73,7 @@ class FollowerFetchHandler:
             return SecondStage(self._handle_many(session, request, context.pace))
         for key, asked in named_partitions(request):
             session.add(key, asked)
-        self._sessions.count(session)
+        self.sessions.count(session)
         reads = self._read_dirty(session, request, may_wait=True)
         if reads or request.max_wait_ms <= 0:
             return self._answer(session, reads)
@@ -88,7 +88,7 @@ class FollowerFetchHandler:
             session.add(key, asked)
             if pace.is_over():
                 await pace.rest()
-        self._sessions.count(session)
+        self.sessions.count(session)
         # What is dirty again by what happens here, or meanwhile, is for the next answer.
         look_at = list(session.dirty)
         session.dirty.clear()

@@ -65,7 +65,7 @@ class Consumer(BlockingClient):
         While an exception is handled, the record that an iteration returned last does not count as processed.
         """
         if sys.exc_info()[0] is not None:
-            self._async.put_back_unfinished()
+            self._async.iteration.put_back_last()
         super().close(**options)
 
     def subscribe(
@@ -94,7 +94,7 @@ class Consumer(BlockingClient):
         """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
         self._require_thread()
         record: ConsumerRecord
-        for record in self._async.buffered_rows():
+        for record in self._async.iteration.at_hand:
             return record
         with self._iterating:
             record = self._require_thread().run(self._async.__anext__())
