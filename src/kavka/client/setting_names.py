@@ -139,7 +139,7 @@ def _hint(nearest: str | None) -> str:
 
 
 def _called(name: str) -> str:
-    """Say what a name of librdkafka's is called here."""
+    """Return a sentence about the name that a setting of librdkafka has here."""
     return f" (here it is {_SAME_HERE[name]})" if name in _SAME_HERE else ""
 
 

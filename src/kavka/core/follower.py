@@ -290,7 +290,7 @@ class FollowedPartition:
         self._delay(now_ms)
 
     def fail(self) -> None:
-        """Give up until the controller's next word: the own disk failed."""
+        """End fetching until the controller's next request: the disk of this broker failed."""
         self.phase = Phase.FAILED
 
     def _delay(self, now_ms: int) -> None:

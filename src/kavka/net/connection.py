@@ -263,7 +263,7 @@ class Connection:
         return not self._slots and not self._flow_control.frames
 
     def answer(self, slot: ResponseSlot, parts: Sequence[Sendable]) -> None:
-        """Give the answer of `slot`; empty parts mean that the request has none (acks=0)."""
+        """Set the answer of `slot`; empty parts mean that the request has none (acks=0)."""
         assert slot.parts is None
         if self._transport is None:
             _release(parts)
@@ -292,7 +292,7 @@ class Connection:
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Let answers wait for `uncork`, to be sent together: both are called in one iteration of the loop."""
+        """Hold answers back until `uncork` sends them together: both are called in one iteration of the loop."""
         self._corked = True
 
     def uncork(self) -> None:

@@ -69,7 +69,7 @@ _NOW = -1.0
 
 
 def _nothing() -> None:
-    """Do what a cancelled step does."""
+    """Do nothing: the step was cancelled."""
 
 
 class SchedulingLoop(asyncio.BaseEventLoop):

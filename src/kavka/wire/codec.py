@@ -32,7 +32,7 @@ class CorruptFrame(Exception):
     """Bytes that are not what they claim to be; the connection that they came on cannot be trusted further."""
 
     def __init__(self, message: str, version: int, position: int, reason: str) -> None:
-        """Say what was decoded, in which version, and up to which byte of the buffer it made sense."""
+        """Name what was decoded, its version, and the byte of the buffer up to which decoding succeeded."""
         super().__init__(f"{message} v{version} is corrupt near byte {position}: {reason}")
         self.message = message
         self.version = version

@@ -115,7 +115,7 @@ def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:
 
 
 async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
-    """Do as `_repeated`, in slices of the loop's time."""
+    """Return what `_repeated` does, in time slices."""
     named: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
     for topic in request.topics:
@@ -146,7 +146,7 @@ async def _fill(
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
-    """Put what is found into the answer, or return why nothing can be said."""
+    """Fill the answer with what is found, or return the error."""
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica

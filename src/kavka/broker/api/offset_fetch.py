@@ -158,7 +158,7 @@ async def _fetch(
     rows: _Rows,
     pace: Pace,
 ) -> ErrorCode:
-    """Put the offsets of a group into rows, some at a time; return the error of the group."""
+    """Add the offsets of a group to rows, some at a time; return the error of the group."""
     for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
         some = None if wanted is None else wanted[at : at + _AT_ONCE]
         reply = await services.groups.submit(

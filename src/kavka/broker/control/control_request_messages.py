@@ -41,7 +41,7 @@ class RequestedPartitionState(NamedTuple):
 
 
 def requested_states(request: LeaderAndIsrRequest) -> Iterator[RequestedPartitionState]:
-    """Go over the partitions of a LeaderAndIsr, in any version's form."""
+    """Iterate over the partitions of a LeaderAndIsr, in any version's form."""
     for ungrouped in request.ungrouped_partition_states:
         yield _partition_state(ungrouped.topic_name, NO_TOPIC_ID, ungrouped)
     for topic in request.topic_states:
@@ -103,7 +103,7 @@ async def leader_and_isr_response(
 def stopped_replicas(
     request: StopReplicaRequest, version: int
 ) -> Iterator[tuple[TopicPartition, int, bool]]:
-    """Go over what is to be stopped, in any version's form: partition, leader epoch, whether to delete."""
+    """Iterate over the replicas of a StopReplica, in any version's form: partition, leader epoch, whether to delete."""
     if version >= 3:
         for topic in request.topic_states:
             for state in topic.partition_states:

@@ -89,7 +89,7 @@ class ControlRequests:
         coordinators: Mapping[str, MetadataSubscriber],
         on_brokers_known: Callable[[], None],
     ) -> None:
-        """Know no controller yet.
+        """Begin without a controller.
 
         `coordinators` are those that there are so far, by topic. `on_brokers_known` is called when the controller has
         said which brokers live, and where.

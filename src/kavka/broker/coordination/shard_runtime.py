@@ -129,7 +129,7 @@ class ShardRuntime(Generic[E, R, F]):
         """Answer requests with records that were not committed in time; these are applied once committed."""
 
     def _perform(self, effect: F) -> None:
-        """Do what a committed decision says besides answering."""
+        """Carry out an effect of a committed decision that is no answer."""
         raise AssertionError(f"no shard performs {effect}")
 
     def _replay_control_batch(self, data: bytes, header: BatchHeader) -> None:
@@ -200,7 +200,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._confirming.clear()
 
     async def _load(self) -> None:
-        """Bring the machine up to the end of the partition, then serve.
+        """Replay the partition into the machine up to its end, then serve.
 
         What damage on the way means, `_serves_damaged` says. A directory that fails resigns this shard.
         """
@@ -299,7 +299,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _await_commit(
         self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
     ) -> None:
-        """Put a decision in line; `commit_ready` is to follow."""
+        """Queue a decision; `commit_ready` is to be called next."""
         timeout_ms = self._append_timeout_ms
         if waiting is self._confirming:
             timeout_ms = min(timeout_ms, _CONFIRM_MS)
@@ -324,7 +324,7 @@ class ShardRuntime(Generic[E, R, F]):
                 self._perform(effect)
 
     def _resolve(self, token: Token, reply: object) -> None:
-        """Give a request its answer, unless it has one."""
+        """Resolve the future of a request, unless it is resolved."""
         future = self._tokens.pop(token, None)
         if future is not None and not future.done():
             future.set_result(reply)
@@ -346,7 +346,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._timer.set(None if deadline_ms is None else deadline_ms - self._began_ms)
 
     def _tick(self) -> None:
-        """Do what is due, for one time slice; the rest follows in a later iteration of the loop."""
+        """Handle what is due, for one time slice; the rest follows in a later iteration of the loop."""
         now_ms = self._now_ms()
         self._time_out(now_ms)
         slice_end = self._clock.tick_ms() + _SLICE_MS

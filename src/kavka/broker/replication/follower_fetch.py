@@ -111,7 +111,7 @@ class FollowerFetchHandler:
         reads: list[FollowerRead],
         pace: Pace,
     ) -> None:
-        """Look at partitions in slices of the loop's time, adding to `reads` what the follower must learn of."""
+        """Read partitions in time slices, adding to `reads` what the response must have."""
         left = request.max_bytes
         later: dict[SessionPartition, None] = {}
         try:
@@ -147,7 +147,7 @@ class FollowerFetchHandler:
         return self._response(session, reads)
 
     def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
-        """Give up an answer that is not sent; a session that continues is sent it with the next."""
+        """Release an answer that is not sent; a session that continues is sent it with the next."""
         for read in reads:
             read.release()
             read.partition.sent = (-1, -1)
@@ -155,7 +155,7 @@ class FollowerFetchHandler:
         session.end_without_id()
 
     async def _load(self, session: FollowerSession, reads: list[FollowerRead]) -> FetchResponse:
-        """Bring cold records into the page cache, in the pool."""
+        """Load cold records into the page cache, in the pool."""
         cold = [read for read in reads if read.is_uncached]
         try:
             await load_uncached(cold, self._context.environment.disk, self._request_budget)
@@ -193,7 +193,7 @@ class FollowerFetchHandler:
         left: int | None = None,
         minimum_one: bool = True,
     ) -> list[FollowerRead]:
-        """Look at what is dirty; return what the follower must learn of. High watermarks may wait, if so."""
+        """Read the dirty partitions; return what the response must have. High watermarks alone may wait, if so."""
         session.has_only_high_watermarks = False
         marks: list[SessionPartition] | None = [] if may_wait else None
         now_ms = self._context.clock.tick_ms()

@@ -67,7 +67,7 @@ class FollowerReader:
         *,
         minimum_one: bool,
     ) -> FollowerRead | None:
-        """Look at one partition; None when there is nothing to hear, or a high watermark that `marks` takes."""
+        """Read one partition; None when there is nothing new, or only a high watermark, which `marks` takes."""
         replica = self._find(watched)
         if isinstance(replica, ErrorCode):
             watched.watch(None)
@@ -145,7 +145,7 @@ class FollowerReader:
     def _record_position(
         self, session: FollowerSession, watched: SessionPartition, replica: Replica, now_ms: int
     ) -> None:
-        """Learn from the fetch how far the follower is."""
+        """Record how far the follower is, as its fetch shows."""
         asked, partition = watched.requested, replica.partition
         follower = partition.followers[session.replica_id]
         if 0 <= session.activity.broker_epoch < follower.broker_epoch:

@@ -30,7 +30,7 @@ class FollowerSessionCache:
         self._partition_count = 0  # Invariant: the sum of `counted` of all sessions
 
     def __iter__(self) -> Iterator[FollowerSession]:
-        """Go over the sessions, the oldest first."""
+        """Iterate over the sessions, the oldest first."""
         return iter(self._sessions.values())
 
     def __getitem__(self, session_id: int) -> FollowerSession:

@@ -31,7 +31,7 @@ class SessionPartition:
     def __init__(
         self, session: FollowerSession, key: PartitionKey, requested: FetchPartition
     ) -> None:
-        """Be named by a request, and watch nothing yet."""
+        """Begin as a partition that a request has named, without a watched replica."""
         self._session = session
         self.key = key
         self.requested = requested
@@ -86,7 +86,7 @@ class FollowerSession:
         return True
 
     def partition_changed(self, partition: SessionPartition, *, can_wait: bool) -> None:
-        """Have a partition checked, and the fetch that waits answered: at once, or soon where that can wait."""
+        """Mark a partition dirty, and answer the fetch that waits: at once, or soon where that can wait."""
         if self.mark_dirty(partition) and self.waiting is not None:
             if can_wait:
                 self.waiting.wake_soon()
@@ -120,7 +120,7 @@ class FollowerSession:
             self.close()
 
     def close(self) -> None:
-        """Let go of all partitions, and of the fetch that waits."""
+        """Release all partitions, and the fetch that waits."""
         for key in list(self.partitions):
             self.forget(key)
         if self.waiting is not None:

@@ -122,7 +122,7 @@ class LeaderFetches:
         return request, future.result()
 
     def reset(self) -> None:
-        """Give up the requests and the session: the connection is closed."""
+        """Cancel the requests and end the session: the connection is closed."""
         for in_flight in self._in_flight:
             in_flight.future.cancel()
         self._in_flight.clear()

@@ -24,7 +24,7 @@ class PartitionSteps:
     """Carries out what the machines of a fetcher's partitions decide."""
 
     def __init__(self, context: FetcherContext, fetches: LeaderFetches) -> None:
-        """Have damaged records fetched again by `fetches`."""
+        """Take the fetches, by which damaged records are fetched again."""
         self._context = context
         self._fetches = fetches
         self.bytes_in = 0

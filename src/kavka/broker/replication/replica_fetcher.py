@@ -127,7 +127,7 @@ class ReplicaFetcher:
             self._fetches.remove(followed)
 
     def wake(self) -> None:
-        """Look again now: the leader is somewhere else, perhaps, or a throttle has ended."""
+        """Retry now: the leader may be elsewhere, or a throttle has ended."""
         self._due.update(dict.fromkeys(self._partitions))
         self._backoff_ms = _FIRST_BACKOFF_MS
         self._wake.set()
@@ -309,7 +309,7 @@ class ReplicaFetcher:
     # -- records
 
     def _fetch_due(self) -> None:
-        """Put the partitions whose next request has changed into the session, and send what may be sent."""
+        """Update the session with the partitions whose next request has changed, and send what may be sent."""
         peer = self._peer
         assert peer is not None
         now_ms = self._context.clock.tick_ms()

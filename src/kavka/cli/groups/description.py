@@ -97,7 +97,7 @@ async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
 
 
 async def _why_unknown(admin: Admin, name: str) -> str:
-    """Say why the coordinator does not describe a group: to it, groups of the new protocol (KIP-848) are dead."""
+    """Return why the coordinator does not describe a group: to it, groups of the new protocol (KIP-848) are dead."""
     for group in await admin.list_groups():
         if group.group_id == name and group.type.lower() not in ("", "classic"):
             return (

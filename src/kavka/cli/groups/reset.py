@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 async def reset(admin: Admin, given: Given, timeout_ms: int) -> None:
-    """Work out new offsets of every group without members; set them with `--execute`; print them."""
+    """Compute new offsets of every group without members; set them with `--execute`; print them."""
     if given.has("all-groups"):
         names = [group.group_id for group in await consumer_groups(admin)]
     else:

@@ -97,7 +97,7 @@ class BlockingClient:
 
 
 def forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
-    """Give a class all public methods of `client_class` that it does not define itself."""
+    """Return a decorator that adds to a class the public methods of `client_class` that it does not define itself."""
 
     def decorate(cls: type[T]) -> type[T]:
         for name, method in inspect.getmembers(client_class, inspect.isfunction):

@@ -43,11 +43,11 @@ class _Caller:
         self.is_waiting = True
 
     def call(self, function: Callable[[], None]) -> None:
-        """Have a function called by the thread that waits."""
+        """Queue a function for the thread that waits."""
         self._calls.put(function)
 
     def finish(self) -> None:
-        """Let the thread continue, after what was handed to it before."""
+        """Release the thread after the functions that were queued before."""
         self._calls.put(None)
 
     def wait(self) -> None:

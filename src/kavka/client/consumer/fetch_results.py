@@ -58,7 +58,7 @@ class FetchResults:
                 raise failure
 
     def fail(self, error: Exception) -> None:
-        """Have the next poll raise an error."""
+        """Record an error that the next poll raises."""
         self.failures.setdefault(str(error), error)
         self.wakeup.set()
 

@@ -98,7 +98,7 @@ class Sender:
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
-        """Look at the queues in the next iteration of the loop."""
+        """Schedule a run over the queues in the next iteration of the loop."""
         if not (self._is_scheduled or self._is_closed):
             self._is_scheduled = True
             self._loop.call_soon(self._run_once)

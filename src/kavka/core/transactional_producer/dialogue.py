@@ -94,7 +94,7 @@ class TransactionDialogues:
     # Operations
 
     def init(self, keeps_prepared: bool) -> Dialogue:
-        """Get a producer id and epoch; what an older producer of the id left open is ended, or kept."""
+        """Obtain a producer id and epoch; what an older producer of the id left open is ended, or kept."""
         answer = yield from self._init_producer_id(InitProducerId(keeps_prepared))
         if answer.ongoing_producer_id < 0:
             self._state.initialized()
@@ -167,7 +167,7 @@ class TransactionDialogues:
     # What joins the transaction
 
     def add_partitions(self, partitions: list[TopicPartition]) -> Dialogue:
-        """Have partitions take part; they are those of `TransactionState.next_to_add`."""
+        """Add partitions to the transaction; they are those of `TransactionState.next_to_add`."""
         try:
             yield from self._send(AddPartitions(partitions))
         except BaseException:

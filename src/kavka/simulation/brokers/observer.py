@@ -50,7 +50,7 @@ class ClusterObserver:
         registry: SimulatedRegistry,
         checker: Checker,
     ) -> None:
-        """Look at `brokers` from now on."""
+        """Observe `brokers` from now on."""
         self._world = world
         self._brokers = brokers
         self._registry = registry

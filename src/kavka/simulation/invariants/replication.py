@@ -29,7 +29,7 @@ class OneLeaderPerEpoch(Invariant):
     says = "a partition has one leader in each leader epoch"
 
     def __init__(self) -> None:
-        """Know of no partition."""
+        """Begin without partitions."""
         self._leaders: dict[tuple[TopicId, int, int], int] = {}
 
     def observe(self, event: Event) -> None:
@@ -81,7 +81,7 @@ class LeadersWatermarkOnlyGrows(Invariant):
     says = "the high watermark of a leader never goes back"
 
     def __init__(self) -> None:
-        """Know of no leader."""
+        """Begin without leaders."""
         self._seen: dict[tuple[int, int, TopicId, int, int], int] = {}
 
     def observe(self, event: Event) -> None:
@@ -128,7 +128,7 @@ class CommittedLogsAreEqual(Invariant):
     says = "below the high watermark all logs are equal"
 
     def __init__(self) -> None:
-        """Know of no batches."""
+        """Begin without batches."""
         self._batches: dict[tuple[TopicId, int], dict[int, tuple[Batch, int]]] = {}
         self._records: dict[tuple[TopicId, int], dict[int, tuple[int, int]]] = {}
         self._deleted: dict[TopicPartition, int] = {}
@@ -210,7 +210,7 @@ class EndOfPartitionNeverGoesBack(Invariant):
     says = "the end of a partition that a leader names never goes back (KIP-207)"
 
     def __init__(self) -> None:
-        """Know of no partition."""
+        """Begin without partitions."""
         self._most: dict[TopicPartition, dict[int, int]] = {}
         self._asked: dict[tuple[str, TopicPartition], dict[int, int]] = {}
         self._elections: dict[TopicPartition, list[UncleanElection]] = {}

@@ -66,7 +66,7 @@ class CleaningPass:
     """A pass over `log`, as far as `dirtiness` says. `run` once."""
 
     def __init__(self, log: Log, dirtiness: Dirtiness, limits: CleanerLimits) -> None:
-        """Do nothing yet."""
+        """Prepare a pass that has not begun."""
         self._log = log
         self._dirtiness = dirtiness
         self._limits = limits
@@ -286,5 +286,5 @@ class _BlockReader:
         self._next_bytes = size
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._data.unpin()

@@ -37,7 +37,7 @@ class IndexFile:
         """Number of entries, written or not. Invariant: those stored and those pending."""
 
     def load(self) -> None:
-        """Learn the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
+        """Read the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
         size = self.data.file().size()
         if size % self._entry_bytes:
             raise CorruptFile(
