@@ -134,7 +134,7 @@ def _row(event: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
-    from kavka.collect.running import StoppedHard, run_until_stopped
+    from kavka.collect.shutdown import StoppedHard, run_until_stopped
     from kavka.pipelines.operations.delivery import AlertDelivery, DeliveryOptions
     from kavka.pipelines.operations.webhook import Endpoint, read_headers
 
