@@ -91,8 +91,8 @@ class Checkpoints:
         batch = None if folder is None else self.last_batch(folder)
         if batch is None:
             return []
-        found = (topic_offsets(source) for source in batch.sources)
-        return [offsets for offsets in found if offsets]
+        sources = (topic_offsets(source) for source in batch.sources)
+        return [offsets for offsets in sources if offsets]
 
 
 def require_no_backfill(storage: Path | None) -> None:

@@ -95,13 +95,13 @@ class Definitions:
 
     def topic_reads(self, flow: FlowDefinition) -> list[TopicRead]:
         """Return the reads of topics of a flow, those of the temporary views that it reads too."""
-        found = list(flow.reads)
+        reads = list(flow.reads)
         for name in flow.tables:
             output = self.output(name)
             source = self.flow(name)
             if output is not None and output.kind == "temporary view" and source is not None:
-                found += self.topic_reads(source)
-        return found
+                reads += self.topic_reads(source)
+        return reads
 
 
 Rewrite = Callable[[str, Any], Any]
@@ -228,8 +228,8 @@ def messages(message: Any) -> Iterator[Any]:
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
         # A repeated field has no fields of its own; a single message has a descriptor.
-        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
-            yield from messages(one)
+        for child in [value] if hasattr(value, "DESCRIPTOR") else value:
+            yield from messages(child)
 
 
 _SQL_OUTPUT = re.compile(
@@ -244,8 +244,8 @@ _SQL_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(?:STREAM\s*\(?\s*)?([\w.`]+)", re.I
 def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[FlowDefinition]]:
     """Return what a file of SQL creates, with lines; the flows have the tables after FROM and JOIN."""
     outputs, flows = [], []
-    found = list(_SQL_OUTPUT.finditer(text))
-    for match, following in zip(found, [*found[1:], None], strict=True):
+    matches = list(_SQL_OUTPUT.finditer(text))
+    for match, following in zip(matches, [*matches[1:], None], strict=True):
         kind = " ".join(match["kind"].upper().split())
         start = match.start() + len(match[0]) - len(match[0].lstrip())
         at = Location(file, text.count("\n", 0, start) + 1)

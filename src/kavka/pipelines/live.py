@@ -36,14 +36,14 @@ class LiveQuery:
         return bool(self._query.isActive())
 
     @property
-    def has_made_batch(self) -> bool:
+    def has_completed_batch(self) -> bool:
         """Return whether a batch has ended since the start, with rows or without."""
         return self._query.lastProgress() is not None
 
     def failure(self) -> str | None:
         """Return why the query ended, in one sentence; None without an error."""
-        found = self._query.exception()
-        return query_failure(found.get().toString()) if found.isDefined() else None
+        error = self._query.exception()
+        return query_failure(error.get().toString()) if error.isDefined() else None
 
     def process_available(self) -> None:
         """Wait until all is processed that the sources had when it was called. Raise what fails the query."""
@@ -173,9 +173,9 @@ class RefreshFailed(Exception):
     """A view could not be computed; the message is Spark's, in one sentence."""
 
 
-def _sequence(found: Any) -> Sequence[Any]:
+def _sequence(scala_sequence: Any) -> Sequence[Any]:
     """Return a sequence of Scala as a list."""
-    return [found.apply(index) for index in range(found.size())]
+    return [scala_sequence.apply(index) for index in range(scala_sequence.size())]
 
 
 def _name(flow: Any) -> str:

@@ -31,12 +31,12 @@ class Restarts:
 
     def due(self, now_ms: int) -> list[str]:
         """Return the flows to start now, in their order; they count as started."""
-        found = []
+        names = []
         for name, flow in self._flows.items():
             if flow.due_ms is not None and flow.due_ms <= now_ms:
                 flow.due_ms = None
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     def failed(self, name: str, now_ms: int) -> int:
         """Note a failure and return after how many milliseconds the flow starts again: 1 s, doubled up to a minute."""
@@ -46,7 +46,7 @@ class Restarts:
         flow.due_ms = now_ms + wait_ms
         return wait_ms
 
-    def made_batch(self, name: str) -> None:
+    def record_batch(self, name: str) -> None:
         """Note that a flow has completed a batch: its next failure waits for the first back-off again."""
         if name in self._flows:
             self._flows[name].failures = 0

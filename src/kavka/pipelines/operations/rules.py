@@ -72,10 +72,10 @@ class Selector:
 
 
 def matches_labels(
-    wanted: Sequence[tuple[str, re.Pattern[str]]], labels: Mapping[str, str]
+    patterns: Sequence[tuple[str, re.Pattern[str]]], labels: Mapping[str, str]
 ) -> bool:
     """Return whether all labels match; one that is absent is the empty text."""
-    return all(pattern.fullmatch(labels.get(name, "")) for name, pattern in wanted)
+    return all(pattern.fullmatch(labels.get(name, "")) for name, pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,11 @@ class Rules:
     @property
     def metrics(self) -> list[str]:
         """Return the names of the metrics that are looked at, sorted."""
-        both = [
+        names = [
             selector.metric for rule in self.values for selector in (rule.selector, rule.divide_by)
             if selector is not None
         ]  # fmt: skip
-        return sorted(set(both))
+        return sorted(set(names))
 
 
 def load_rules(path: Path | str) -> Rules:

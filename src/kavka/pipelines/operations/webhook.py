@@ -91,7 +91,7 @@ def check_url(url: str) -> SplitResult:
 
 def read_headers(lines: list[str]) -> dict[str, str]:
     """Return headers that were given as `Name: value`. Raise PipelineError."""
-    found = {}
+    headers = {}
     for number, line in enumerate(lines, 1):
         name, colon, value = line.partition(":")
         name, value = name.strip(), value.strip()
@@ -101,8 +101,8 @@ def read_headers(lines: list[str]) -> dict[str, str]:
             raise PipelineError(f"header {number} is not `Name: value`")
         if name.lower() in _OWN_HEADERS:
             raise PipelineError(f"the header {name} is set by the command itself")
-        found[name] = value
-    return found
+        headers[name] = value
+    return headers
 
 
 class Endpoint:

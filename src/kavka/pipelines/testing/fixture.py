@@ -47,8 +47,8 @@ def pipeline(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
     if options:
         raise TypeError(f"the marker pipeline has no option {', '.join(options)}")
     directory = new_directory(request.config, _DIRECTORY)
-    with pipeline_under_test(project, shared_driver(request.config), directory) as made:
-        yield made
+    with pipeline_under_test(project, shared_driver(request.config), directory) as tested:
+        yield tested
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -63,5 +63,5 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None  # a file of another plugin
     from kavka.pipelines.testing.case_file import CaseFile
 
-    made: pytest.Collector = CaseFile.from_parent(parent, path=file_path)
-    return made
+    collector: pytest.Collector = CaseFile.from_parent(parent, path=file_path)
+    return collector

@@ -43,12 +43,14 @@ class Updated:
 
     def expectations(self, flow: str) -> dict[str, ExpectationCounts]:
         """Return the rows that passed and failed the expectations of a flow, by their names."""
-        found = self.flows.get(short(flow))
-        if found is None:
+        outcomes = self.flows.get(short(flow))
+        if outcomes is None:
             raise PipelineError(
                 f"no flow {flow!r} ran in this update; there ran {', '.join(self.flows)}"
             )
-        return {metric.partition(":")[2]: counts for metric, counts in found.expectations.items()}
+        return {
+            metric.partition(":")[2]: counts for metric, counts in outcomes.expectations.items()
+        }
 
 
 class Pipeline:
@@ -179,8 +181,8 @@ class Pipeline:
         database = self.project.spec.database
         full = name if "." in name or not database else f"{database}.{name}"
         if not self.spark.catalog.tableExists(full):
-            made = ", ".join(self._tables()) or "none: has it run?"
-            raise PipelineError(f"there is no table {name!r}; there is {made}")
+            tables = ", ".join(self._tables()) or "none: has it run?"
+            raise PipelineError(f"there is no table {name!r}; there is {tables}")
         return self.spark.read.table(full)
 
     def _tables(self) -> list[str]:
@@ -204,7 +206,7 @@ class _Silent:
     def show(self, flows: Sequence[FlowProgress]) -> None:
         """Show nothing."""
 
-    def say(self, message: str) -> None:
+    def print_message(self, message: str) -> None:
         """Say nothing."""
 
 
