@@ -87,7 +87,7 @@ class Delivery:
         statistics: Statistics,
         positions_topic: str | None = None,
     ) -> None:
-        """Take settings of a producer; positions are written to partition 0 of their topic."""
+        """Configure a producer; positions are written to partition 0 of their topic."""
         self._producer = Producer(
             {**_DEFAULTS, **settings, "transactional.id": f"kavka-collect-{name}"}
         )

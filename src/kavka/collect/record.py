@@ -84,7 +84,7 @@ class LogRecords:
     """Encodes the records of one source."""
 
     def __init__(self, host: str, source: str, labels: Mapping[str, str]) -> None:
-        """Take the fields that all records of the source have."""
+        """Set the fields that all records of the source have."""
         text = source.encode("utf-8", "replace").decode()  # names of files are any bytes
         constant = {"kind": "log", "host": host, "source": text}
         if labels:

@@ -194,7 +194,7 @@ class _Note:
     def begin(
         self, wanted: Range, flows: Sequence[FlowDefinition], definitions: Definitions
     ) -> None:
-        """Note where the flows are and set them back; after a crash do what is missing. Raise PipelineError."""
+        """Store the flows' positions and set them back; after a crash complete both. Raise PipelineError."""
         range_json = [wanted.start_ms, wanted.end_ms]
         if self._path.exists():
             noted = json.loads(self._path.read_text(encoding="utf-8"))
@@ -246,7 +246,7 @@ class _Note:
         return list(batch.sources)
 
     def _move(self, flow: FlowDefinition, sources: Sequence[str]) -> None:
-        """Let the last batch end at `sources`, so that the flow continues there."""
+        """Set the end of the last batch to `sources`, from which the flow continues."""
         folder = self._folder(flow)
         batch = self._checkpoints.last_batch(folder)
         assert batch is not None, "it has run"

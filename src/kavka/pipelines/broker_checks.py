@@ -1,4 +1,4 @@
-"""Checks of a project against its brokers: are they there, are the topics, do the offsets exist, will sinks commit."""
+"""Checks of a project against its brokers: connections, topics, offsets, transactions of sinks."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _SINK_TIMEOUT_MS = 900_000
 
 
 class BrokerChecks:
-    """All checks of one project; each cluster is asked through one client."""
+    """All checks of one project, with one client for each cluster."""
 
     def __init__(self, definitions: Definitions, checkpoints: Checkpoints) -> None:
-        """Take what the project defines and where its flows are."""
+        """Check the project's definitions, with the checkpoints of its flows."""
         self._definitions = definitions
         self._checkpoints = checkpoints
         self._admins: dict[tuple[tuple[str, str], ...], Admin | None] = {}

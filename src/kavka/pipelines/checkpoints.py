@@ -62,7 +62,7 @@ class Checkpoints:
     """The checkpoints below a storage of this machine; none where the storage is elsewhere."""
 
     def __init__(self, storage: Path | None) -> None:
-        """Take the storage's path."""
+        """Set the path of the storage."""
         self._root = None if storage is None else storage / "_checkpoints"
 
     def of(self, flow: FlowDefinition) -> Path | None:

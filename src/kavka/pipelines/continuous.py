@@ -33,7 +33,7 @@ def run_continuously(
     progress_options: ProgressOptions,
     options: LiveRunOptions,
 ) -> int:
-    """Run until a signal says so; return 0."""
+    """Run until SIGTERM or SIGINT; return 0."""
     require_no_backfill(project.storage_path)
     with open_flows_view() as view, _ending() as shutdown:
         view.print_message(
@@ -57,7 +57,7 @@ def run_continuously(
 def _run_live(
     live: LiveRun, observer: Observer, view: FlowsView, shutdown: threading.Event
 ) -> None:
-    """Run until the end is asked for."""
+    """Run until shutdown."""
     live.start(observer)
     try:
         while not shutdown.is_set():
@@ -71,7 +71,7 @@ def _run_live(
 
 @contextmanager
 def _ending() -> Iterator[threading.Event]:
-    """Give an event that the first SIGTERM or SIGINT sets; the second one raises KeyboardInterrupt."""
+    """Yield an event that the first SIGTERM or SIGINT sets; the second one raises KeyboardInterrupt."""
     shutdown = threading.Event()
 
     def end(number: int, frame: object) -> None:
@@ -107,7 +107,7 @@ class _TriggeredUpdates:
         self._ending = shutdown
 
     def run(self) -> None:
-        """Run until the end is asked for; it comes between two updates."""
+        """Run until shutdown, which takes effect between two updates."""
         restarts = Restarts(["update"], now_ms())
         while not self._ending.is_set():
             if restarts.due(now_ms()):

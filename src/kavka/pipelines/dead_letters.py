@@ -33,7 +33,7 @@ def dead_letter(
     sink: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
-    """Keep rows with an error from a flow and write the records that they come from into a topic.
+    """Exclude rows with an error from a flow and write their source records to a topic.
 
     `error` is a column such as `decode` gives, or its name. The function returns the source's columns too, with
     `headers` unless that is false; `select` are the columns of the rows that go on. The records go through a flow and

@@ -127,12 +127,12 @@ def recording_registry(
         """Spark's registry, which gets everything unchanged."""
 
         def register_output(self, output: Any) -> None:
-            """Note an output."""
+            """Record an output."""
             definitions.outputs.append(_output(output, directory))
             super().register_output(rewrite_output(output) if rewrite_output else output)
 
         def register_flow(self, flow: Any) -> None:
-            """Note a flow and what its plan reads."""
+            """Record a flow and the reads of its plan."""
 
             def planned() -> Any:
                 frame = flow.func()
@@ -143,7 +143,7 @@ def recording_registry(
             super().register_flow(with_changes(flow, func=planned))
 
         def register_auto_cdc_flow(self, flow: Any) -> None:
-            """Note a flow of changes; it reads a table or view of the graph."""
+            """Record a flow of changes; it reads a table or view of the graph."""
             at = _location(flow.source_code_location, directory)
             name = flow.name or flow.target
             noted = FlowDefinition(name, flow.target, at, tables=(flow.source,), is_stateful=True)
@@ -151,7 +151,7 @@ def recording_registry(
             super().register_auto_cdc_flow(flow)
 
         def register_sql(self, sql_text: str, file_path: Path) -> None:
-            """Note the names in a file of SQL."""
+            """Record the names in a file of SQL."""
             outputs, flows = sql_definitions(sql_text, str(file_path))
             definitions.outputs += outputs
             definitions.flows += flows

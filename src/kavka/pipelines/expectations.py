@@ -199,7 +199,7 @@ def quarantine(
     key: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
-    """Keep rows that do not meet a condition from a flow and write them into a topic; as `quarantine_all`."""
+    """Exclude rows that do not meet a condition from a flow and write them to a topic; as `quarantine_all`."""
     destination = Destination(topic, bootstrap_servers, sink, key, options or {})
     return _quarantine(_expectations({name: condition}, "quarantine"), destination)
 
@@ -213,7 +213,7 @@ def quarantine_all(
     key: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
-    """Keep rows that do not meet all of the conditions from a flow and write them into a topic.
+    """Exclude rows that do not meet all conditions from a flow and write them to a topic.
 
     The rows go through a flow and a sink of their own, both named `sink` (default: the function's name with
     `_quarantine`), exactly once; `options` are more options of that sink. The source is read a second time for it. The

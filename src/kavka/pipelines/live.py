@@ -25,7 +25,7 @@ class LiveQuery:
     """A flow's running query."""
 
     def __init__(self, jvm: Any, execution: Any) -> None:
-        """Take an execution that was started."""
+        """Control an execution that was started."""
         self._jvm = jvm
         self._execution = execution
         self._query = execution.getStreamingQuery()
@@ -50,7 +50,7 @@ class LiveQuery:
         self._query.processAllAvailable()
 
     def finish(self) -> None:
-        """Let the query end when its batch is over. It does not wait; a batch that did not begin yet does not begin."""
+        """Request the query's end after its current batch, without waiting for it; no further batch starts."""
         query = self._query
         if query.getClass().getSimpleName() == "StreamingQueryWrapper":
             query = query.streamingQuery()

@@ -1,4 +1,4 @@
-"""A run of live flows: they start, fail and start again, views are refreshed in a thread, all end together."""
+"""A run of live flows: starts, restarts after failures, refreshes of views in a thread, common end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LiveRunOptions:
     """Intervals and time-outs of a live run."""
 
     trigger_ms: int = 200
-    """The least time between the starts of two batches of a flow."""
+    """Minimum time between the starts of two batches of a flow."""
     refresh_s: float = 5.0
     """Seconds between two refreshes of the views, if a flow has made a batch meanwhile."""
     stop_timeout_s: float = 60.0
@@ -45,7 +45,7 @@ def live_graph(
 
 
 class LiveRun:
-    """Live flows. One thread calls `start`, then `step` again and again, and `end`."""
+    """Live flows. One thread calls `start`, then `step` repeatedly, then `end`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LiveRun:
         options: LiveRunOptions,
         on_refresh: Callable[[], None] | None = None,
     ) -> None:
-        """Take a graph; `on_refresh` is called in the thread of the views when all of them are new."""
+        """Prepare a run of a graph; `on_refresh` is called in the thread of the views after each refresh of all."""
         self._graph = graph
         self._view = view
         self._options = options
@@ -68,12 +68,12 @@ class LiveRun:
         self._observer: Observer
 
     def record_batch(self, flow: str) -> None:
-        """Take the news of a batch with rows; Spark's listener calls from its own thread."""
+        """Record a completed batch with rows; called in the thread of Spark's listener."""
         self._restarts.record_batch(flow)
         self._batches[flow] = self._batches.get(flow, 0) + 1
 
     def start(self, observer: Observer) -> None:
-        """Begin to refresh views; flows start in the first step."""
+        """Start the refreshes of views; flows start in the first step."""
         self._observer = observer
         self._refresher.start()
 
@@ -113,7 +113,7 @@ class LiveRun:
                 self._running[name].process_available()
 
     def end(self) -> None:
-        """Let all flows end at the border of a batch, together; stop what takes longer than the time for it."""
+        """End all flows after their current batches; stop those that take longer than the time-out."""
         self._ending.set()
         self._view.print_message("ending: the flows finish their batches")
         deadline = time.monotonic() + self._options.stop_timeout_s

@@ -212,11 +212,11 @@ class _Run:
         self._partitions: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Count from the last committed transaction on: an aborted one is repeated."""
+        """Reset the counts of the transaction: an aborted one is repeated."""
         self._pending = Outcome()
 
     def committed(self) -> None:
-        """Add what the transaction has counted."""
+        """Add the counts of the committed transaction."""
         self.outcome.sent += self._pending.sent
         self.outcome.left += self._pending.left
         self.outcome.unknown += self._pending.unknown
@@ -241,7 +241,7 @@ class _Run:
         return records
 
     async def look_at(self, batch: FetchedBatches) -> None:
-        """Count and print what would go back."""
+        """Count and print the records that would be sent."""
         self.begin()
         await self.records_of(batch)
         self.committed()

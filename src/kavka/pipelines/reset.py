@@ -72,7 +72,7 @@ def _refresh_fully(session: Session, project: Project, graph_id: str, table: str
 def _reset_sink(
     project: Project, flow: FlowDefinition, options: Mapping[str, str], *, execute: bool
 ) -> None:
-    """Begin another checkpoint of a flow into a sink; Spark takes the folder with the highest number."""
+    """Create another checkpoint of a flow into a sink; Spark uses the folder with the highest number."""
     folder = Checkpoints(project.storage_path).of(flow)
     if folder is None:
         raise PipelineError(

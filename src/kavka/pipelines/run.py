@@ -33,7 +33,7 @@ _POLL_INTERVAL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ProgressOptions:
-    """Settings for watching a run."""
+    """Options for metrics and published progress of a run."""
 
     metrics_port: int | None = None
     """Port of Prometheus metrics on loopback; 0 takes a free one, None serves none."""
@@ -111,7 +111,7 @@ def observe_run(
     view: FlowsView,
     on_batch: Any = None,
 ) -> Iterator[Observer]:
-    """Watch a run until the end of the body."""
+    """Observe a run for the duration of a `with` block."""
     table = ProgressTable(project.name)
     settings = (
         {"bootstrap.servers": progress_options.bootstrap}
@@ -165,7 +165,7 @@ class Update:
         observer: Observer,
         view: FlowsView,
     ) -> None:
-        """Take a registered graph; nothing runs yet."""
+        """Prepare the update of a registered graph."""
         self._session = session
         self._project = project
         self._graph_id = graph_id
@@ -201,7 +201,7 @@ class Update:
             self.error = error
 
     def _take(self, message: str) -> None:
-        """Note the state of the flow that an event is about, such as `Flow spark_catalog.default.x is RUNNING.`."""
+        """Record the state of a flow from an event such as `Flow spark_catalog.default.x is RUNNING.`."""
         event, _, error = message.partition(" Error: ")
         self._view.print_message(
             " ".join(event.split()) + (f" {query_failure(error)}" if error else "")

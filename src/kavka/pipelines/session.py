@@ -44,7 +44,7 @@ _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """The place of Spark: a master or a Connect server, with settings."""
+    """Options of Spark: a master or a Connect server, with settings."""
 
     master: str = "local[*]"
     remote: str = ""
@@ -297,7 +297,7 @@ def _release(spark: Any) -> None:
 
 
 def _forget(spark: Any) -> None:
-    """Let the next session of this process be the active one, which functions of Spark ask, as after `stop`."""
+    """Remove the active session, as `stop` does, so that the next one of this process becomes active."""
     from pyspark.sql.connect.session import SparkSession
 
     if SparkSession._default_session is spark:
@@ -307,7 +307,7 @@ def _forget(spark: Any) -> None:
 
 
 def within(seconds: float, work: Callable[[], object]) -> None:
-    """Do what Spark's client does at an end, for so long at most: now and then it waits without limit."""
+    """Run `work`, but wait for it no longer than this: Spark's client may block at its end."""
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
     worker.join(seconds)

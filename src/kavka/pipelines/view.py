@@ -22,7 +22,7 @@ class View(Protocol[Shown]):
     """A display of a state that changes, and of messages."""
 
     def show(self, shown: Shown, /) -> None:
-        """Take the newest state."""
+        """Show the newest state."""
 
     def print_message(self, message: str) -> None:
         """Print a message, once."""

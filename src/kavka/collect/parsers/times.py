@@ -61,7 +61,7 @@ class FieldTime:
     """Finds the time among the fields of an event."""
 
     def __init__(self, rules: TimeRules) -> None:
-        """Take the rules; without a field's name the usual names are tried."""
+        """Set the rules; without a field's name the usual names are tried."""
         self._rules = rules
 
     def of(self, fields: Mapping[str, Any]) -> int | None:

@@ -1,4 +1,4 @@
-"""Alerts from their topic to a webhook, at least once and in order, one after the other.
+"""Delivery of alerts from their topic to a webhook, at least once, in order, one at a time.
 
 An offset is committed when its alert was delivered, or is in the topic of dead letters. So an endpoint that is down
 gets one attempt at a time, with pauses that grow, and all alerts when it is back. An alert that was delivered and not
@@ -64,7 +64,7 @@ class Deliveries:
     dead_letters: int = 0
 
     def line(self) -> str:
-        """Return them for people."""
+        """Return the counts as a line for people."""
         return (
             f"delivered={self.delivered} attempts={self.attempts} dead_letters={self.dead_letters}"
         )
@@ -90,7 +90,7 @@ class AlertDelivery:
     def __init__(
         self, settings: Mapping[str, Any], options: DeliveryOptions, endpoint: Endpoint
     ) -> None:
-        """Take the client's settings, without those of a group."""
+        """Configure the delivery; `settings` are a client's, without those of a group."""
         self._settings = settings
         self._options = options
         self._endpoint = endpoint
@@ -211,7 +211,7 @@ class AlertDelivery:
                 return False
 
     async def _give_up(self, record: ConsumerRecord, outcome: Outcome, attempts: int) -> None:
-        """Put an alert into the topic of dead letters, as it is, with what has happened in its headers."""
+        """Send an alert to the topic of dead letters unchanged, with the failure in its headers."""
         facts = {
             "reason": outcome.text,
             "attempts": attempts,

@@ -81,10 +81,10 @@ class Source:
 
 
 class Evaluation:
-    """The rules over one source: `take` samples, or the `handle_timer` without any; then `events` and `state`."""
+    """The rules over one source: call `take` or `handle_timer`, then read `events` and `state`."""
 
     def __init__(self, rules: Rules, source: Source, state: State | None) -> None:
-        """Take the state of the last time, which is changed; None at the first time."""
+        """Continue from a state, which is changed; None is the first evaluation."""
         self._rules = rules
         self._source = source
         self.state: State = {"clock": 0, "arrived": 0, "rules": {}, "series": {}, "silent": {}}
@@ -92,7 +92,7 @@ class Evaluation:
             self.state.update(state)
         self.events: list[Event] = []
         self.is_expired = False
-        """True if the state is to be forgotten: nothing has come for a long time."""
+        """True if the state can be removed: no sample has arrived for a long time."""
         self._end_removed_rules()
 
     # Samples
@@ -196,7 +196,7 @@ class Evaluation:
             self._emit(event, rule, labels, since_ms, time_ms, facts)
 
     def _find_stale(self, now_ms: int) -> None:
-        """Forget instances whose values have ended.
+        """Remove instances whose values have ended.
 
         It is judged by the time before this one: that is over, while of this one more records may come.
         """
@@ -220,7 +220,7 @@ class Evaluation:
     # Silence
 
     def handle_timer(self, now_ms: int) -> None:
-        """Look at what is due when nothing has come: sources that are silent, values that have ended."""
+        """Evaluate what is due without samples: silent sources, values that have ended."""
         silent_ms = now_ms - self.state["arrived"]
         for silence in self._silences():
             if silent_ms >= silence.silent_ms:
@@ -273,7 +273,7 @@ class Evaluation:
     # Events
 
     def _end_removed_rules(self) -> None:
-        """End the incidents of rules that are no more, and forget what was known for them."""
+        """Resolve the incidents of removed rules, and remove their state."""
         names = {rule.name for rule in self._rules.values}
         for name in [name for name in self.state["rules"] if name not in names]:
             for labels, fields in self.state["rules"].pop(name).items():

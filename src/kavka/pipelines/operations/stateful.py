@@ -108,7 +108,7 @@ class _Alerting(StatefulProcessor):  # type: ignore[misc]
         yield from self._end(evaluation)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Release nothing: no resource is open."""
 
     def _evaluation(self, key: Any) -> Evaluation:
         stored = self._state.get() if self._state.exists() else None
@@ -117,7 +117,7 @@ class _Alerting(StatefulProcessor):  # type: ignore[misc]
         return Evaluation(self._rules, Source(host, source, stream == COLLECTED), state)
 
     def _end(self, evaluation: Evaluation) -> Iterator[Any]:
-        """Remember the state and when to look again, and give the events."""
+        """Store the state, register the next timer, and yield the events."""
         import pandas as pd
 
         for timer in list(self._handle.listTimers()):

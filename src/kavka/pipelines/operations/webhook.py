@@ -109,7 +109,7 @@ class Endpoint:
     """A webhook, to which one attempt after the other is made, each with a connection of its own."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
-        """Take what all attempts have. Raise PipelineError for a URL that is none."""
+        """Set what is common to all attempts. Raise PipelineError for a URL that is none."""
         self._parts = check_url(url)
         self._headers = {
             "Content-Type": "application/json",

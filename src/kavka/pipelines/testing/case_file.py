@@ -44,7 +44,7 @@ class CaseItem(pytest.Item):
     """A case as a test."""
 
     def __init__(self, *, case: Case, **options: Any) -> None:
-        """Take the case."""
+        """Make the item of a case."""
         super().__init__(**options)
         self._case = case
 

@@ -18,7 +18,7 @@ _DEFAULT = "default"
 
 
 class SharedDriver:
-    """Starts when the first test asks; a project with other settings of the driver starts another one."""
+    """Starts with the first test; a project with other settings of the driver starts another one."""
 
     def __init__(self, directory: Path) -> None:
         """Choose where the log and the tables are."""

@@ -23,7 +23,7 @@ _DIRECTORY = "pipelines"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     line = (
         "pipeline(project=None): the project of the fixture pipeline, relative to the test's folder"
     )
@@ -37,7 +37,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def pipeline(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
-    """Give a project a broker and empty tables, for one test."""
+    """Run a project with a broker and empty tables, for one test."""
     from kavka.pipelines.project import load_project
     from kavka.pipelines.testing.pipeline import pipeline_under_test
 

@@ -59,7 +59,7 @@ class Pipeline:
     def __init__(
         self, project: Project, session: Session, cluster: LocalCluster, directory: Path
     ) -> None:
-        """Take a project whose storage is the test's, and an empty folder for what is not a table."""
+        """Use a project whose storage is the test's, and an empty folder for other files."""
         self.project = project
         self.spark: Any = session.spark
         """The session of Spark Connect, for what is not offered here."""
@@ -204,17 +204,17 @@ class _Silent:
     """The view of an update in a test."""
 
     def show(self, flows: Sequence[FlowProgress]) -> None:
-        """Show nothing."""
+        """Ignore progress."""
 
     def print_message(self, message: str) -> None:
-        """Say nothing."""
+        """Ignore messages."""
 
 
 @contextmanager
 def pipeline_under_test(
     project: Project, driver: SharedDriver, directory: Path
 ) -> Iterator[Pipeline]:
-    """Give a project a broker, empty tables and new checkpoints below a folder, until the end of the body."""
+    """Yield a project with a broker, empty tables and new checkpoints below a folder."""
     with ExitStack() as stack:
         broker = directory / "broker"
         storage = directory / "storage"

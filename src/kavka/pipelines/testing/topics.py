@@ -94,7 +94,7 @@ async def read_records(
 
 
 async def _seek(consumer: Consumer, at: TopicPartition, start_ms: int | None) -> bool:
-    """Go to the first record; return whether there is one."""
+    """Seek to the first record; return whether there is one."""
     if start_ms is None:
         consumer.seek_to_beginning([at])
         return True
