@@ -14,7 +14,7 @@ from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import load_project, make_project
 from kavka.pipelines.run import ProgressOptions, observe_run, register
 from kavka.pipelines.session import Session, SparkOptions, open_session
-from kavka.spark.queries.progress import FlowProgress
+from kavka.spark.queries.flow_progress import FlowProgress
 from kavka.spark.session import SHORT_LIVED_JVM
 
 if TYPE_CHECKING:

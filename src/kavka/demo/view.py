@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
-from kavka.spark.queries.progress import FlowProgress
+from kavka.spark.queries.flow_progress import FlowProgress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -31,7 +31,7 @@ from kavka.spark.options import (
     parse_sink,
     parse_source,
 )
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 from kavka.spark.queries.watch import client_settings
 
 _STATE_TOPIC = "__transaction_state"

@@ -25,7 +25,7 @@ from kavka.pipelines.session import (
 )
 from kavka.spark.errors import ConnectorError
 from kavka.spark.options import parse_sink, parse_source
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 
 def check_project(project: Project, spark_options: SparkOptions) -> list[Finding]:

@@ -17,7 +17,7 @@ from typing import Any
 from kavka.pipelines.definitions import FlowDefinition
 from kavka.pipelines.project import PipelineError
 from kavka.spark.offsets import Offsets, from_json
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 BACKFILL_NOTE = "backfill.json"
 """The file in the storage that says where flows were when a backfill began; it is removed at its end."""

@@ -23,7 +23,7 @@ from kavka.pipelines.run import ProgressOptions, Refresh, observe_run, register,
 from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.pipelines.supervision import Restarts
 from kavka.pipelines.view import FlowsView, open_flows_view
-from kavka.spark.queries.progress import DONE
+from kavka.spark.queries.flow_progress import DONE
 from kavka.spark.queries.watch import now_ms
 
 

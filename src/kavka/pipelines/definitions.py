@@ -13,7 +13,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 TOPIC_FORMATS = ("kavka", "kafka")
 """Formats of which source and sink are topics: ours, and Spark's own connector with the same options."""

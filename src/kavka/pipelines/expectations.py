@@ -21,7 +21,7 @@ from functools import wraps
 from inspect import unwrap
 from typing import Any
 
-from kavka.spark.queries.progress import FAILED_ROWS, PASSED_ROWS, Action
+from kavka.spark.queries.flow_progress import FAILED_ROWS, PASSED_ROWS, Action
 
 _SHOWN_CHARACTERS = 400
 """Of a row in the message of an expectation that fails its flow."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.session import Session, connect_service
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 _POLL_S = 0.02
 

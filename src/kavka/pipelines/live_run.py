@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
-from kavka.spark.queries.progress import STOPPED
+from kavka.spark.queries.flow_progress import STOPPED
 from kavka.spark.queries.watch import now_ms
 
 if TYPE_CHECKING:

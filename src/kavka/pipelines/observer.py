@@ -14,7 +14,7 @@ from typing import Any
 
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.session import within
-from kavka.spark.queries.progress import FlowProgress, ProgressTable, short
+from kavka.spark.queries.flow_progress import FlowProgress, ProgressTable, short
 from kavka.spark.queries.topic import StatusPublisher
 from kavka.spark.queries.watch import ProgressWatch, client_settings, now_ms
 

@@ -13,7 +13,7 @@ from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, SparkOptions, open_session
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 
 def reset_flow(project: Project, spark_options: SparkOptions, name: str, *, execute: bool) -> int:

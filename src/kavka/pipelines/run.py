@@ -23,8 +23,8 @@ from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.pipelines.view import FlowsView, open_flows_view
+from kavka.spark.queries.flow_progress import DONE, ProgressTable, short
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import DONE, ProgressTable, short
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
 from kavka.spark.queries.watch import now_ms
 

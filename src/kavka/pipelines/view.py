@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from kavka.spark.queries.progress import FlowProgress, expectation_lines
+from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

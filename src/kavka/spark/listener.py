@@ -21,8 +21,8 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kavka.metrics.server import MetricsServer
+from kavka.spark.queries.flow_progress import ProgressTable
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import ProgressTable
 from kavka.spark.queries.reports import QueryReports
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
 from kavka.spark.queries.watch import ProgressWatch, now_ms

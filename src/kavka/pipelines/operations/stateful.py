@@ -66,21 +66,21 @@ def alerts(samples: DataFrame, rules: Rules) -> DataFrame:
     )  # fmt: skip
     keyed = with_schema(used_samples.withWatermark("arrived", "0 seconds"), _SAMPLES)
     return keyed.groupBy("stream", "host", "source").transformWithStateInPandas(
-        _Alerting(rules), ALERTS, "Append", "EventTime"
+        _AlertProcessor(rules), ALERTS, "Append", "EventTime"
     )
 
 
 def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return the frame, of which Spark Connect knows the columns without asking.
+    """Return the frame with a schema that Spark Connect need not request from the server.
 
-    Operators in Python ask for the columns of what they are given, which the functions of pipelines must not
-    (ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION); Spark 4.3 has no public way to say them (decision 043).
+    Operators in Python request the columns of their input, which the functions of pipelines must not
+    (ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION). Spark 4.3 has no public way to declare them (decision 043).
     """
-    frame._cached_schema = schema
+    frame._cached_schema = schema  # PySpark's attribute, private for lack of a public one
     return frame
 
 
-class _Alerting(StatefulProcessor):  # type: ignore[misc]
+class _AlertProcessor(StatefulProcessor):  # type: ignore[misc]
     """One evaluation for each stream of a source."""
 
     def __init__(self, rules: Rules) -> None:

@@ -26,7 +26,7 @@ from kavka.pipelines.testing.isolation import (
 from kavka.pipelines.testing.records import Record, read_slice, to_record
 from kavka.pipelines.testing.rows import sorted_rows
 from kavka.pipelines.testing.topics import create_topics, feed, read_records
-from kavka.spark.queries.progress import ExpectationCounts, FlowProgress, ProgressTable, short
+from kavka.spark.queries.flow_progress import ExpectationCounts, FlowProgress, ProgressTable, short
 from kavka.testing.local_cluster import LocalCluster
 
 

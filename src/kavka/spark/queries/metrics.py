@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kavka.metrics.families import Family, Sample, counter, gauge, labelled
-from kavka.spark.queries.progress import RUNNING, FlowProgress
+from kavka.spark.queries.flow_progress import RUNNING, FlowProgress
 
 _PREFIX = "kavka_pipeline"
 

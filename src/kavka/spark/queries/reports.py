@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kavka.spark.errors import message_of, sentence_of
-from kavka.spark.queries.progress import STOPPED, ProgressTable
+from kavka.spark.queries.flow_progress import STOPPED, ProgressTable
 
 _ID_CHARACTERS = 8
 

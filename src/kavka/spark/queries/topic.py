@@ -15,7 +15,7 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.producer import Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.queries.progress import FlowProgress, expectation_lines, progress_from_json
+from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines, progress_from_json
 
 PROGRESS_TOPIC = "__kavka_pipelines"
 STALE_AFTER_MS = 60_000

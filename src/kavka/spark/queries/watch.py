@@ -16,7 +16,7 @@ from kavka.client.admin import Admin
 from kavka.client.lag import Lag
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.queries.progress import PartitionLag, ProgressTable
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
 from kavka.spark.queries.topic import StatusPublisher
 
 log = logging.getLogger(__name__)
