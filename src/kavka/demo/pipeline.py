@@ -137,7 +137,7 @@ class DemoPipeline:
         return is_done or now - self._last_progress[1] > _STALLED_S
 
     def finish(self) -> None:
-        """Process the remaining records, stop the flows, and compute the views once more. Raise Spark's errors."""
+        """Process the remaining records, stop the flows, and compute the views once more. Raise the errors of Spark."""
         for _ in range(2):  # flows that read the table come after the flow that fills it
             self._live.process_available()
         self._end()
