@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kavka.errors import KafkaError
-from kavka.spark.queries.progress import PartitionLag, ProgressTable
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher, read_progress
 from kavka.testing.local_cluster import LocalCluster
 

@@ -31,7 +31,7 @@ class Traffic:
         """The site's clock, by the line that was sent last."""
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -136,13 +136,13 @@ class TableCommitter:
     def _swap(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> None:
         """Make the snapshot and the state of the sink, and commit both at once: the moment of the batch."""
         summary = summary_of(wanted)
-        added = [one.data_file() for one in wanted.files]
+        added = [file.data_file() for file in wanted.files]
         with without_own_retries(table).transaction() as transaction:
             update = transaction.update_snapshot(snapshot_properties=summary)
             merges = table.properties.get("commit.manifest-merge.enabled") == "true"
             with update.merge_append() if merges else update.fast_append() as snapshot:
-                for one in added:
-                    snapshot.append_data_file(one)
+                for file in added:
+                    snapshot.append_data_file(file)
             if wanted.sink is not None:
                 after = _after(state, wanted)
                 transaction.set_properties({property_of(wanted.sink): encode(after)})

@@ -85,18 +85,18 @@ def projected(array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
     if pa.types.is_map(kind):
         keys = projected(array.keys, source.type.key_field, kind.key_field)
         items = projected(array.items, source.type.item_field, kind.item_field)
-        made = pa.MapArray.from_arrays(_offsets(array), keys, items)
-        return made.cast(kind)
+        map_array = pa.MapArray.from_arrays(_offsets(array), keys, items)
+        return map_array.cast(kind)
     return array if array.type == kind else array.cast(kind)
 
 
 def _projected_list(array: pa.Array, source: pa.Field, kind: pa.DataType) -> pa.Array:
     values = projected(array.values, source.type.value_field, kind.value_field)
     large = pa.types.is_large_list(kind)
-    made = (pa.LargeListArray if large else pa.ListArray).from_arrays(
+    list_array = (pa.LargeListArray if large else pa.ListArray).from_arrays(
         pc.cast(_offsets(array), pa.int64() if large else pa.int32()), values
     )
-    return made.cast(kind)
+    return list_array.cast(kind)
 
 
 def _offsets(array: pa.Array) -> pa.Array:

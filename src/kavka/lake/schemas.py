@@ -59,9 +59,9 @@ def _field(field: pa.Field, ids: Iterator[int], path: str) -> NestedField:
 
 
 def _type(kind: pa.DataType, ids: Iterator[int], path: str) -> IcebergType:
-    for is_kind, made in _PLAIN:
+    for is_kind, iceberg_type in _PLAIN:
         if is_kind(kind):  # type: ignore[operator]
-            return made()
+            return iceberg_type()
     if _KINDS.is_timestamp(kind):
         return TimestampType() if kind.tz is None else TimestamptzType()
     if _KINDS.is_decimal(kind):

@@ -30,9 +30,9 @@ from kavka.pipelines.checkpoints import (
 from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
-from kavka.pipelines.session import Session, Where, open_session
+from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 from kavka.spark.queries.watch import client_settings, now_ms
 from kavka.spark.topics import BrokerTopics
 
@@ -72,7 +72,7 @@ def moment_ms(option: str, text: str) -> int:
 
 
 def run_backfill(
-    project: Project, where: Where, names: Sequence[str], start: str, end: str | None
+    project: Project, spark_options: SparkOptions, names: Sequence[str], start: str, end: str | None
 ) -> int:
     """Backfill flows and return 0. Raise PipelineError for a flow that cannot be filled so."""
     wanted = parse_range(start, end)
@@ -81,7 +81,7 @@ def run_backfill(
         raise PipelineError(
             f"checkpoints in {project.storage} cannot be set back from here: a backfill needs a storage of this machine"
         )
-    with open_session(project, where) as session:
+    with open_session(project, spark_options) as session:
         definitions = Definitions()
         register(session, project, definitions)
         require_flows(definitions, names)
@@ -98,7 +98,7 @@ def run_backfill(
 def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
     """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
     chosen = {short(name) for name in names}
-    found = []
+    flows = []
     for flow in definitions.flows:
         output = definitions.output(flow.target)
         if output is None or output.kind not in ("table", "sink"):
@@ -116,10 +116,10 @@ def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinitio
                 f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
                 f"`kavka pipelines reset {short(flow.name)}` computes it from the start"
             )
-        found.append(flow)
-    if not found:
+        flows.append(flow)
+    if not flows:
         raise PipelineError("no flow of this project reads topics without state")
-    return found
+    return flows
 
 
 def _run(
@@ -194,7 +194,7 @@ class _Note:
     def begin(
         self, wanted: Range, flows: Sequence[FlowDefinition], definitions: Definitions
     ) -> None:
-        """Note where the flows are and set them back; after a crash do what is missing. Raise PipelineError."""
+        """Store the flows' positions and set them back; after a crash complete both. Raise PipelineError."""
         range_json = [wanted.start_ms, wanted.end_ms]
         if self._path.exists():
             noted = json.loads(self._path.read_text(encoding="utf-8"))
@@ -246,7 +246,7 @@ class _Note:
         return list(batch.sources)
 
     def _move(self, flow: FlowDefinition, sources: Sequence[str]) -> None:
-        """Let the last batch end at `sources`, so that the flow continues there."""
+        """Set the end of the last batch to `sources`, from which the flow continues."""
         folder = self._folder(flow)
         batch = self._checkpoints.last_batch(folder)
         assert batch is not None, "it has run"
@@ -258,17 +258,17 @@ def _rewound(
 ) -> list[str]:
     """Return the ends of sources with topics set back to the start of the range; a later start is not set forward."""
     settings = client_settings(definitions.topic_reads(flow)[0].options)
-    found = []
+    rewound = []
     with BrokerTopics(settings) as topics:
         for source in sources:
             offsets = topic_offsets(source)
             if not offsets:
-                found.append(source)
+                rewound.append(source)
                 continue
             starts = _starts(topics, offsets, wanted.start_ms)
             ids = ids_from_json(json.loads(source))
-            found.append(json.dumps(to_json(starts, ids)))
-    return found
+            rewound.append(json.dumps(to_json(starts, ids)))
+    return rewound
 
 
 def _starts(topics: BrokerTopics, offsets: Offsets, start_ms: int) -> Offsets:

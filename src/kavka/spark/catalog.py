@@ -67,14 +67,14 @@ def register_topics(
     reading = {f"kafka.{name}": str(value) for name, value in settings.items()}
     reading |= {"includeHeaders": "true", **(options or {})}
     _require_different(topics, prefix)
-    made = []
+    views = []
     for topic in topics:
         schema = (schemas or {}).get(topic) or _latest(registry, topic)
         view = TopicView(topic, f"{prefix}{topic}", f"{prefix}{topic}_stream", schema)
         _make(spark.read, view, view.table, reading)
         _make(spark.readStream, view, view.stream, {"startingOffsets": "earliest", **reading})
-        made.append(view)
-    return made
+        views.append(view)
+    return views
 
 
 def _require_different(topics: list[str], prefix: str) -> None:

@@ -38,7 +38,7 @@ class LatestByKey:
     """The last record of each key of one partition. Memory: about twice the rows that it returns, and a fetch."""
 
     def __init__(self, *, keeps_deletes: bool, rows: pa.Table | None = None) -> None:
-        """Begin with the rows of an earlier state, which are older than all that is added."""
+        """Start from the rows of an earlier state, which are older than all added ones."""
         self._keeps_deletes = keeps_deletes
         # Invariant: offsets ascend through the rows, then through what is pending.
         self._rows = rows
@@ -46,7 +46,7 @@ class LatestByKey:
         self._pending_rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take the next records of the partition. Raise ConnectorError for one without a key."""
+        """Add the next records of the partition. Raise ConnectorError for one without a key."""
         _require_keys(batch)
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
@@ -122,7 +122,7 @@ class ViewCache:
     def __init__(
         self, directory: Path, options: SourceOptions, wanted: OffsetRange, topic_id: str
     ) -> None:
-        """Keep files in `directory`; it is created when it is needed."""
+        """Store files in `directory`, which is created when needed."""
         isolation = options.client.get("isolation.level", "read_uncommitted")
         columns = "headers" if options.include_headers else "plain"
         # No name of a topic has an @.

@@ -119,8 +119,8 @@ def split_ranges(
     ]  # fmt: skip
 
 
-def _size(one: OffsetRange) -> int:
-    return one.end - one.start
+def _size(offset_range: OffsetRange) -> int:
+    return offset_range.end - offset_range.start
 
 
 def _pieces(size: int, total: int, wanted: int) -> int:
@@ -130,10 +130,15 @@ def _pieces(size: int, total: int, wanted: int) -> int:
     return max(math.floor(share) + rounded_up, 1)
 
 
-def _cut(one: OffsetRange, pieces: int) -> list[OffsetRange]:
+def _cut(offset_range: OffsetRange, pieces: int) -> list[OffsetRange]:
     """Cut a range into pieces with lengths that differ by one at most, the later ones the longer."""
-    length = _size(one)
+    length = _size(offset_range)
     pieces = min(pieces, length)
     short, longer = divmod(length, pieces)
-    bounds = [one.start + n * short + max(n - pieces + longer, 0) for n in range(pieces + 1)]
-    return [OffsetRange(one.topic, one.partition, start, end) for start, end in pairwise(bounds)]
+    bounds = [
+        offset_range.start + n * short + max(n - pieces + longer, 0) for n in range(pieces + 1)
+    ]
+    return [
+        OffsetRange(offset_range.topic, offset_range.partition, start, end)
+        for start, end in pairwise(bounds)
+    ]

@@ -310,23 +310,23 @@ def _sink_id(given: Mapping[str, str], streaming: bool) -> str:
                 f"sinkId begins the name of a topic: at most 200 letters, digits, '.', '_', '-', not {name!r}."
             )
         return name
-    place = filled(given, "checkpointLocation")
-    if not streaming or place is None:
+    checkpoint = filled(given, "checkpointLocation")
+    if not streaming or checkpoint is None:
         raise ConnectorError(
             "deliveryGuarantee exactly-once needs the option sinkId, the same at each start"
             + ("." if not streaming else ", or checkpointLocation as an option of the writer.")
         )
-    return name_of_checkpoint("kavka-sink", place)
+    return name_of_checkpoint("kavka-sink", checkpoint)
 
 
-def name_of_checkpoint(prefix: str, place: str) -> str:
+def name_of_checkpoint(prefix: str, location: str) -> str:
     """Return a name for a query by the place of its checkpoint, which is the same after a restart."""
-    path = re.sub(r"^file:/+", "/", place.strip()).rstrip("/")
+    path = re.sub(r"^file:/+", "/", location.strip()).rstrip("/")
     return f"{prefix}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
 
 
 def warn_of_group(options: SourceOptions) -> None:
-    """Say what Spark's connector says of `kafka.group.id`.
+    """Log Spark's own warning about `kafka.group.id`.
 
     As there, the group is only the name under which the client reads: nothing is committed to it and no query joins
     it, so that brokers without access control see nothing of it. `groupId` is what publishes progress.
@@ -392,9 +392,9 @@ def _client_settings(
 def _selection(given: Mapping[str, str]) -> Selection:
     chosen = [name for name in _SELECTIONS if name.lower() in given]
     if len(chosen) != 1:
-        found = " and ".join(chosen) or "none"
+        given_options = " and ".join(chosen) or "none"
         raise ConnectorError(
-            f"Exactly one of subscribe, subscribePattern and assign must be given, not {found}."
+            f"Exactly one of subscribe, subscribePattern and assign must be given, not {given_options}."
         )
     text = given[chosen[0].lower()].strip()
     if not text:

@@ -31,14 +31,14 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
             )
 
     connection = shared(options.client)
-    place = TopicPartition(wanted.topic, wanted.partition)
+    topic_partition = TopicPartition(wanted.topic, wanted.partition)
     offsets = range(wanted.start, wanted.end)
-    reader = RangeReader(connection.cluster, connection.config, place, offsets, on_loss)
+    reader = RangeReader(connection.cluster, connection.config, topic_partition, offsets, on_loss)
     connection.run(reader.start())
     try:
         while not reader.is_done:
             columns = connection.run(reader.next_columns())
             if columns is not None:
-                yield row_batch(columns, *place, options.include_headers)
+                yield row_batch(columns, *topic_partition, options.include_headers)
     finally:
         reader.cancel()

@@ -88,7 +88,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes the rows of a data frame; everything is acknowledged when a task ends, so there is nothing to commit."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Take checked options; tasks get a copy of this object."""
+        """Set checked options; tasks get a copy of this object."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -101,7 +101,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """As BatchWriter, for each micro-batch."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Take checked options; tasks get a copy of this object."""
+        """Set checked options; tasks get a copy of this object."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:

@@ -60,28 +60,28 @@ class SinkState:
 
     def objections(self, now_ms: int, min_idle_ms: int) -> list[str]:
         """Return what speaks against removing the sink, in sentences."""
-        found = []
+        sentences = []
         idle_ms = self.idle_ms(now_ms)
         if idle_ms is not None and idle_ms < min_idle_ms:
             wrote, least = f"{idle_ms // 1000} s", f"{min_idle_ms // 1000} s"
-            found.append(
+            sentences.append(
                 f"Its query wrote {wrote} ago and may be live: that takes {least} to rule out."
             )
         if self.transactions:
             named = ", ".join(f"{name} ({state})" for name, state in self.transactions.items())
-            found.append(f"Its transactions are open: {named}.")
+            sentences.append(f"Its transactions are open: {named}.")
         if self.open_parts:
             assert self.decision is not None
             parts = f"{self.open_parts} transactions" if self.open_parts > 1 else "1 transaction"
-            found.append(
+            sentences.append(
                 f"{self.decision.batch} is decided and {parts} of it may not be committed."
             )
         if self.is_inconsistent:
             assert self.decision is not None
-            found.append(
+            sentences.append(
                 f"{self.decision.batch} is committed in part only; its query would write the rest again."
             )
-        return found
+        return sentences
 
 
 class Sinks:
@@ -100,12 +100,12 @@ class Sinks:
 
     async def one(self, sink: str) -> SinkState:
         """Return the state of a sink. Raise ConnectorError when there is none of this id, KafkaError, OSError."""
-        found = await self._read([sink])
-        if not found:
+        states = await self._read([sink])
+        if not states:
             raise ConnectorError(
                 f"There is no exactly-once sink {sink}: the topic {sink}{_SUFFIX} is not there, or is not of a sink."
             )
-        return found[0]
+        return states[0]
 
     async def remove(self, seen: SinkState) -> None:
         """Fence the sink's query, commit what it has decided, abort the rest, and delete its topic.
@@ -138,8 +138,8 @@ class Sinks:
             async with limit:
                 return await self._read_one(SinkNames(sink), listed)
 
-        found = await asyncio.gather(*map(read, wanted))
-        return [state for state in found if state is not None]
+        states = await asyncio.gather(*map(read, wanted))
+        return [state for state in states if state is not None]
 
     async def _read_one(self, names: SinkNames, listed: Mapping[str, str]) -> SinkState | None:
         """Return the state of a sink; None when its topic is not there or not of a sink."""
@@ -175,8 +175,8 @@ class Sinks:
         return all(values.get(name) == value for name, value in TOPIC_SETTINGS.items())
 
     async def _listed(self, states: Iterable[str]) -> dict[str, str]:
-        found = await self._admin.list_transactions(states=list(states))
-        return {one.transactional_id: one.state for each in found.values() for one in each}
+        listings = await self._admin.list_transactions(states=list(states))
+        return {one.transactional_id: one.state for each in listings.values() for one in each}
 
     async def _wait_until_decided(self, names: SinkNames) -> None:
         """Wait until the transactions of the tasks have ended. Raise ConnectorError when they do not."""

@@ -39,7 +39,7 @@ def run_task(
     batch: Batch,
     task: int,
 ) -> Done:
-    """Do what `committing` says for a task. Raise ConnectorError, KafkaError, OSError.
+    """Write the rows of a task as the commit protocol requires. Raise ConnectorError, KafkaError, OSError.
 
     Rows are consumed even where nothing is written: operators before the sink keep their state while they are read.
     """

@@ -87,8 +87,8 @@ class Brokers:
         self._cluster.want_all_topics()
         await self._retrying_refresh()
         known = self._cluster.metadata.topics.values()
-        found = [(topic.is_internal, topic.name) for topic in known if not topic.error]
-        return [name for _, name in sorted(found)]
+        topics = [(topic.is_internal, topic.name) for topic in known if not topic.error]
+        return [name for _, name in sorted(topics)]
 
     def partitions(self, topic: str) -> list[TopicPartition] | None:
         """Return the partitions of a topic, None when it does not exist. Raise KafkaError for one that is refused."""
@@ -113,13 +113,13 @@ class Brokers:
         return self.run(self._offsets(wanted)) if wanted else {}
 
     async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        found = await look_up_offsets(
+        offsets = await look_up_offsets(
             self._cluster,
             wanted,
             read_committed=self._read_committed,
             timeout_ms=self._timeout_ms,
         )
-        return {place: answer.offset for place, answer in found.items()}
+        return {place: answer.offset for place, answer in offsets.items()}
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> list[OffsetRange]:
         """Return the offsets that partitions have now: up to the last stable one for read_committed."""
@@ -155,7 +155,7 @@ class Brokers:
         return any(config.value == "LogAppendTime" for config in configs)
 
     def read(self, ranges: Iterable[OffsetRange], on_loss: OnLoss) -> RangesReader:
-        """Begin to read ranges, one after the other."""
+        """Start reading ranges, one after the other."""
         return RangesReader(self, self._cluster, list(ranges), on_loss)
 
 
@@ -181,29 +181,29 @@ class RangesReader:
             await self._start_ahead()
             if not self._started:
                 return None
-            place, reader = self._started[0]
+            topic_partition, reader = self._started[0]
             while not reader.is_done:
                 columns = await reader.next_columns()
                 if columns is not None:
-                    return place, columns
+                    return topic_partition, columns
             self._started.pop(0)
 
     async def _start_ahead(self) -> None:
         while self._waiting and len(self._started) < _AHEAD:
-            place, start, end = self._waiting.pop()
+            topic_partition, start, end = self._waiting.pop()
             reader = RangeReader(
                 self._cluster,
                 self._brokers.config,
-                place,
+                topic_partition,
                 range(start, end),
                 self._on_loss,
                 first_fetch_bytes=_FIRST_FETCH_BYTES,
             )
-            self._started.append((place, reader))
+            self._started.append((topic_partition, reader))
             await reader.start()
 
     def cancel(self) -> None:
-        """Forget the fetches that are on their way."""
+        """Cancel the fetches in flight."""
 
         async def cancel() -> None:
             for _, reader in self._started:

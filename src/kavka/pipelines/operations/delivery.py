@@ -1,4 +1,4 @@
-"""Alerts from their topic to a webhook, at least once and in order, one after the other.
+"""Delivery of alerts from their topic to a webhook, at least once, in order, one at a time.
 
 An offset is committed when its alert was delivered, or is in the topic of dead letters. So an endpoint that is down
 gets one attempt at a time, with pauses that grow, and all alerts when it is back. An alert that was delivered and not
@@ -64,7 +64,7 @@ class Deliveries:
     dead_letters: int = 0
 
     def line(self) -> str:
-        """Return them for people."""
+        """Return the counts as a line for people."""
         return (
             f"delivered={self.delivered} attempts={self.attempts} dead_letters={self.dead_letters}"
         )
@@ -73,8 +73,8 @@ class Deliveries:
 def idempotency_key(record: ConsumerRecord) -> str:
     """Return what names an alert, the same at each attempt: incident and event, or its place if it has none."""
     try:
-        found = json.loads(record.value)
-        incident, event = found["incident"], found["event"]
+        alert = json.loads(record.value)
+        incident, event = alert["incident"], alert["event"]
         if isinstance(incident, str) and isinstance(event, str):
             key = f"{incident}:{event}"
             if key.isascii() and key.isprintable() and len(key) <= 200:
@@ -90,7 +90,7 @@ class AlertDelivery:
     def __init__(
         self, settings: Mapping[str, Any], options: DeliveryOptions, endpoint: Endpoint
     ) -> None:
-        """Take the client's settings, without those of a group."""
+        """Configure the delivery; `settings` are a client's, without those of a group."""
         self._settings = settings
         self._options = options
         self._endpoint = endpoint
@@ -118,12 +118,12 @@ class AlertDelivery:
     async def _require_topics(self) -> None:
         names = [self._options.topic, self._options.dead_letters]
         async with Admin(self._settings) as admin:
-            found = await admin.describe_topics(names)
+            described = await admin.describe_topics(names)
         servers = self._settings["bootstrap.servers"]
         for name in names:
-            if isinstance(found[name], Exception):
+            if isinstance(described[name], Exception):
                 raise PipelineError(
-                    f"the topic {name} cannot be used: {found[name]}; create it with "
+                    f"the topic {name} cannot be used: {described[name]}; create it with "
                     f"`kavka topics --bootstrap-server {servers} --create --topic {name}`"
                 )
 
@@ -142,14 +142,14 @@ class AlertDelivery:
         if ends is None:
             return False
         committed = await self._consumer.committed(ends)
-        mine = self._consumer.assignment()
+        assignment = self._consumer.assignment()
         for topic_partition, end in ends.items():
-            known = committed[topic_partition]
-            at = 0 if known is None else known.offset
-            if topic_partition in mine:
+            entry = committed[topic_partition]
+            position = 0 if entry is None else entry.offset
+            if topic_partition in assignment:
                 # Behind the last record there may be markers of transactions, which no record stands for.
-                at = max(at, await self._consumer.position(topic_partition))
-            if at < end:
+                position = max(position, await self._consumer.position(topic_partition))
+            if position < end:
                 return False
         return True
 
@@ -157,22 +157,25 @@ class AlertDelivery:
 
     async def _handle(self, record: ConsumerRecord) -> None:
         """Deliver an alert and commit its offset, unless the end comes or its partition is taken away."""
-        at = TopicPartition(record.topic, record.partition)
-        if self._stop.is_set() or at not in self._consumer.assignment():
+        topic_partition = TopicPartition(record.topic, record.partition)
+        if self._stop.is_set() or topic_partition not in self._consumer.assignment():
             return
-        if record.value is not None and not await self._deliver(record, at):
+        if record.value is not None and not await self._deliver(record, topic_partition):
             return
         try:
-            await self._consumer.commit({at: record.offset + 1})
+            await self._consumer.commit({topic_partition: record.offset + 1})
         except KafkaError as error:
             # Another member of the group has the partition now, and delivers the alert again with the same key.
-            if not error.retriable and at in self._consumer.assignment():
+            if not error.retriable and topic_partition in self._consumer.assignment():
                 raise
             log.warning(
-                "offset not committed partition=%s offset=%d reason=%s", at, record.offset, error
+                "offset not committed partition=%s offset=%d reason=%s",
+                topic_partition,
+                record.offset,
+                error,
             )
 
-    async def _deliver(self, record: ConsumerRecord, at: TopicPartition) -> bool:
+    async def _deliver(self, record: ConsumerRecord, topic_partition: TopicPartition) -> bool:
         """Return whether the alert needs nothing more."""
         key = idempotency_key(record)
         began_s, attempts = time.monotonic(), 0
@@ -191,8 +194,8 @@ class AlertDelivery:
                         attempts,
                     )
                 return True
-            is_over = time.monotonic() - began_s >= self._options.retry_for_s
-            if verdict is Verdict.REFUSED or (verdict is Verdict.FAILED and is_over):
+            is_expired = time.monotonic() - began_s >= self._options.retry_for_s
+            if verdict is Verdict.REFUSED or (verdict is Verdict.FAILED and is_expired):
                 await self._give_up(record, outcome, attempts)
                 return True
             pause_s = wait_s(self._options.first_wait_s, attempts, outcome, random.random())
@@ -204,11 +207,11 @@ class AlertDelivery:
                     outcome.text,
                     pause_s,
                 )
-            if not await self._pause(pause_s, at):
+            if not await self._pause(pause_s, topic_partition):
                 return False
 
     async def _give_up(self, record: ConsumerRecord, outcome: Outcome, attempts: int) -> None:
-        """Put an alert into the topic of dead letters, as it is, with what has happened in its headers."""
+        """Send an alert to the topic of dead letters unchanged, with the failure in its headers."""
         facts = {
             "reason": outcome.text,
             "attempts": attempts,
@@ -234,15 +237,15 @@ class AlertDelivery:
             self._options.dead_letters,
         )
 
-    async def _pause(self, pause_s: float, at: TopicPartition) -> bool:
+    async def _pause(self, pause_s: float, topic_partition: TopicPartition) -> bool:
         """Wait, and stay a member of the group meanwhile; return whether the partition is still ours."""
         deadline = time.monotonic() + pause_s
-        while (left_s := deadline - time.monotonic()) > 0:
+        while (remaining_s := deadline - time.monotonic()) > 0:
             self._consumer.pause(self._consumer.assignment())
-            wait_ms = max(1, min(_LOOK_MS, round(left_s * 1000)))
+            wait_ms = max(1, min(_LOOK_MS, round(remaining_s * 1000)))
             # What a partition brings that was given to us just now is read again when the pause is over.
             self._consumer.rewind(await self._consumer.poll(wait_ms, 1))
-            if self._stop.is_set() or at not in self._consumer.assignment():
+            if self._stop.is_set() or topic_partition not in self._consumer.assignment():
                 break
         self._consumer.resume(self._consumer.paused())
-        return not self._stop.is_set() and at in self._consumer.assignment()
+        return not self._stop.is_set() and topic_partition in self._consumer.assignment()

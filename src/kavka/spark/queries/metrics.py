@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kavka.metrics.families import Family, Sample, counter, gauge, labelled
-from kavka.spark.queries.progress import RUNNING, FlowProgress
+from kavka.spark.queries.flow_progress import RUNNING, FlowProgress
 
 _PREFIX = "kavka_pipeline"
 
@@ -15,8 +15,8 @@ def families(flows: Iterable[FlowProgress]) -> Iterator[Family]:
     known = list(flows)
 
     def each(field: str) -> list[Sample]:
-        found = [(_labels(flow), getattr(flow, field)) for flow in known]
-        return [(labels, value) for labels, value in found if value is not None]
+        samples = [(_labels(flow), getattr(flow, field)) for flow in known]
+        return [(labels, value) for labels, value in samples if value is not None]
 
     def total(field: str, help: str) -> Family:
         return counter(f"{_PREFIX}_{field}_total", help, each(field))
@@ -74,12 +74,12 @@ def _lags(flows: list[FlowProgress]) -> Iterator[Family]:
 
 
 def _expectations(flows: list[FlowProgress]) -> Iterator[Family]:
-    for outcome, what in (("passed", "met"), ("failed", "did not meet")):
+    for outcome, verb in (("passed", "met"), ("failed", "did not meet")):
         samples: list[Sample] = []
         for flow in flows:
             for metric, counts in flow.expectations.items():
                 action, _, name = metric.partition(":")
                 labels = _labels(flow, expectation=name, action=action)
                 samples.append((labels, getattr(counts, outcome)))
-        help = f"Rows that {what} an expectation of a flow."
+        help = f"Rows that {verb} an expectation of a flow."
         yield counter(f"{_PREFIX}_expectation_{outcome}_total", help, samples)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kavka.spark.errors import message_of, sentence_of
-from kavka.spark.queries.progress import STOPPED, ProgressTable
+from kavka.spark.queries.flow_progress import STOPPED, ProgressTable
 
 _ID_CHARACTERS = 8
 
@@ -15,13 +15,13 @@ class QueryReports:
     """Takes reports of queries into a table of progress. Pure."""
 
     def __init__(self, table: ProgressTable) -> None:
-        """Take the table."""
+        """Set the table."""
         self._table = table
         self._names: dict[str, str] = {}
         self._failed: set[str] = set()
 
     def started(self, query_id: str, name: str | None, now_ms: int) -> None:
-        """Note a query that runs; one that has failed before was restarted."""
+        """Record the start of a query; one that has failed before was restarted."""
         known = self._name_of(query_id, name)
         self._table.started(known, now_ms)
         if known in self._failed:
@@ -29,12 +29,12 @@ class QueryReports:
             self._table.restarted(known)
 
     def batch(self, progress: Mapping[str, Any], now_ms: int) -> None:
-        """Take Spark's report of a batch, or of a query's being idle."""
+        """Record Spark's report of a batch or of an idle query."""
         name = self._name_of(str(progress["id"]), progress.get("name"))
         self._table.batch({**progress, "name": name}, now_ms)
 
     def terminated(self, query_id: str, exception: str | None, now_ms: int) -> None:
-        """Note how a query ended."""
+        """Record the end of a query."""
         name = self._name_of(query_id, None)
         if exception is None:
             self._table.ended(name, STOPPED, now_ms)

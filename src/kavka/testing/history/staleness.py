@@ -80,14 +80,14 @@ class _Known:
     """The time since which a partition is known to have a record at an offset or above it."""
 
     def __init__(self, facts: Facts, topic_partition: TopicPartition) -> None:
-        found = sorted(
+        acknowledged = sorted(
             (write.send.offset, _visible_ns(write))
             for write in facts.acknowledged(topic_partition)
             if write.send.offset is not None
         )
-        self._offsets = [offset for offset, _ in found]
-        self._since = [time_ns for _, time_ns in found]
-        for index in range(len(found) - 2, -1, -1):
+        self._offsets = [offset for offset, _ in acknowledged]
+        self._since = [time_ns for _, time_ns in acknowledged]
+        for index in range(len(acknowledged) - 2, -1, -1):
             self._since[index] = min(self._since[index], self._since[index + 1])
 
     def since(self, offset: int) -> int | None:

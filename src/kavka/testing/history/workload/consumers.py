@@ -71,8 +71,8 @@ class AssigningReader:
         """Assign some partitions, or all, or go back in one."""
         chance = self._source.random()
         if chance < 0.3:
-            some = self._source.randint(1, len(self._partitions))
-            self._assign(consumer, sorted(self._source.sample(self._partitions, some)))
+            count = self._source.randint(1, len(self._partitions))
+            self._assign(consumer, sorted(self._source.sample(self._partitions, count)))
         elif chance < 0.6:
             self._assign(consumer, self._partitions)
         else:

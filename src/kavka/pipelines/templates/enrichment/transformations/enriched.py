@@ -26,7 +26,7 @@ class WithCustomer(StatefulProcessor):
         self._customer = handle.getValueState("customer", "value STRING")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:  # type: ignore[no-untyped-def]
-        """Take changes of the table first, then orders in the order of their records."""
+        """Process changes of the table first, then orders in the order of their records."""
         rows = list(rows)
         changes = [row for row in rows if row.is_change]
         if changes:
