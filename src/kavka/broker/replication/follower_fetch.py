@@ -103,6 +103,7 @@ class FollowerFetchHandler:
             session.waiting.supersede()
         session.activity.last_fetch_ms = context.received_ms
         session.activity.broker_epoch = request.replica_state.replica_epoch
+        session.take_request()
         if context.large is not None:
             return SecondStage(self._handle_many(session, request, context.pace))
         for key, asked in named_partitions(request):
@@ -416,7 +417,13 @@ class FollowerFetchHandler:
         asked, partition = watched.requested, replica.partition
         follower = partition.followers[session.replica_id]
         if 0 <= session.activity.broker_epoch < follower.broker_epoch:
+            session.name_again(watched)
             return  # what its former life had it need not have now (a fetch that was read late)
+        if follower.activity is not session.activity:
+            # This fetch may be the late one, of a connection that the follower gave up.
+            for watcher in replica.watchers:
+                if isinstance(watcher, SessionPartition):
+                    watcher.overtaken(session)
         follower.activity = session.activity
         had_start = follower.log_start_offset
         is_alive = session.replica_id in self._context.metadata.brokers
