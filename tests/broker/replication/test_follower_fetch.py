@@ -399,6 +399,25 @@ def test_fetch_of_a_followers_former_life_says_nothing_about_this_one(play: Play
     play(story)
 
 
+def test_fetch_that_was_overtaken_on_its_way_counts_until_the_next_only(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 3)
+        given_up = (await peer.send(fetch(offset=1))).session_id
+        session = (await peer.send(fetch(offset=2))).session_id
+        await peer.send(fetch(offset=3, session=session, epoch=1))
+        follower = cluster.replica(1).partition.followers[2]
+        assert follower.log_end_offset == 3
+        # An old request, of a slow connection that the follower has given up.
+        await peer.send(fetch(offset=1, session=given_up, epoch=1))
+        await peer.send(fetch(session=session, epoch=2, is_quiet=True))
+        assert follower.log_end_offset == 3
+        await peer.send(fetch(session=given_up, epoch=2, is_quiet=True))
+        await peer.send(fetch(session=session, epoch=3, is_quiet=True))
+        assert follower.log_end_offset == 3
+
+    play(story)
+
+
 def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play) -> None:
     """It had everything when it asked last, and fell behind by a record since: acks=all waits for it."""
 

@@ -69,6 +69,7 @@ class FollowerFetchHandler:
             session.waiting.supersede()
         session.activity.last_fetch_ms = context.received_ms
         session.activity.broker_epoch = request.replica_state.replica_epoch
+        session.take_request()
         if context.large is not None:
             return SecondStage(self._handle_many(session, request, context.pace))
         for key, asked in named_partitions(request):

@@ -149,7 +149,13 @@ class FollowerReader:
         asked, partition = watched.requested, replica.partition
         follower = partition.followers[session.replica_id]
         if 0 <= session.activity.broker_epoch < follower.broker_epoch:
+            session.name_again(watched)
             return  # what its former life had it need not have now (a fetch that was read late)
+        if follower.activity is not session.activity:
+            # This fetch may be the late one, of a connection that the follower gave up.
+            for watcher in replica.watchers:
+                if isinstance(watcher, SessionPartition):
+                    watcher.overtaken(session)
         follower.activity = session.activity
         had_start = follower.log_start_offset
         is_alive = session.replica_id in self._metadata.brokers

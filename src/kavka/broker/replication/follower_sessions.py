@@ -53,6 +53,11 @@ class SessionPartition:
         """See `Watcher`."""
         self._session.partition_changed(self, can_wait=can_wait)
 
+    def overtaken(self, other: FollowerSession) -> None:
+        """Note that another session told the position of this one's follower: the next request tells it again."""
+        if other is not self._session and other.replica_id == self._session.replica_id:
+            self._session.name_again(self)
+
 
 class FollowerSession:
     """The session of one follower's connection."""
@@ -73,6 +78,9 @@ class FollowerSession:
         self.waiting: DelayedFollowerFetch | None = None
         # True if the only changes are of high watermarks, which may wait for the next records.
         self.has_only_high_watermarks = False
+        self._unsaid: dict[
+            SessionPartition, None
+        ] = {}  # positions that the next request tells unnamed
 
     def mark_dirty(self, partition: SessionPartition) -> bool:
         """Mark a partition dirty for the next response; return whether it is still in the session.
@@ -107,11 +115,25 @@ class FollowerSession:
         self.dirty.pop(partition, None)
         self.dirty[partition] = None
 
+    def name_again(self, partition: SessionPartition) -> None:
+        """Let the next request tell where the follower is in a partition, though it need not name it.
+
+        In Apache Kafka each request does so for all partitions of its session.
+        """
+        self._unsaid[partition] = None
+
+    def take_request(self) -> None:
+        """Note that a request came: the follower is where it said last."""
+        unsaid, self._unsaid = self._unsaid, {}
+        for partition in unsaid:
+            partition.is_named |= self.mark_dirty(partition)
+
     def forget(self, key: PartitionKey) -> None:
         """Stop serving a partition."""
         partition = self.partitions.pop(key, None)
         if partition is not None:
             self.dirty.pop(partition, None)
+            self._unsaid.pop(partition, None)
             partition.watch(None)
 
     def end_without_id(self) -> None:

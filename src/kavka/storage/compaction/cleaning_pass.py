@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Awaitable, Callable, Sequence
+from struct import pack
 
 from kavka.io import Disk
+from kavka.storage.checkpoint.leader_epochs import LeaderEpochs
 from kavka.storage.compaction.batch_filter import CleaningRound, filter_block, index_block
 from kavka.storage.compaction.cleanable_log import Dirtiness, dirty_segments, group_segments
 from kavka.storage.compaction.cleaned_transactions import CleanedTransactions
@@ -188,6 +190,7 @@ class CleaningPass:
             last_of_producers,
             epochs,
             bound - 1,
+            _packed_starts(log.epochs),
         )
         going = [segment for segment in self._segments if segment.base_offset < end_offset]
         ends = dict(zip(self._segments, self._ends(self._segments), strict=True))
@@ -241,6 +244,12 @@ class CleaningPass:
         if not await self._limits.spend(count):
             raise PassEnded("the cleaner stops")
         self._check_unchanged()
+
+
+def _packed_starts(epochs: LeaderEpochs) -> bytes:
+    """Return the first offsets of leader epochs; no log ever had records of an epoch before 0."""
+    starts = [entry.start_offset for entry in epochs.entries if entry.epoch > 0]
+    return pack(f"={len(starts)}q", *starts)
 
 
 class _BlockReader:
