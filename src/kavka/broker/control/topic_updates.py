@@ -1,4 +1,4 @@
-"""What an UpdateMetadata changes about topics. Pure."""
+"""The changes of topics that an UpdateMetadata makes. Pure."""
 
 from __future__ import annotations
 
