@@ -90,8 +90,8 @@ class TableCommitter:
                 return verdict
             if batch_commit.was_skipped:
                 raise LakeError(
-                    f"{batch_commit.batch} was in the table {display(self._identifier)} when its tasks began, and is not "
-                    "any more: the table was rolled back. Start the query again."
+                    f"{batch_commit.batch} was in the table {display(self._identifier)} when its tasks began, and is "
+                    "not any more: the table was rolled back. Start the query again."
                 )
             if self._is_empty(batch_commit):
                 return verdict
