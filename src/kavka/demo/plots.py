@@ -101,15 +101,13 @@ def _time_axis(first: int, last: int, x: Callable[[float], float]) -> list[str]:
     parts, shown = [], ""
     for minute in range(-(-first // step) * step, last + 1, step):
         time = datetime.fromtimestamp(minute * 60, UTC)
-        left, day = x(minute), f"{time.day} {time:%b %Y}"
-        ends = (
-            f'x1="{left:.1f}" x2="{left:.1f}" y1="{_HEIGHT - _BOTTOM}" y2="{_HEIGHT - _BOTTOM + 5}"'
-        )
+        x_position, day = x(minute), f"{time.day} {time:%b %Y}"
+        ends = f'x1="{x_position:.1f}" x2="{x_position:.1f}" y1="{_HEIGHT - _BOTTOM}" y2="{_HEIGHT - _BOTTOM + 5}"'
         parts.append(f'<line class="tick" {ends}/>')
         if step < 1440:
-            parts.append(_text(left, _HEIGHT - _BOTTOM + 18, f"{time:%H:%M}"))
+            parts.append(_text(x_position, _HEIGHT - _BOTTOM + 18, f"{time:%H:%M}"))
         if day != shown:
-            parts.append(_text(left, _HEIGHT - _BOTTOM + 34, day))
+            parts.append(_text(x_position, _HEIGHT - _BOTTOM + 34, day))
         shown = day
     return parts
 
@@ -124,11 +122,11 @@ def bars(rows: Sequence[tuple[str, int]], unit: str) -> str:
     bottom = height - 40
     parts = []
     for tick in ticks:
-        left = _LABEL + tick / ticks[-1] * width
+        x_position = _LABEL + tick / ticks[-1] * width
         parts.append(
-            f'<line class="grid" x1="{left:.1f}" x2="{left:.1f}" y1="{_TOP}" y2="{bottom}"/>'
+            f'<line class="grid" x1="{x_position:.1f}" x2="{x_position:.1f}" y1="{_TOP}" y2="{bottom}"/>'
         )
-        parts.append(_text(left, bottom + 16, f"{tick:,}"))
+        parts.append(_text(x_position, bottom + 16, f"{tick:,}"))
     for number, (label, count) in enumerate(rows):
         top = _TOP + number * (_BAR + _BAR_GAP) + _BAR_GAP / 2
         length = count / ticks[-1] * width

@@ -210,6 +210,6 @@ class _Replacement(_OverwriteFiles):  # type: ignore[misc]
             snapshot_properties={"kavka.maintenance": "compaction"},
         )
 
-    def _summary(self, *arguments: Any, **named: Any) -> Summary:
-        counted = super()._summary(*arguments, **named)
+    def _summary(self, *arguments: Any, **keywords: Any) -> Summary:
+        counted = super()._summary(*arguments, **keywords)
         return Summary(Operation.REPLACE, **counted.additional_properties)

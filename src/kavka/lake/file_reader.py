@@ -38,20 +38,20 @@ def read_file(
             f"Rows of a file of {display(table.name())} were deleted by another engine, beside the file: have that "
             f"engine rewrite its files first. {path}"
         )
-    wanted = [
+    fields = [
         field for field in schema_to_pyarrow(table.schema()) if names is None or field.name in names
     ]
     with table.io.new_input(path).open() as stream:
         file = pq.ParquetFile(stream)
-        sources = [_source(file.schema_arrow, field) for field in wanted]
+        sources = [_source(file.schema_arrow, field) for field in fields]
         columns = [source.name for source in sources if source is not None]
         for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
             arrays = [
                 pa.nulls(batch.num_rows, field.type) if source is None
                 else projected(batch.column(source.name), source, field)
-                for source, field in zip(sources, wanted, strict=True)
+                for source, field in zip(sources, fields, strict=True)
             ]  # fmt: skip
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _id(field: pa.Field) -> bytes | None:

@@ -356,12 +356,12 @@ def _parquet(properties: dict[str, str]) -> dict[str, Any]:
 
 def remove_files(io: FileIO, paths: list[str]) -> list[str]:
     """Remove files that no table has, and return those that could not be; maintenance finds them."""
-    left = []
+    remaining = []
     for path in paths:
         try:
             io.delete(path)
         except FileNotFoundError:
             continue
         except OSError:
-            left.append(path)
-    return left
+            remaining.append(path)
+    return remaining

@@ -136,8 +136,8 @@ def _check_layout(table: Table, options: TableOptions) -> None:
     if not options.partition_by:
         return
     schema = table.schema()
-    wanted = partition_spec(schema, options.partition_by)
-    if [(one.source_id, str(one.transform)) for one in wanted.fields] != [
+    expected = partition_spec(schema, options.partition_by)
+    if [(one.source_id, str(one.transform)) for one in expected.fields] != [
         (one.source_id, str(one.transform)) for one in table.spec().fields
     ]:
         own = ", ".join(

@@ -75,7 +75,7 @@ def run_backfill(
     project: Project, spark_options: SparkOptions, names: Sequence[str], start: str, end: str | None
 ) -> int:
     """Backfill flows and return 0. Raise PipelineError for a flow that cannot be filled so."""
-    wanted = parse_range(start, end)
+    time_range = parse_range(start, end)
     storage = project.storage_path
     if storage is None:
         raise PipelineError(
@@ -87,9 +87,9 @@ def run_backfill(
         require_flows(definitions, names)
         flows = _flows(definitions, names)
         note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
-        note.begin(wanted, flows, definitions)
+        note.begin(time_range, flows, definitions)
         print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
-        _run(session, project, flows, wanted)
+        _run(session, project, flows, time_range)
         note.finish(flows)
     print("done: the flows continue where they were; views are refreshed by the next run")
     return 0
@@ -123,13 +123,13 @@ def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinitio
 
 
 def _run(
-    session: Session, project: Project, flows: Sequence[FlowDefinition], wanted: Range
+    session: Session, project: Project, flows: Sequence[FlowDefinition], time_range: Range
 ) -> None:
     """Run the flows once, over records of the range only."""
     names = {short(flow.name) for flow in flows}
 
     def rewrite(name: str, plan: Any) -> Any:
-        return with_time_filter(plan, wanted)
+        return with_time_filter(plan, time_range)
 
     graph_id = register(session, project, Definitions(), rewrite)
     tables = sorted({flow.target for flow in flows})
@@ -139,15 +139,15 @@ def _run(
             print(message, flush=True)
 
 
-def with_time_filter(plan: Any, wanted: Range) -> Any:
+def with_time_filter(plan: Any, time_range: Range) -> Any:
     """Return a plan of Spark Connect in which each streaming read of topics gives records of the range only."""
     changed = type(plan)()
     changed.CopyFrom(plan)
-    _filter_reads(changed, wanted)
+    _filter_reads(changed, time_range)
     return changed
 
 
-def _filter_reads(message: Any, wanted: Range) -> None:
+def _filter_reads(message: Any, time_range: Range) -> None:
     if message.DESCRIPTOR.name == "Relation" and _is_topic_stream(message):
         inner = type(message)()
         inner.CopyFrom(message)
@@ -156,13 +156,13 @@ def _filter_reads(message: Any, wanted: Range) -> None:
         message.common.plan_id = inner.common.plan_id
         message.filter.input.CopyFrom(inner)
         message.filter.input.common.ClearField("plan_id")
-        message.filter.condition.expression_string.expression = condition(wanted)
+        message.filter.condition.expression_string.expression = condition(time_range)
         return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
-        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
-            _filter_reads(one, wanted)
+        for child in [value] if hasattr(value, "DESCRIPTOR") else value:
+            _filter_reads(child, time_range)
 
 
 def _is_topic_stream(relation: Any) -> bool:
@@ -174,13 +174,13 @@ def _is_topic_stream(relation: Any) -> bool:
     )
 
 
-def condition(wanted: Range) -> str:
+def condition(time_range: Range) -> str:
     """Return the range as a condition of Spark's SQL on the column `timestamp`."""
-    start = f"timestamp >= timestamp_millis({wanted.start_ms})"
+    start = f"timestamp >= timestamp_millis({time_range.start_ms})"
     return (
         start
-        if wanted.end_ms is None
-        else f"{start} AND timestamp < timestamp_millis({wanted.end_ms})"
+        if time_range.end_ms is None
+        else f"{start} AND timestamp < timestamp_millis({time_range.end_ms})"
     )
 
 
@@ -254,7 +254,7 @@ class _Note:
 
 
 def _rewound(
-    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, wanted: Range
+    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, time_range: Range
 ) -> list[str]:
     """Return the ends of sources with topics set back to the start of the range; a later start is not set forward."""
     settings = client_settings(definitions.topic_reads(flow)[0].options)
@@ -265,7 +265,7 @@ def _rewound(
             if not offsets:
                 rewound.append(source)
                 continue
-            starts = _starts(topics, offsets, wanted.start_ms)
+            starts = _starts(topics, offsets, time_range.start_ms)
             ids = ids_from_json(json.loads(source))
             rewound.append(json.dumps(to_json(starts, ids)))
     return rewound
@@ -275,6 +275,6 @@ def _starts(topics: BrokerTopics, offsets: Offsets, start_ms: int) -> Offsets:
     at_time = topics.at_time(dict.fromkeys(offsets, start_ms))
     starts: dict[TopicPartition, int] = {}
     for at, offset in offsets.items():
-        found = at_time.get(at)
-        starts[at] = offset if found is None else min(found, offset)
+        entry = at_time.get(at)
+        starts[at] = offset if entry is None else min(entry, offset)
     return starts

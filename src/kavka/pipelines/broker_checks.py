@@ -190,15 +190,19 @@ class BrokerChecks:
                 self._warn(flow.at, text)
 
     async def _check_specific(
-        self, admin: Admin, flow: FlowDefinition, partitions: list[TopicPartition], wanted: Offsets
+        self,
+        admin: Admin,
+        flow: FlowDefinition,
+        partitions: list[TopicPartition],
+        starting_offsets: Offsets,
     ) -> None:
         first, last = await _bounds(admin, partitions)
         for at in partitions:
-            if at not in wanted:
+            if at not in starting_offsets:
                 self._error(
                     flow.at, f"startingOffsets of {short(flow.name)} name no offset of {at}"
                 )
-        for at, offset in sorted(wanted.items()):
+        for at, offset in sorted(starting_offsets.items()):
             if at in first and offset >= 0 and not first[at] <= offset <= last[at]:
                 text = (
                     f"startingOffsets of {short(flow.name)} begin at {offset} in {at}, which has offsets "

@@ -35,7 +35,7 @@ def run_continuously(
 ) -> int:
     """Run until SIGTERM or SIGINT; return 0."""
     require_no_backfill(project.storage_path)
-    with open_flows_view() as view, _ending() as shutdown:
+    with open_flows_view() as view, _shutdown_event() as shutdown:
         view.print_message(
             f"pipeline {project.name}: starting Spark ({spark_options.remote or spark_options.master})"
         )
@@ -70,7 +70,7 @@ def _run_live(
 
 
 @contextmanager
-def _ending() -> Iterator[threading.Event]:
+def _shutdown_event() -> Iterator[threading.Event]:
     """Yield an event that the first SIGTERM or SIGINT sets; the second one raises KeyboardInterrupt."""
     shutdown = threading.Event()
 
@@ -104,12 +104,12 @@ class _TriggeredUpdates:
         self._observer = observer
         self._view = view
         self._options = options
-        self._ending = shutdown
+        self._shutdown = shutdown
 
     def run(self) -> None:
         """Run until shutdown, which takes effect between two updates."""
         restarts = Restarts(["update"], now_ms())
-        while not self._ending.is_set():
+        while not self._shutdown.is_set():
             if restarts.due(now_ms()):
                 try:
                     self._update()
@@ -122,7 +122,7 @@ class _TriggeredUpdates:
                 else:
                     restarts = Restarts(["update"], now_ms() + self._options.trigger_ms)
             self._view.show(flows_of(self._observer.table))
-            self._ending.wait(POLL_INTERVAL_S)
+            self._shutdown.wait(POLL_INTERVAL_S)
 
     def _update(self) -> None:
         # A graph of Spark Connect runs once.

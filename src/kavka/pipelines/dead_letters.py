@@ -53,8 +53,8 @@ def dead_letter(
         changed = quarantine(target)
 
         @wraps(target)
-        def selected(*arguments: Any, **named: Any) -> Any:
-            return changed(*arguments, **named).select(*select)
+        def selected(*arguments: Any, **keywords: Any) -> Any:
+            return changed(*arguments, **keywords).select(*select)
 
         return selected
 

@@ -113,8 +113,8 @@ def _applied(target: Any, action: str, apply: Callable[[Any], Any]) -> Any:
         )
 
     @wraps(target)
-    def changed(*arguments: Any, **named: Any) -> Any:
-        return apply(target(*arguments, **named))
+    def changed(*arguments: Any, **keywords: Any) -> Any:
+        return apply(target(*arguments, **keywords))
 
     return changed
 

@@ -59,8 +59,8 @@ class LiveRun:
         self._view = view
         self._options = options
         self._on_refresh = on_refresh or (lambda: None)
-        self._ending = threading.Event()
-        self._refreshing = threading.Lock()
+        self._stopping = threading.Event()
+        self._refresh_lock = threading.Lock()
         self._refresher = threading.Thread(target=self._refresh_views, name="views", daemon=True)
         self._restarts = Restarts(graph.streams, now_ms())
         self._running: dict[str, LiveQuery] = {}
@@ -114,7 +114,7 @@ class LiveRun:
 
     def end(self) -> None:
         """End all flows after their current batches; stop those that take longer than the time-out."""
-        self._ending.set()
+        self._stopping.set()
         self._view.print_message("ending: the flows finish their batches")
         deadline = time.monotonic() + self._options.stop_timeout_s
         for query in self._running.values():
@@ -137,12 +137,12 @@ class LiveRun:
     def _refresh_views(self) -> None:
         """Refresh the views when it is time."""
         schedule = RefreshSchedule(round(self._options.refresh_s * 1000))
-        while self._graph.views and not self._ending.wait(POLL_INTERVAL_S):
+        while self._graph.views and not self._stopping.wait(POLL_INTERVAL_S):
             batches = dict(self._batches)
             if schedule.is_due(now_ms(), batches):
                 is_fresh = self.refresh()
                 schedule.refreshed(now_ms(), batches, failed=not is_fresh)
-                if is_fresh and not self._ending.is_set():
+                if is_fresh and not self._stopping.is_set():
                     self._call_on_refresh()
 
     def _call_on_refresh(self) -> None:
@@ -156,14 +156,14 @@ class LiveRun:
 
         After `end` it computes them once more, from all that the flows have written.
         """
-        with self._refreshing:
+        with self._refresh_lock:
             refreshed = [self._refresh(view) for view in self._graph.views]
         return all(refreshed)
 
     def _refresh(self, view: str) -> bool:
         began_ms = now_ms()
         table = self._observer.table
-        if self._ending.is_set() and threading.current_thread() is self._refresher:
+        if self._stopping.is_set() and threading.current_thread() is self._refresher:
             return True
         try:
             self._graph.refresh(view)

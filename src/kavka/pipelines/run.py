@@ -226,11 +226,11 @@ class Update:
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:
     """Raise PipelineError for a name that is neither a flow nor its target."""
-    known = {short(flow.name) for flow in definitions.flows} | {
+    existing = {short(flow.name) for flow in definitions.flows} | {
         short(output.name) for output in definitions.outputs
     }
     for name in names:
-        if short(name) not in known:
+        if short(name) not in existing:
             raise PipelineError(
-                f"the project has no flow {name!r}; it has {', '.join(sorted(known))}"
+                f"the project has no flow {name!r}; it has {', '.join(sorted(existing))}"
             )

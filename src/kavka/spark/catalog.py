@@ -98,12 +98,12 @@ def _matching(topics: list[str], pattern: str | None) -> list[str]:
     if pattern is None:
         return [topic for topic in topics if not topic.startswith(_INTERNAL)]
     try:
-        wanted = re.compile(pattern)
+        regex = re.compile(pattern)
     except re.error as error:
         raise ConnectorError(
             f"The pattern {pattern!r} is no regular expression: {error}."
         ) from None
-    return [topic for topic in topics if wanted.fullmatch(topic)]
+    return [topic for topic in topics if regex.fullmatch(topic)]
 
 
 def _latest(registry: str | Mapping[str, Any] | None, topic: str) -> PinnedSchema | None:

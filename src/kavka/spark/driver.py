@@ -167,17 +167,17 @@ class Driver:
         topic = self._names.topic
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
-            known = (await self._admin.describe_topics([topic]))[topic]
-            if not isinstance(known, Exception):
-                if len(known.partitions) != 1:
+            description = (await self._admin.describe_topics([topic]))[topic]
+            if not isinstance(description, Exception):
+                if len(description.partitions) != 1:
                     raise ConnectorError(
-                        f"The topic {topic} must have one partition, and has {len(known.partitions)}."
+                        f"The topic {topic} must have one partition, and has {len(description.partitions)}."
                     )
                 return
-            if not isinstance(known, KafkaError) or (
-                known.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not isinstance(description, KafkaError) or (
+                description.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ):
-                raise known
+                raise description
             result = (
                 await self._admin.create_topics([NewTopic(topic, 1, configs=TOPIC_SETTINGS)])
             )[topic]

@@ -535,10 +535,13 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _check_trigger_bounds(given: Mapping[str, str]) -> None:
-    least, most = _positive(given, "minOffsetsPerTrigger"), _positive(given, "maxOffsetsPerTrigger")
-    if least is not None and most is not None and least > most:
+    minimum, maximum = (
+        _positive(given, "minOffsetsPerTrigger"),
+        _positive(given, "maxOffsetsPerTrigger"),
+    )
+    if minimum is not None and maximum is not None and minimum > maximum:
         raise ConnectorError(
-            f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most})."
+            f"minOffsetsPerTrigger ({minimum}) must not be above maxOffsetsPerTrigger ({maximum})."
         )
 
 
@@ -549,8 +552,8 @@ def _number(name: str, text: str, *, minimum: int) -> int:
             raise ValueError
         return number
 
-    wanted = f"a whole number of at least {minimum}"
-    return _read({name.lower(): text}, name, 0, checked, wanted)
+    expected = f"a whole number of at least {minimum}"
+    return _read({name.lower(): text}, name, 0, checked, expected)
 
 
 def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
@@ -559,7 +562,7 @@ def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _read(
-    given: Mapping[str, str], name: str, default: T, read: Callable[[str], T], wanted: str
+    given: Mapping[str, str], name: str, default: T, read: Callable[[str], T], expected: str
 ) -> T:
     text = given.get(name.lower())
     if text is None:
@@ -567,4 +570,4 @@ def _read(
     try:
         return read(text.strip())
     except (ValueError, KeyError):
-        raise ConnectorError(f"The option {name} must be {wanted}, not {text!r}.") from None
+        raise ConnectorError(f"The option {name} must be {expected}, not {text!r}.") from None

@@ -59,11 +59,11 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 
 
 def _require(
-    columns: dict[str, DataType], name: str, kinds: tuple[type[DataType], ...], wanted: str
+    columns: dict[str, DataType], name: str, kinds: tuple[type[DataType], ...], expected: str
 ) -> None:
     if name in columns and not isinstance(columns[name], kinds):
         raise ConnectorError(
-            f"The column {name} must be {wanted}, not {columns[name].simpleString()}."
+            f"The column {name} must be {expected}, not {columns[name].simpleString()}."
         )
 
 

@@ -201,15 +201,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _is_too_little(self, begin: Offsets, end: Offsets) -> bool:
         """Apply minOffsetsPerTrigger until maxTriggerDelay is over."""
-        least = self._options.min_offsets_per_trigger
+        minimum = self._options.min_offsets_per_trigger
         waited_ms = (time.monotonic() - self._last_batch_s) * 1000
         if (
-            least is None
+            minimum is None
             or self._target is not None
             or waited_ms >= self._options.max_trigger_delay_ms
         ):
             return False
-        return sum(max(end[one] - begin.get(one, 0), 0) for one in end) < least
+        return sum(max(end[one] - begin.get(one, 0), 0) for one in end) < minimum
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of the query."""

@@ -75,11 +75,11 @@ class BrokerTopics:
                 return sorted(wanted)
 
     def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
-        known = self._cluster.metadata.topics
+        topics_metadata = self._cluster.metadata.topics
         return [
             TopicPartition(topic, partition.partition)
             for topic in topics
-            for partition in known[topic].partitions
+            for partition in topics_metadata[topic].partitions
         ]
 
     def ids(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
@@ -101,11 +101,11 @@ class BrokerTopics:
 
     def known_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of topics by the metadata that was asked for last."""
-        known = self._cluster.metadata.topics
+        metadata = self._cluster.metadata.topics
         return {
-            name: uuid_text(known[name].topic_id)
+            name: uuid_text(metadata[name].topic_id)
             for name in topics
-            if name in known and known[name].topic_id != NO_TOPIC_ID
+            if name in metadata and metadata[name].topic_id != NO_TOPIC_ID
         }
 
     async def _learn(self, topics: Iterable[str] | None) -> None:
@@ -123,8 +123,8 @@ class BrokerTopics:
         await self._connection.retrying(attempt, "reading metadata")
 
     def _require_topic(self, topic: str) -> None:
-        known = self._cluster.metadata.topics.get(topic)
-        error = ErrorCode.LEADER_NOT_AVAILABLE if known is None else known.error
+        metadata = self._cluster.metadata.topics.get(topic)
+        error = ErrorCode.LEADER_NOT_AVAILABLE if metadata is None else metadata.error
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise ConnectorError(f"The topic {topic} does not exist.")
         require_ok(error, f"topic {topic}")
@@ -138,9 +138,9 @@ class BrokerTopics:
 
         Ends below the `known` ones are asked for again a few times: a new leader learns by and by what is committed.
         """
-        wanted = dict.fromkeys(partitions, LATEST)
+        specs = dict.fromkeys(partitions, LATEST)
         for attempt in range(_SHORT_ANSWERS):
-            offsets = self._list_offsets(wanted)
+            offsets = self._list_offsets(specs)
             if all(offsets[one] >= (known or {}).get(one, 0) for one in offsets):
                 break
             self._connection.run(self._cluster.back_off(attempt))

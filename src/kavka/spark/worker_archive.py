@@ -73,8 +73,8 @@ def _required(distribution: Distribution) -> Iterator[str]:
 
 def _with_dependencies(names: Iterable[str]) -> dict[str, Distribution]:
     """Return distributions and all that they need; what a marker excludes here is not installed and left out."""
-    asked = list(names)
-    remaining, distributions = list(asked), dict[str, Distribution]()
+    requested = list(names)
+    remaining, distributions = list(requested), dict[str, Distribution]()
     while remaining:
         name = remaining.pop()
         if name in distributions:
@@ -82,7 +82,7 @@ def _with_dependencies(names: Iterable[str]) -> dict[str, Distribution]:
         try:
             distributions[name] = _installed(name)
         except CannotPack:
-            if name in asked:
+            if name in requested:
                 raise
             continue
         remaining.extend(_required(distributions[name]))

@@ -70,8 +70,8 @@ def translated(node: Any) -> Predicate | None:
             return None if value is None or op not in COMPARISONS else Compare(op, column, value)
         case nodes.In(operand=nodes.Col(parts=(column,)), values=values):
             constants = [_constant(column, value) for value in values]
-            known = tuple(value for value in constants if value is not None)
-            return In(column, known) if known and len(known) == len(constants) else None
+            non_null = tuple(value for value in constants if value is not None)
+            return In(column, non_null) if non_null and len(non_null) == len(constants) else None
         case nodes.Postfix(op=op, operand=nodes.Col(parts=(column,))):
             return IsNull(column, op == "IS NULL") if column in PREDICATE_COLUMNS else None
         case _:

@@ -89,12 +89,12 @@ class Box(NamedTuple):
 
 def narrowed(predicates: Iterable[Predicate], box: Box) -> Box | None:
     """Return a box around the rows of `box` that satisfy all predicates, None when there can be none."""
-    left: Box | None = box
+    narrowed_box: Box | None = box
     for predicate in predicates:
-        if left is None:
+        if narrowed_box is None:
             return None
-        left = _narrow(predicate, left)
-    return left
+        narrowed_box = _narrow(predicate, narrowed_box)
+    return narrowed_box
 
 
 def _narrow(predicate: Predicate, box: Box) -> Box | None:

@@ -86,8 +86,8 @@ class Brokers:
     async def _topics(self) -> list[str]:
         self._cluster.want_all_topics()
         await self._retrying_refresh()
-        known = self._cluster.metadata.topics.values()
-        topics = [(topic.is_internal, topic.name) for topic in known if not topic.error]
+        metadata = self._cluster.metadata.topics.values()
+        topics = [(topic.is_internal, topic.name) for topic in metadata if not topic.error]
         return [name for _, name in sorted(topics)]
 
     def partitions(self, topic: str) -> list[TopicPartition] | None:
@@ -97,25 +97,25 @@ class Brokers:
     async def _partitions(self, topic: str) -> list[TopicPartition] | None:
         await self._cluster.add_partitions_of_interest([TopicPartition(topic, 0)])
         await self._retrying_refresh()
-        known = self._cluster.metadata.topics.get(topic)
-        if known is None or known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        metadata = self._cluster.metadata.topics.get(topic)
+        if metadata is None or metadata.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None
-        if known.error is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        if metadata.error is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return None
-        require_ok(known.error, f"topic {topic}")
-        return [TopicPartition(topic, part.partition) for part in known.partitions]
+        require_ok(metadata.error, f"topic {topic}")
+        return [TopicPartition(topic, part.partition) for part in metadata.partitions]
 
     async def _retrying_refresh(self) -> None:
         await retrying(self._cluster, self._cluster.refresh, "reading metadata", self._timeout_ms)
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the first offset at or after a time in milliseconds, or of EARLIEST or LATEST; -1 for none."""
-        return self.run(self._offsets(wanted)) if wanted else {}
+        return self.run(self._offsets(timestamps)) if timestamps else {}
 
-    async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         offsets = await look_up_offsets(
             self._cluster,
-            wanted,
+            timestamps,
             read_committed=self._read_committed,
             timeout_ms=self._timeout_ms,
         )

@@ -74,13 +74,13 @@ class Rows:
         return schema, self._limited(batches)
 
     def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        left = self.limit
+        remaining = self.limit
         for batch in batches:
             self.before_batch()
-            yield batch if left is None else batch.slice(0, left)
-            if left is not None:
-                left -= min(left, batch.num_rows)
-                if not left:
+            yield batch if remaining is None else batch.slice(0, remaining)
+            if remaining is not None:
+                remaining -= min(remaining, batch.num_rows)
+                if not remaining:
                     return
 
     def texts(self) -> Iterator[pa.RecordBatch]:

@@ -185,13 +185,13 @@ class TopicTable:
         self, times: Mapping[TopicPartition, Interval]
     ) -> dict[TopicPartition, int]:
         """Return the first offset of a record that is young enough: all before it are older, whatever their order."""
-        wanted = {
+        timestamps = {
             topic_partition: -(-time.low // 1000)
             for topic_partition, time in times.items()
             if time.low > INT64_MIN
         }
         offsets = self._brokers.offsets(
-            {topic_partition: ms for topic_partition, ms in wanted.items() if ms >= 0}
+            {topic_partition: ms for topic_partition, ms in timestamps.items() if ms >= 0}
         )
         return {
             topic_partition: INT64_MAX if offset < 0 else offset
@@ -212,9 +212,9 @@ class TopicTable:
             if not self._brokers.has_ordered_timestamps(self.topic):
                 return {}
             disorder_ms = 0
-        wanted = {topic_partition: ms + disorder_ms for topic_partition, ms in limits.items()}
+        timestamps = {topic_partition: ms + disorder_ms for topic_partition, ms in limits.items()}
         offsets = self._brokers.offsets(
-            {topic_partition: ms for topic_partition, ms in wanted.items() if ms >= 0}
+            {topic_partition: ms for topic_partition, ms in timestamps.items() if ms >= 0}
         )
         return {
             topic_partition: offset for topic_partition, offset in offsets.items() if offset >= 0
@@ -224,10 +224,10 @@ class TopicTable:
         self, topic_partition: TopicPartition, columns: Columns, names: set[str]
     ) -> dict[str, pa.Array]:
         """Return record columns of fetched records, and the raw values where fields of them are asked for."""
-        wanted = {name for name in names if name in RECORD_COLUMNS}
+        record_columns = {name for name in names if name in RECORD_COLUMNS}
         if any(name in self._fields for name in names):
-            wanted.add("value")
-        return record_arrays(columns, *topic_partition, wanted)
+            record_columns.add("value")
+        return record_arrays(columns, *topic_partition, record_columns)
 
     def decoded(
         self, arrays: dict[str, pa.Array], names: Sequence[str]

@@ -77,8 +77,8 @@ def _check(case: Case, pipeline: Pipeline) -> None:
     except UpdateFailed as error:
         if case.fails and case.fails in str(error):
             return
-        wanted = f", and not with: {case.fails}" if case.fails else ""
-        raise Unexpected(f"the update failed with: {error}{wanted}") from None
+        mismatch = f", and not with: {case.fails}" if case.fails else ""
+        raise Unexpected(f"the update failed with: {error}{mismatch}") from None
     if case.fails:
         raise Unexpected(f"the update succeeded, and was to fail with: {case.fails}")
     lines = [*_table_lines(case, pipeline), *_topic_lines(case, pipeline)]
@@ -113,7 +113,7 @@ def _count_lines(case: Case, updated: Updated) -> Iterator[str]:
         outcomes = updated.expectations(flow)
         for name, failed in counts.items():
             if name not in outcomes:
-                known = ", ".join(outcomes) or "none"
-                yield f"flow {flow}: it has no expectation {name!r}; it has {known}"
+                names = ", ".join(outcomes) or "none"
+                yield f"flow {flow}: it has no expectation {name!r}; it has {names}"
             elif outcomes[name].failed != failed:
                 yield f"flow {flow}: {outcomes[name].failed} rows failed {name!r}, expected {failed}"

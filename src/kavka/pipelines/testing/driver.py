@@ -68,8 +68,8 @@ def _empty(spark: Any, warehouse: Path) -> None:
         if not table.isTemporary:
             kind = "VIEW" if table.tableType == "VIEW" else "TABLE"
             spark.sql(f"DROP {kind} {_DEFAULT}.`{table.name}`")
-    for left in warehouse.glob("*"):
-        shutil.rmtree(left)
+    for folder in warehouse.glob("*"):
+        shutil.rmtree(folder)
 
 
 # One for each run of pytest

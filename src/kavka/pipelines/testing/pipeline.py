@@ -97,11 +97,11 @@ class Pipeline:
         return self._feed(list(read_slice(path, topic)))
 
     def _feed(self, records: Sequence[Record]) -> int:
-        wanted: dict[str, int] = {}
+        partitions: dict[str, int] = {}
         for record in records:
-            least = (record.partition or 0) + 1
-            wanted[record.topic] = max(wanted.get(record.topic, 1), least)
-        asyncio.run(create_topics(self.bootstrap_servers, wanted))
+            min_partitions = (record.partition or 0) + 1
+            partitions[record.topic] = max(partitions.get(record.topic, 1), min_partitions)
+        asyncio.run(create_topics(self.bootstrap_servers, partitions))
         return asyncio.run(feed(self.bootstrap_servers, records))
 
     def topic(self, name: str) -> list[Record]:

@@ -64,9 +64,9 @@ async def read_records(
         [described] = (await admin.describe_topics([topic])).values()
     if isinstance(described, KafkaError):
         raise described
-    wanted = partitions or range(len(described.partitions))
+    numbers = partitions or range(len(described.partitions))
     async with Consumer({**settings, "isolation.level": "read_committed"}) as consumer:
-        for number in wanted:
+        for number in numbers:
             at = TopicPartition(topic, number)
             consumer.assign([at])
             end = (await consumer.end_offsets([at]))[at]

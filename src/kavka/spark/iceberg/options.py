@@ -62,12 +62,12 @@ def parse_lake(options: Mapping[str, str], *, streaming: bool, overwrite: bool) 
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in _NAMES}
+    names = {name.lower(): name for name in _NAMES}
     for name in given:
-        if name in known or name.startswith((_CATALOG, _PROPERTY)):
+        if name in names or name.startswith((_CATALOG, _PROPERTY)):
             continue
-        near = difflib.get_close_matches(name, known, 1, 0.7)
-        hint = f"; did you mean {known[near[0]]}?" if near else "."
+        near = difflib.get_close_matches(name, names, 1, 0.7)
+        hint = f"; did you mean {names[near[0]]}?" if near else "."
         raise ConnectorError(f"The option {name!r} is not one of format kavka-iceberg{hint}")
 
 

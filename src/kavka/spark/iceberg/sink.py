@@ -108,11 +108,13 @@ class LakeSink:
     def _load(self, loader: TaskLoader, rows: Iterator[pa.RecordBatch]) -> TaskReport:
         return loader.run(rows)
 
-    def _commit_table(self, catalog: Catalog, identifier: Identifier, wanted: BatchCommit) -> None:
+    def _commit_table(
+        self, catalog: Catalog, identifier: Identifier, batch_commit: BatchCommit
+    ) -> None:
         if self.options.replaced:
-            RangeReplacer(catalog, identifier, self.options.replaced).commit(wanted)
+            RangeReplacer(catalog, identifier, self.options.replaced).commit(batch_commit)
         else:
-            TableCommitter(catalog, identifier).commit(wanted)
+            TableCommitter(catalog, identifier).commit(batch_commit)
 
     def finish(self, messages: Messages) -> None:
         """Commit a batch after all its tasks, table by table; each is committed whole, and not a second time."""

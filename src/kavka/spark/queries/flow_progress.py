@@ -90,8 +90,8 @@ class FlowProgress:
     @property
     def lag_seconds(self) -> float | None:
         """Return the longest lag of a partition, None without one that is known."""
-        known = [lag.seconds for lag in self.lag.values() if lag.seconds is not None]
-        return max(known, default=None)
+        seconds = [lag.seconds for lag in self.lag.values() if lag.seconds is not None]
+        return max(seconds, default=None)
 
     def to_json(self) -> str:
         """Return it as the topic of progress holds it."""
@@ -105,8 +105,8 @@ def progress_from_json(text: str | bytes) -> FlowProgress:
         lag = {name: PartitionLag(**one) for name, one in fields.pop("lag", {}).items()}
         counts = fields.pop("expectations", {})
         expectations = {name: ExpectationCounts(**one) for name, one in counts.items()}
-        known = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
-        return FlowProgress(**known, lag=lag, expectations=expectations)
+        known_fields = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
+        return FlowProgress(**known_fields, lag=lag, expectations=expectations)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"no progress of a pipeline: {error}") from error
 

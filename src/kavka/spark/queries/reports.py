@@ -22,11 +22,11 @@ class QueryReports:
 
     def started(self, query_id: str, name: str | None, now_ms: int) -> None:
         """Record the start of a query; one that has failed before was restarted."""
-        known = self._name_of(query_id, name)
-        self._table.started(known, now_ms)
-        if known in self._failed:
-            self._failed.discard(known)
-            self._table.restarted(known)
+        flow = self._name_of(query_id, name)
+        self._table.started(flow, now_ms)
+        if flow in self._failed:
+            self._failed.discard(flow)
+            self._table.restarted(flow)
 
     def batch(self, progress: Mapping[str, Any], now_ms: int) -> None:
         """Record Spark's report of a batch or of an idle query."""
@@ -45,8 +45,8 @@ class QueryReports:
 
     def _name_of(self, query_id: str, name: str | None) -> str:
         """Return the name of a query; one with dots is not shortened, as a flow's is."""
-        known = self._names.get(query_id)
-        if known is None:
-            known = (name or f"query-{query_id[:_ID_CHARACTERS]}").replace(".", "_")
-            self._names[query_id] = known
-        return known
+        flow = self._names.get(query_id)
+        if flow is None:
+            flow = (name or f"query-{query_id[:_ID_CHARACTERS]}").replace(".", "_")
+            self._names[query_id] = flow
+        return flow

@@ -128,7 +128,7 @@ class ProgressWatch:
     async def update_lags(self, stack: AsyncExitStack) -> None:
         """Read the lag of each flow from the brokers; unknown lags stay unchanged."""
         for flow in [one.flow for one in self.table]:
-            known: dict[TopicPartition, PartitionLag] = {}
+            known_lags: dict[TopicPartition, PartitionLag] = {}
             for options, positions in self._read_positions(flow):
                 try:
                     admin = await self._admin(options, stack)
@@ -138,9 +138,9 @@ class ProgressWatch:
                     continue
                 for at, lag in lags.items():
                     if isinstance(lag, Lag):
-                        known[at] = PartitionLag(lag.records, lag.seconds)
-            if known:
-                self.table.lags(flow, known)
+                        known_lags[at] = PartitionLag(lag.records, lag.seconds)
+            if known_lags:
+                self.table.lags(flow, known_lags)
 
     def _read_positions(
         self, flow: str

@@ -207,8 +207,8 @@ class Facts:
         for record in records:
             read = Read(operation, record)
             at_offset = self.reads.setdefault(record.partition, {}).setdefault(record.offset, {})
-            known = at_offset.get(record.value)
-            if known is None or ended(operation) < ended(known.operation):
+            sends = at_offset.get(record.value)
+            if sends is None or ended(operation) < ended(sends.operation):
                 at_offset[record.value] = read
                 position = record.partition, record.offset
                 self.places.setdefault(record.value, {})[position] = read

@@ -34,7 +34,9 @@ def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
 
     A lower bound, as Jepsen's realtime lag. A consumer counts for a partition from when it has caught up once.
     """
-    known = {topic_partition: _Known(facts, topic_partition) for topic_partition in facts.orders}
+    acknowledged = {
+        topic_partition: _Known(facts, topic_partition) for topic_partition in facts.orders
+    }
     positions: dict[str, dict[TopicPartition, int]] = {}
     caught_up: dict[str, set[TopicPartition]] = {}
     worst: dict[TopicPartition, int] = {}
@@ -45,7 +47,11 @@ def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
         current.intersection_update(mine)
         if isinstance(operation.action, Poll) and operation.outcome is Type.OK:
             for topic_partition, position in mine.items():
-                since = known[topic_partition].since(position) if topic_partition in known else None
+                since = (
+                    acknowledged[topic_partition].since(position)
+                    if topic_partition in acknowledged
+                    else None
+                )
                 if since is None or since > operation.invoked_ns:
                     current.add(topic_partition)
                 elif topic_partition in current:

@@ -140,10 +140,10 @@ class ConfluentProducer:
         """Serve callbacks for so long."""
         deadline = time.monotonic() + seconds
         while True:
-            left = deadline - time.monotonic()
+            remaining = deadline - time.monotonic()
             with _failures():
-                self._producer.poll(max(left, 0))
-            if left <= 0:
+                self._producer.poll(max(remaining, 0))
+            if remaining <= 0:
                 return
 
     def begin(self) -> None:

@@ -36,9 +36,9 @@ class WithCustomer(StatefulProcessor):
             else:
                 self._customer.update((last.value,))
         orders = [row for row in rows if not row.is_change]
-        known = self._customer.get() if orders else None
+        customer = self._customer.get() if orders else None
         for order in sorted(orders, key=lambda row: (row.partition, row.offset)):
-            yield Row(order=order.value, customer=known[0] if known else None)
+            yield Row(order=order.value, customer=customer[0] if customer else None)
 
 
 def joined() -> DataFrame:
@@ -55,7 +55,7 @@ def joined() -> DataFrame:
     )
     text = F.col("value").cast("string").alias("value")
     customer = F.from_json(F.col("value").cast("string"), ORDER)["customer"]
-    both = (
+    rows = (
         orders.load()
         .select(customer.alias("key"), text, "partition", "offset", F.lit(False).alias("is_change"))
         .unionByName(
@@ -68,7 +68,7 @@ def joined() -> DataFrame:
             )
         )
     )
-    return both.groupBy("key").transformWithState(
+    return rows.groupBy("key").transformWithState(
         WithCustomer(), "order STRING, customer STRING", outputMode="append", timeMode="none"
     )
 
@@ -109,8 +109,8 @@ for name in ("enriched", "unmatched"):
 @dp.append_flow(target="enriched_orders", name="write_enriched")
 def write_enriched() -> DataFrame:
     value = F.to_json(F.struct("id", "customer", "amount", "name", "country")).alias("value")
-    known = spark.readStream.table("enriched").where("is_known")
-    return known.select(F.col("customer").alias("key"), value)
+    matched = spark.readStream.table("enriched").where("is_known")
+    return matched.select(F.col("customer").alias("key"), value)
 
 
 @dp.append_flow(target="unmatched_orders", name="write_unmatched")
