@@ -1,4 +1,4 @@
-"""What an UpdateMetadata changes about topics. Pure."""
+"""Changes of topics by an UpdateMetadata. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fetch response means for a partition: records for its buffer, a pause, another position, or a failure."""
+"""Results of a fetch for a partition: records for its buffer, a pause, another position, or a failure."""
 
 from __future__ import annotations
 
