@@ -130,7 +130,7 @@ class Brokers:
             last = self._offsets(dict.fromkeys(places, LATEST))
             return await asyncio.gather(first, last)
 
-        starts, ends = self.run(both())
+        starts, ends = self.run(both)
         return [OffsetRange(place, starts[place], ends[place]) for place in starts]
 
     def has_ordered_timestamps(self, topic: str) -> bool:
