@@ -462,7 +462,7 @@ def test_a_child_that_a_callback_forks_ends_with_the_callback(end):
             if time.monotonic() > until:
                 os.kill(child, 9)
                 raise AssertionError("the child does not end")
-            time.sleep(0.01)
+            time.sleep(0.01)  # time: in a program of its own, without tests/support
         """
     )
     assert ended.returncode == 0, ended.stderr

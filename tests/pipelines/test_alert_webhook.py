@@ -30,6 +30,7 @@ from kavka.pipelines.operations.webhook import (
 from kavka.pipelines.project import PipelineError
 from kavka.pipelines.testing.topics import create_topics, read_records
 from kavka.testing.local_cluster import LocalCluster
+from support.waiting import until
 
 
 class Webhook:
@@ -183,9 +184,8 @@ def test_an_endpoint_that_is_down_is_waited_for_without_a_storm(servers, topic):
 
     async def main():
         running = asyncio.ensure_future(made.run(asyncio.Event()))
-        while made.counts.attempts < 4:
-            await asyncio.sleep(0.01)
-            assert not running.done()
+        await until(lambda: running.done() or made.counts.attempts >= 4)
+        assert not running.done()
         assert await committed(servers, topic) is None
         webhook = Webhook(port)
         try:

@@ -61,7 +61,7 @@ async def answer(controller: Controller, producer_ids: ProducerIdManager, reques
 async def alter_partition(
     controller: Controller, request: AlterPartitionRequest, version: int
 ) -> AlterPartitionResponse:
-    """Have a leader's proposals judged and written."""
+    """Decide a leader's proposals for in-sync sets, and write them."""
     changes = [
         _change(topic, partition) for topic in request.topics for partition in topic.partitions
     ]

@@ -1,4 +1,4 @@
-"""The changes of topics that an UpdateMetadata makes. Pure."""
+"""Changes of topics by an UpdateMetadata. Pure."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Consumer(BlockingClient):
     def poll(self, *args: Any, **kwargs: Any) -> list[FetchedBatches]:
         """Return what is fetched, as `kavka.client.Consumer.poll`."""
         thread = self._require_thread()
-        found: list[FetchedBatches] = thread.run(self._async.poll(*args, **kwargs))
+        found: list[FetchedBatches] = thread.run(self._async.poll, *args, **kwargs)
         for batches in found:
             if batches.go_back is not None:
                 batches.go_back = partial(_go_back, thread, batches.go_back)
@@ -97,7 +97,7 @@ class Consumer(BlockingClient):
         for record in self._async.iteration.at_hand:
             return record
         with self._iterating:
-            record = self._require_thread().run(self._async.__anext__())
+            record = self._require_thread().run(self._async.__anext__)
             return record
 
 

@@ -1,4 +1,4 @@
-"""The meaning of a fetch response for a partition: records, a pause, another position, or a failure."""
+"""Results of a fetch for a partition: records for its buffer, a pause, another position, or a failure."""
 
 from __future__ import annotations
 
