@@ -133,7 +133,9 @@ class RunningJob:
 
     def _wait_for(self, path: Path, seconds: float) -> None:
         wait_until(
-            lambda: path.exists() or self.is_expired(), seconds, lambda: f"{path.name}: {self.text()}"
+            lambda: path.exists() or self.is_expired(),
+            seconds,
+            lambda: f"{path.name}: {self.text()}",
         )
         assert path.exists(), f"no {path.name}: {self.text()}"
 
