@@ -66,3 +66,18 @@ def test_what_did_not_change_is_sent_as_a_heartbeat_only(servers):
         return counts
 
     assert asyncio.run(main()) == [True, False, False, False, True]
+
+
+def test_a_flow_that_was_forgotten_is_not_in_the_topic_either(servers):
+    async def main():
+        publisher = StatusPublisher(servers, "forgetting")
+        await publisher.start()
+        progress = table("shop", "events", "query-d1e121a1")
+        await publisher.publish(list(progress), 10_000)
+        assert len(await read_progress(servers, "forgetting")) == 2
+        progress.forget("query-d1e121a1")
+        await publisher.publish(list(progress), 10_500)
+        await publisher.close()
+        return [one.flow for one in await read_progress(servers, "forgetting")]
+
+    assert asyncio.run(main()) == ["events"]

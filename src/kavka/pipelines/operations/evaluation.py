@@ -79,6 +79,11 @@ class Source:
     is_collected: bool = True
     """True if a collector sends it at intervals; windows of the pipeline come when they are complete."""
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return host and source, which count as labels of all samples."""
+        return {"host": self.host, "source": self.source}
+
 
 class Evaluation:
     """The rules over one source: `take` samples, or the `pass_time` without any; then `events` and `state`."""
@@ -109,7 +114,7 @@ class Evaluation:
             self._take_time(time_ms, list(of_a_time))
 
     def _take_time(self, time_ms: int, samples: list[Sample]) -> None:
-        here = {"host": self._source.host, "source": self._source.source}
+        here = self._source.labels
         named: dict[str, list[tuple[Mapping[str, str], float]]] = {}
         for sample in samples:
             named.setdefault(sample.name, []).append(({**here, **sample.labels}, sample.value))
@@ -250,7 +255,7 @@ class Evaluation:
         source = self._source
         if not source.is_collected:
             return []
-        here = {"host": source.host, "source": source.source}
+        here = source.labels
         return [rule for rule in self._rules.silences if matches_labels(rule.labels, here)]
 
     def _begin_silence(self, rule: SilenceRule, now_ms: int) -> None:

@@ -1,6 +1,6 @@
 """The topic of progress: compacted, one record for each flow of each pipeline, read from anywhere.
 
-The key is `pipeline/flow`, the value the flow's progress as JSON.
+The key is `pipeline/flow`, the value the flow's progress as JSON; null when the flow was forgotten.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class StatusPublisher:
     async def publish(
         self, flows: Sequence[FlowProgress], now_ms: int, *, all_now: bool = False
     ) -> None:
-        """Send the progress of flows that is due. Raise KafkaError, OSError."""
+        """Send the progress of flows that is due, and tombstones for those that are gone. Raise KafkaError, OSError."""
         assert self._producer is not None, "start() was not called"
-        sends = []
+        gone = self._sent.keys() - {f"{flow.pipeline}/{flow.flow}" for flow in flows}
+        sends = [self._producer.send(self._topic, None, key.encode()) for key in sorted(gone)]
         for flow in flows:
             key = f"{flow.pipeline}/{flow.flow}"
             value = flow.to_json()
@@ -63,6 +64,8 @@ class StatusPublisher:
                 self._sent[key] = (value, now_ms)
                 sends.append(self._producer.send(self._topic, value.encode(), key.encode()))
         await asyncio.gather(*sends)
+        for key in gone:
+            del self._sent[key]
 
     async def close(self) -> None:
         """Close the connections."""
