@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from kavka.pipelines.operations.evaluation import Evaluation, Sample, Source
 from kavka.pipelines.operations.rules import Rules
+from kavka.spark.frames import with_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,16 +69,6 @@ def alerts(samples: DataFrame, rules: Rules) -> DataFrame:
     return keyed.groupBy("stream", "host", "source").transformWithStateInPandas(
         _Alerting(rules), ALERTS, "Append", "EventTime"
     )
-
-
-def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return the frame, of which Spark Connect knows the columns without asking.
-
-    Operators in Python ask for the columns of what they are given, which the functions of pipelines must not
-    (ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION); Spark 4.3 has no public way to say them (decision 043).
-    """
-    frame._cached_schema = schema
-    return frame
 
 
 class _Alerting(StatefulProcessor):  # type: ignore[misc]
