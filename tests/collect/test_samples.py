@@ -184,9 +184,21 @@ def test_a_sample_whose_time_is_none_has_that_of_its_page(time: str) -> None:
 def test_urls_are_completed_or_refused() -> None:
     assert check_url("host:9100") == "http://host:9100/metrics"
     assert check_url("https://host/actuator") == "https://host/actuator"
-    for url in ("ftp://host/x", "http://", "file:///etc/passwd"):
+    bad = (
+        "ftp://host/x",
+        "http://",
+        "file:///etc/passwd",
+        "host:99999",
+        "host:x",
+        "http://[::1",
+        "a b",
+    )
+    for url in bad:
         with pytest.raises(CollectorError, match="is no URL"):
             check_url(url)
+    with pytest.raises(CollectorError, match="has a user") as refused:
+        check_url("http://ann:secret@host/metrics")
+    assert "secret" not in str(refused.value)
 
 
 def test_the_collectors_own_page_is_read_by_prometheus_parser() -> None:

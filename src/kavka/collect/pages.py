@@ -62,9 +62,16 @@ def parsers_or_error() -> Parsers:
 def check_url(url: str) -> str:
     """Return a URL that can be fetched; `host:port` is completed. Raise CollectorError."""
     full = url if "://" in url else f"http://{url}"
-    parts = urlsplit(full)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(full)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of brackets
+        is_good = False
+    if not is_good or not full.isprintable() or " " in full:
         raise CollectorError(f"{url!r} is no URL of a page, such as http://127.0.0.1:9100/metrics")
+    if parts.username is not None:
+        # It is not repeated, and would be the source of all records.
+        raise CollectorError("The URL of a page has a user, and pages with a login are not read.")
     return full if parts.path else f"{full}/metrics"
 
 
