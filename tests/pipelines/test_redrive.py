@@ -160,7 +160,11 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
         make(cluster, name, partitions)
     fill(cluster, "dead", [OURS, CONNECTS, (("trace", b"2"),)])
     # A file of settings is for all clients: no warning about those of others.
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 1, "fetch.min.bytes": 1}
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "linger.ms": 1,
+        "fetch.min.bytes": 1,
+    }
     said: list[str] = []
     selection = Selection("dead", "g")
 
