@@ -9,7 +9,7 @@ from kavka.pipelines.definitions import (
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 SQL = """-- sales
 CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;

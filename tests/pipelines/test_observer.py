@@ -8,7 +8,7 @@ import pytest
 from kavka.client import Admin, NewTopic, Producer
 from kavka.pipelines.definitions import Definitions, FlowDefinition, Location, TopicRead
 from kavka.pipelines.observer import Observer, first_brokers
-from kavka.spark.queries.progress import ProgressTable
+from kavka.spark.queries.flow_progress import ProgressTable
 from kavka.spark.queries.topic import StatusPublisher, read_progress
 from kavka.spark.queries.watch import client_settings
 from kavka.testing.local_cluster import LocalCluster

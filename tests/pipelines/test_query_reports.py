@@ -1,8 +1,8 @@
 """Reports of any query's progress, as a listener takes them, without Spark."""
 
 from kavka.metrics.server import page
+from kavka.spark.queries.flow_progress import ProgressTable
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import ProgressTable
 from kavka.spark.queries.reports import MAX_ENDED, QueryReports
 
 ID = "d1e121a1-4bd5-4bb0-a8f8-6a5bd6a4d2ff"

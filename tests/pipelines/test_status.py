@@ -7,7 +7,7 @@ import pytest
 
 from kavka.cli.commands.pipelines import main
 from kavka.errors import KafkaError
-from kavka.spark.queries.progress import PartitionLag, ProgressTable
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
 from kavka.spark.queries.topic import (
     PROGRESS_TOPIC,
     StatusPublisher,

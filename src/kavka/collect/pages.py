@@ -28,11 +28,11 @@ Parse = Callable[[str], Any]
 
 
 class PageFailed(Exception):
-    """A page was not fetched, or is no page of metrics; the sentence says why."""
+    """A page was not fetched, or is no page of metrics; the message says why."""
 
 
 class TimedSample(NamedTuple):
-    """A sample and its own time in milliseconds, which few pages have."""
+    """A sample and its own time in milliseconds, if the page has one."""
 
     sample: Sample
     time_ms: int | None

@@ -30,9 +30,9 @@ from kavka.pipelines.checkpoints import (
 from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
-from kavka.pipelines.session import Session, Where, open_session
+from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 from kavka.spark.queries.watch import client_settings, now_ms
 from kavka.spark.topics import BrokerTopics
 
@@ -72,28 +72,28 @@ def moment_ms(option: str, text: str) -> int:
 
 
 def run_backfill(
-    project: Project, where: Where, names: Sequence[str], start: str, end: str | None
+    project: Project, spark_options: SparkOptions, names: Sequence[str], start: str, end: str | None
 ) -> int:
     """Backfill flows and return 0. Raise PipelineError for a flow that cannot be filled so."""
-    wanted = parse_range(start, end)
+    time_range = parse_range(start, end)
     storage = project.storage_path
     if storage is None:
         raise PipelineError(
             f"checkpoints in {project.storage} cannot be set back from here: a backfill needs a storage of this machine"
         )
-    with open_session(project, where) as session:
+    with open_session(project, spark_options) as session:
         definitions = Definitions()
         register(session, project, definitions)
         require_flows(definitions, names)
         flows = chosen_flows(definitions, names)
         note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
-        ends = note.ends(wanted, flows)
+        ends = note.ends(time_range, flows)
         groups = _by_target(flows)
         limits = [limits_of(together, definitions, ends) for together in groups]
-        note.begin(wanted, flows, definitions, ends)
+        note.begin(time_range, flows, definitions, ends)
         print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
         for together, limit in zip(groups, limits, strict=True):
-            _run(session, project, together, wanted, limit)
+            _run(session, project, together, time_range, limit)
         note.finish(flows, ends)
     print("done: the flows continue where they were; views are refreshed by the next run")
     return 0
@@ -102,7 +102,7 @@ def run_backfill(
 def chosen_flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
     """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
     chosen = {short(name) for name in names}
-    found = []
+    flows = []
     for flow in definitions.flows:
         output = definitions.output(flow.target)
         if output is None or output.kind not in ("table", "sink"):
@@ -120,11 +120,11 @@ def chosen_flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDef
                 f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
                 f"`kavka pipelines reset {short(flow.name)}` computes it from the start"
             )
-        found.append(flow)
-    if not found:
+        flows.append(flow)
+    if not flows:
         raise PipelineError("no flow of this project reads topics without state")
-    _require_whole_targets(definitions, found)
-    return found
+    _require_whole_targets(definitions, flows)
+    return flows
 
 
 def _require_whole_targets(definitions: Definitions, flows: Sequence[FlowDefinition]) -> None:
@@ -176,7 +176,7 @@ def _run(
     session: Session,
     project: Project,
     flows: Sequence[FlowDefinition],
-    wanted: Range,
+    time_range: Range,
     limits: Mapping[str, Offsets],
 ) -> None:
     """Run the flows of one target once, over records of the range only that they have processed before."""
@@ -184,7 +184,7 @@ def _run(
 
     def rewrite(name: str, plan: Any) -> Any:
         limit = limits.get(short(name))
-        return plan if limit is None else with_filter(plan, condition(wanted, limit))
+        return plan if limit is None else with_filter(plan, condition(time_range, limit))
 
     graph_id = register(session, project, Definitions(), rewrite)
     refresh = Refresh(refresh=[flows[0].target])
@@ -216,8 +216,8 @@ def _filter_reads(message: Any, condition: str) -> None:
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
-        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
-            _filter_reads(one, condition)
+        for child in [value] if hasattr(value, "DESCRIPTOR") else value:
+            _filter_reads(child, condition)
 
 
 def _is_topic_stream(relation: Any) -> bool:
@@ -229,14 +229,14 @@ def _is_topic_stream(relation: Any) -> bool:
     )
 
 
-def condition(wanted: Range, limit: Offsets) -> str:
+def condition(time_range: Range, limit: Offsets) -> str:
     """Return a range, and the offsets at which it ends at the latest, as a condition of Spark's SQL.
 
     It is on the columns of the source; partitions without a limit have no row that meets it.
     """
-    parts = [f"timestamp >= timestamp_millis({wanted.start_ms})"]
-    if wanted.end_ms is not None:
-        parts.append(f"timestamp < timestamp_millis({wanted.end_ms})")
+    parts = [f"timestamp >= timestamp_millis({time_range.start_ms})"]
+    if time_range.end_ms is not None:
+        parts.append(f"timestamp < timestamp_millis({time_range.end_ms})")
     ends = ", ".join(f"'{at}', {offset}L" for at, offset in sorted(limit.items()))
     name = "concat(topic, '-', partition)"
     parts.append(f"offset < coalesce(try_element_at(map({ends}), {name}), 0L)" if ends else "false")
@@ -250,13 +250,13 @@ class _Note:
         self._path = path
         self._checkpoints = checkpoints
 
-    def ends(self, wanted: Range, flows: Sequence[FlowDefinition]) -> dict[str, list[str]]:
+    def ends(self, time_range: Range, flows: Sequence[FlowDefinition]) -> dict[str, list[str]]:
         """Return where the flows were before the backfill: the ends of their sources, by name. Raise PipelineError."""
         if not self._path.exists():
             return {flow.name: self._sources(flow) for flow in flows}
         noted = json.loads(self._path.read_text(encoding="utf-8"))
         found: dict[str, list[str]] = noted["flows"]
-        if noted["range"] != _range_json(wanted) or set(found) != {flow.name for flow in flows}:
+        if noted["range"] != _range_json(time_range) or set(found) != {flow.name for flow in flows}:
             raise PipelineError(
                 f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
             )
@@ -264,18 +264,18 @@ class _Note:
 
     def begin(
         self,
-        wanted: Range,
+        time_range: Range,
         flows: Sequence[FlowDefinition],
         definitions: Definitions,
         ends: Mapping[str, Sequence[str]],
     ) -> None:
         """Note where the flows are and set them back; after a crash do what is missing. Raise PipelineError."""
         if not self._path.exists():
-            self._write({"range": _range_json(wanted), "flows": ends, "rewound": []})
+            self._write({"range": _range_json(time_range), "flows": ends, "rewound": []})
         noted = json.loads(self._path.read_text(encoding="utf-8"))
         for flow in flows:
             if flow.name not in noted["rewound"]:
-                self._move(flow, _rewound(ends[flow.name], flow, definitions, wanted))
+                self._move(flow, _rewound(ends[flow.name], flow, definitions, time_range))
                 noted["rewound"].append(flow.name)
                 self._write(noted)
 
@@ -308,39 +308,39 @@ class _Note:
         return list(batch.sources)
 
     def _move(self, flow: FlowDefinition, sources: Sequence[str]) -> None:
-        """Let the last batch end at `sources`, so that the flow continues there."""
+        """Set the end of the last batch to `sources`, from which the flow continues."""
         folder = self._folder(flow)
         batch = self._checkpoints.last_batch(folder)
         assert batch is not None, "it has run"
         replace_batch(folder, with_sources(batch, sources))
 
 
-def _range_json(wanted: Range) -> list[int | None]:
-    return [wanted.start_ms, wanted.end_ms]
+def _range_json(time_range: Range) -> list[int | None]:
+    return [time_range.start_ms, time_range.end_ms]
 
 
 def _rewound(
-    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, wanted: Range
+    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, time_range: Range
 ) -> list[str]:
     """Return the ends of sources with topics set back to the start of the range; a later start is not set forward."""
     settings = client_settings(definitions.topic_reads(flow)[0].options)
-    found = []
+    rewound = []
     with BrokerTopics(settings) as topics:
         for source in sources:
             offsets = topic_offsets(source)
             if not offsets:
-                found.append(source)
+                rewound.append(source)
                 continue
-            starts = _starts(topics, offsets, wanted.start_ms)
+            starts = _starts(topics, offsets, time_range.start_ms)
             ids = ids_from_json(json.loads(source))
-            found.append(json.dumps(to_json(starts, ids)))
-    return found
+            rewound.append(json.dumps(to_json(starts, ids)))
+    return rewound
 
 
 def _starts(topics: BrokerTopics, offsets: Offsets, start_ms: int) -> Offsets:
     at_time = topics.at_time(dict.fromkeys(offsets, start_ms))
     starts: dict[TopicPartition, int] = {}
     for at, offset in offsets.items():
-        found = at_time.get(at)
-        starts[at] = offset if found is None else min(found, offset)
+        entry = at_time.get(at)
+        starts[at] = offset if entry is None else min(entry, offset)
     return starts

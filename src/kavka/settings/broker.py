@@ -446,7 +446,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.event.loop.stall.warn.ms",
         _T.INT,
         200,
-        "An iteration of the event loop that takes this long is a stall: counted, and logged with the API at fault.",
+        "Duration from which on an iteration of the event loop is a stall: counted, and logged with its API.",
         minimum=1,
     ),
     Setting(
@@ -467,7 +467,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "num.recovery.threads.per.data.dir",
         _T.INT,
         1,
-        "Logs of each log directory that are opened, or recovered, at one time at the start, and closed at the stop.",
+        "Logs of each directory that are opened or recovered concurrently at the start, and closed at the stop.",
         minimum=1,
         scope=_ANYWHERE,
         fixed=True,
@@ -504,9 +504,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.request.decoded.max.bytes",
         _T.INT,
         67_108_864,
-        "Memory that one request may take when it is decoded. LeaderAndIsr, StopReplica and UpdateMetadata may take "
-        "four times as much, a Fetch 24 MiB, a Produce 4 MiB besides its records, and no request more than 8 MiB and "
-        "20 times its size. A request that takes more closes its connection.",
+        "Maximum memory of one decoded request, with other bounds for some APIs; a larger one closes its connection.",
         minimum=1_048_576,
     ),
     Setting(

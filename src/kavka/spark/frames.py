@@ -39,16 +39,16 @@ def in_key_order(records: DataFrame, *order: str) -> DataFrame:
     key, value = (F.col(name).cast("binary").alias(name) for name in ("key", "value"))
     rows = records.select(key, value, *named).repartition("key")
     numbers = [StructField(f"order_{n}", LongType()) for n in range(len(order))]
-    known = with_schema(rows, StructType([*_RECORD, *numbers]))
-    return known.mapInArrow(_sorted, StructType(_RECORD))
+    with_columns = with_schema(rows, StructType([*_RECORD, *numbers]))
+    return with_columns.mapInArrow(_sorted, StructType(_RECORD))
 
 
 def _sorted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield key and value of all rows of a task, sorted by the other columns."""
     import pyarrow as pa
 
-    found = list(batches)
-    if found:
-        table = pa.Table.from_batches(found)
+    rows = list(batches)
+    if rows:
+        table = pa.Table.from_batches(rows)
         order = [(name, "ascending") for name in table.column_names[2:]]
         yield from table.sort_by(order).select(table.column_names[:2]).to_batches()

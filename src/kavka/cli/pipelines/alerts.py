@@ -140,7 +140,7 @@ def _row(event: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
-    from kavka.collect.running import StoppedHard, run_until_stopped
+    from kavka.collect.shutdown import ShutdownTimeout, run_until_signal
     from kavka.pipelines.operations.delivery import AlertDelivery, DeliveryOptions
     from kavka.pipelines.operations.webhook import Endpoint, read_headers
 
@@ -160,8 +160,8 @@ def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
     )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     try:
-        asyncio.run(run_until_stopped(delivery.run))
-    except StoppedHard:
+        asyncio.run(run_until_signal(delivery.run))
+    except ShutdownTimeout:
         print("kavka pipelines: the brokers did not answer in time at the end", file=sys.stderr)
         return 1
     finally:

@@ -1,4 +1,4 @@
-"""Alerts from their topic to a webhook, at least once and in order, one after the other.
+"""Delivery of alerts from their topic to a webhook, at least once, in order, one at a time.
 
 An offset is committed when its alert was delivered, or is in the topic of dead letters. So an endpoint that is down
 gets one attempt at a time, with pauses that grow, and all alerts when it is back. An alert that was delivered and not
@@ -77,7 +77,7 @@ class Deliveries:
     dead_letters: int = 0
 
     def line(self) -> str:
-        """Return them for people."""
+        """Return the counts as a line for people."""
         return (
             f"delivered={self.delivered} attempts={self.attempts} dead_letters={self.dead_letters}"
         )
@@ -86,8 +86,8 @@ class Deliveries:
 def idempotency_key(record: ConsumerRecord) -> str:
     """Return what names an alert, the same at each attempt: incident and event, or its place if it has none."""
     try:
-        found = json.loads(record.value)
-        incident, event = found["incident"], found["event"]
+        alert = json.loads(record.value)
+        incident, event = alert["incident"], alert["event"]
         if isinstance(incident, str) and isinstance(event, str):
             key = f"{incident}:{event}"
             if key.isascii() and key.isprintable() and len(key) <= 200:
@@ -182,12 +182,12 @@ class AlertDelivery:
     async def _require_topics(self) -> None:
         names = [self._options.topic, self._options.dead_letters]
         async with Admin(self._admin_settings) as admin:
-            found = await admin.describe_topics(names)
+            described = await admin.describe_topics(names)
         servers = self._admin_settings["bootstrap.servers"]
         for name in names:
-            if isinstance(found[name], Exception):
+            if isinstance(described[name], Exception):
                 raise PipelineError(
-                    f"the topic {name} cannot be used: {found[name]}; create it with "
+                    f"the topic {name} cannot be used: {described[name]}; create it with "
                     f"`kavka topics --bootstrap-server {servers} --create --topic {name}`"
                 )
 
@@ -206,14 +206,14 @@ class AlertDelivery:
         if ends is None:
             return False
         committed = await self._consumer.committed(ends)
-        mine = self._consumer.assignment()
+        assignment = self._consumer.assignment()
         for topic_partition, end in ends.items():
-            known = committed[topic_partition]
-            at = 0 if known is None else known.offset
-            if topic_partition in mine:
+            entry = committed[topic_partition]
+            position = 0 if entry is None else entry.offset
+            if topic_partition in assignment:
                 # Behind the last record there may be markers of transactions, which no record stands for.
-                at = max(at, await self._consumer.position(topic_partition))
-            if at < end:
+                position = max(position, await self._consumer.position(topic_partition))
+            if position < end:
                 return False
         return True
 
@@ -305,9 +305,9 @@ class AlertDelivery:
     async def _pause(self, pause_s: float, alert: _Alert) -> bool:
         """Wait, and stay a member of the group meanwhile; return whether the alert is still to be delivered here."""
         deadline = time.monotonic() + pause_s
-        while self._may_go_on(alert) and (left_s := deadline - time.monotonic()) > 0:
+        while self._may_go_on(alert) and (remaining_s := deadline - time.monotonic()) > 0:
             self._consumer.pause(self._consumer.assignment())
-            wait_ms = max(1, min(_LOOK_MS, round(left_s * 1000)))
+            wait_ms = max(1, min(_LOOK_MS, round(remaining_s * 1000)))
             # What a partition brings that was given to us just now is read again when the pause is over.
             self._consumer.rewind(await self._consumer.poll(wait_ms, 1))
         self._consumer.resume(self._consumer.paused())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kavka.spark.errors import message_of, sentence_of
-from kavka.spark.queries.progress import STOPPED, ProgressTable
+from kavka.spark.queries.flow_progress import STOPPED, ProgressTable
 
 _ID_CHARACTERS = 8
 MAX_ENDED = 20
@@ -17,7 +17,7 @@ class QueryReports:
     """Takes reports of queries into a table of progress. Pure."""
 
     def __init__(self, table: ProgressTable) -> None:
-        """Take the table."""
+        """Set the table."""
         self._table = table
         self._names: dict[str, str] = {}
         """Of queries that run, by their ids."""
@@ -32,7 +32,7 @@ class QueryReports:
             self._table.restarted(known)
 
     def batch(self, progress: Mapping[str, Any], now_ms: int) -> None:
-        """Take Spark's report of a batch, or of a query's being idle."""
+        """Record Spark's report of a batch or of an idle query."""
         name = self._name_of(str(progress["id"]), progress.get("name"))
         self._table.batch({**progress, "name": name}, now_ms)
 
@@ -54,8 +54,8 @@ class QueryReports:
 
     def _name_of(self, query_id: str, name: str | None) -> str:
         """Return the name of a query; one with dots is not shortened, as a flow's is."""
-        known = self._names.get(query_id)
-        if known is None:
-            known = (name or f"query-{query_id[:_ID_CHARACTERS]}").replace(".", "_")
-            self._names[query_id] = known
-        return known
+        flow = self._names.get(query_id)
+        if flow is None:
+            flow = (name or f"query-{query_id[:_ID_CHARACTERS]}").replace(".", "_")
+            self._names[query_id] = flow
+        return flow

@@ -15,7 +15,7 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.producer import Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.queries.progress import (
+from kavka.spark.queries.flow_progress import (
     RUNNING,
     WAITING,
     FlowProgress,
@@ -37,7 +37,7 @@ class StatusPublisher:
     """Writes what changed, once a second at most, and everything every ten seconds."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str = PROGRESS_TOPIC) -> None:
-        """Take the client's settings; nothing is sent yet."""
+        """Set the client's settings; nothing is sent yet."""
         self._settings = dict(settings)
         self._topic = topic
         self._sent: dict[str, tuple[str, int]] = {}
@@ -47,9 +47,9 @@ class StatusPublisher:
         """Connect, and create the topic if there is none. Raise OSError, KafkaError."""
         async with Admin({"default.api.timeout.ms": _API_TIMEOUT_MS, **self._settings}) as admin:
             topic = NewTopic(self._topic, 1, configs={"cleanup.policy": "compact"})
-            [made] = (await admin.create_topics([topic])).values()
-        if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise made
+            [result] = (await admin.create_topics([topic])).values()
+        if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise result
         producer = Producer({**_BOUNDS, **self._settings, "linger.ms": 5})
         await producer.start()
         self._producer = producer
@@ -106,7 +106,7 @@ async def read_progress(
                     else:
                         flow = newest[record.key or b""] = progress_from_json(record.value)
                         flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
-    return sorted(newest.values(), key=lambda one: (one.pipeline, one.flow))
+    return sorted(newest.values(), key=lambda progress: (progress.pipeline, progress.flow))
 
 
 async def forget_flows(

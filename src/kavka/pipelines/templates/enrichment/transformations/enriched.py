@@ -28,7 +28,7 @@ class WithCustomer(StatefulProcessor):
         self._customer = handle.getValueState("customer", "value STRING")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:  # type: ignore[no-untyped-def]
-        """Take changes of the table first, then orders in the order of their records."""
+        """Process changes of the table first, then orders in the order of their records."""
         rows = list(rows)
         changes = [row for row in rows if row.is_change]
         if changes:
@@ -38,11 +38,11 @@ class WithCustomer(StatefulProcessor):
             else:
                 self._customer.update((last.value,))
         orders = [row for row in rows if not row.is_change]
-        known = self._customer.get() if orders else None
+        customer = self._customer.get() if orders else None
         for order in sorted(orders, key=lambda row: (row.partition, row.offset)):
             yield Row(
                 order=order.value,
-                customer=known[0] if known else None,
+                customer=customer[0] if customer else None,
                 partition=order.partition,
                 offset=order.offset,
             )
@@ -62,7 +62,7 @@ def joined() -> DataFrame:
     )
     text = F.col("value").cast("string").alias("value")
     customer = F.from_json(F.col("value").cast("string"), ORDER)["customer"]
-    both = (
+    rows = (
         orders.load()
         .select(customer.alias("key"), text, "partition", "offset", F.lit(False).alias("is_change"))
         .unionByName(
@@ -75,7 +75,7 @@ def joined() -> DataFrame:
             )
         )
     )
-    return both.groupBy("key").transformWithState(
+    return rows.groupBy("key").transformWithState(
         WithCustomer(),
         "order STRING, customer STRING, partition INT, offset LONG",
         outputMode="append",

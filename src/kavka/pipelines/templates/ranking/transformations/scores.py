@@ -97,8 +97,8 @@ def scored() -> DataFrame:
     views = expect_or_drop("a view", "item IS NOT NULL AND clicked IS NOT NULL")(
         events("{{name}}-views", "item STRING, clicked BOOLEAN")
     )
-    both = votes.unionByName(views, allowMissingColumns=True)
-    return both.groupBy("item").transformWithState(
+    votes_and_views = votes.unionByName(views, allowMissingColumns=True)
+    return votes_and_views.groupBy("item").transformWithState(
         Totals(), f"item STRING, {TOTALS}, score DOUBLE", outputMode="append", timeMode="none"
     )
 

@@ -90,8 +90,8 @@ class FlowProgress:
     @property
     def lag_seconds(self) -> float | None:
         """Return the longest lag of a partition, None without one that is known."""
-        known = [lag.seconds for lag in self.lag.values() if lag.seconds is not None]
-        return max(known, default=None)
+        seconds = [lag.seconds for lag in self.lag.values() if lag.seconds is not None]
+        return max(seconds, default=None)
 
     def to_json(self) -> str:
         """Return it as the topic of progress holds it."""
@@ -103,10 +103,10 @@ def progress_from_json(text: str | bytes) -> FlowProgress:
     try:
         fields = json.loads(text)
         lag = {name: PartitionLag(**one) for name, one in fields.pop("lag", {}).items()}
-        found = fields.pop("expectations", {})
-        expectations = {name: ExpectationCounts(**one) for name, one in found.items()}
-        known = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
-        return FlowProgress(**known, lag=lag, expectations=expectations)
+        counts = fields.pop("expectations", {})
+        expectations = {name: ExpectationCounts(**one) for name, one in counts.items()}
+        known_fields = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
+        return FlowProgress(**known_fields, lag=lag, expectations=expectations)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"no progress of a pipeline: {error}") from error
 
@@ -125,7 +125,7 @@ class ProgressTable:
     """The progress of all flows of a pipeline, by the short name of each."""
 
     def __init__(self, pipeline: str) -> None:
-        """Begin without flows."""
+        """Make an empty table."""
         self._pipeline = pipeline
         self._flows: dict[str, FlowProgress] = {}
         self._positions: dict[str, list[Offsets]] = {}
@@ -152,64 +152,72 @@ class ProgressTable:
         return self._positions.get(short(flow), [])
 
     def started(self, flow: str, now_ms: int, *, kind: str = "stream") -> None:
-        """Note that a flow runs."""
-        one = self.of(flow)
-        one.state, one.updated_ms = RUNNING, now_ms
-        one.kind = "view" if "view" in (kind, one.kind) else kind
+        """Record the start of a flow."""
+        progress = self.of(flow)
+        progress.state, progress.updated_ms = RUNNING, now_ms
+        progress.kind = "view" if "view" in (kind, progress.kind) else kind
 
     def failed(self, flow: str, error: str, now_ms: int, *, restarts: bool) -> None:
-        """Note why a flow ended, and whether it is going to start again."""
-        one = self.of(flow)
-        one.state, one.last_error, one.updated_ms = (WAITING if restarts else FAILED), error, now_ms
-        one.restarts += restarts
+        """Record the failure of a flow, and whether it will restart."""
+        progress = self.of(flow)
+        progress.state, progress.last_error, progress.updated_ms = (
+            (WAITING if restarts else FAILED),
+            error,
+            now_ms,
+        )
+        progress.restarts += restarts
 
     def restarted(self, flow: str) -> None:
         """Count a start after a failure."""
         self.of(flow).restarts += 1
 
     def ended(self, flow: str, state: str, now_ms: int) -> None:
-        """Note that a flow ended without an error: `stopped` or `done`."""
-        one = self.of(flow)
-        one.state, one.updated_ms = state, now_ms
+        """Record the end of a flow without an error: `stopped` or `done`."""
+        progress = self.of(flow)
+        progress.state, progress.updated_ms = state, now_ms
 
     def refreshed(self, view: str, duration_ms: int, now_ms: int) -> None:
-        """Note a refresh of a materialized view."""
-        one = self.of(view)
-        one.kind, one.batch_id, one.batch_ms = "view", one.batch_id + 1, duration_ms
-        one.updated_ms = now_ms
+        """Record a refresh of a materialized view."""
+        progress = self.of(view)
+        progress.kind, progress.batch_id, progress.batch_ms = (
+            "view",
+            progress.batch_id + 1,
+            duration_ms,
+        )
+        progress.updated_ms = now_ms
 
     def batch(self, progress: Mapping[str, Any], now_ms: int) -> FlowProgress | None:
-        """Take Spark's report of a batch, or of its being idle; None when the query has no name."""
+        """Record Spark's report of a batch or of an idle query; return None for a query without a name."""
         name = progress.get("name")
         if not name:
             return None
-        one = self.of(name)
+        flow = self.of(name)
         sources = progress.get("sources") or []
         self._positions[short(name)] = [_offsets(source.get("endOffset")) for source in sources]
-        is_new = progress["batchId"] > one.batch_id or one.batch_id < 0
-        one.updated_ms = now_ms
+        is_new = progress["batchId"] > flow.batch_id or flow.batch_id < 0
+        flow.updated_ms = now_ms
         rows = progress.get("numInputRows", 0)
         if not is_new and not rows:
-            one.rows_per_second = 0.0
-            return one
-        if one.state == WAITING and not one.restarts:
-            one.state = RUNNING  # the report of its start may not have come
-        one.batch_id = progress["batchId"]
-        one.rows_in += rows
+            flow.rows_per_second = 0.0
+            return flow
+        if flow.state == WAITING and not flow.restarts:
+            flow.state = RUNNING  # the report of its start may not have come
+        flow.batch_id = progress["batchId"]
+        flow.rows_in += rows
         written = (progress.get("sink") or {}).get("numOutputRows", -1)
         if written >= 0:
-            one.rows_out = (one.rows_out or 0) + written
-        one.phases_ms = dict(progress.get("durationMs") or {})
-        one.batch_ms = one.phases_ms.get("triggerExecution", 0)
-        one.rows_per_second = rows * 1000 / one.batch_ms if one.batch_ms else 0.0
-        _count_expectations(one, progress.get("observedMetrics") or {})
+            flow.rows_out = (flow.rows_out or 0) + written
+        flow.phases_ms = dict(progress.get("durationMs") or {})
+        flow.batch_ms = flow.phases_ms.get("triggerExecution", 0)
+        flow.rows_per_second = rows * 1000 / flow.batch_ms if flow.batch_ms else 0.0
+        _count_expectations(flow, progress.get("observedMetrics") or {})
         operators = progress.get("stateOperators") or []
-        one.late_rows += sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
-        one.state_rows = sum(op.get("numRowsTotal", 0) for op in operators)
-        one.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
+        flow.late_rows += sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
+        flow.state_rows = sum(op.get("numRowsTotal", 0) for op in operators)
+        flow.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
         watermark = (progress.get("eventTime") or {}).get("watermark")
-        one.watermark_delay_s = _watermark_delay_s(watermark, now_ms)
-        return one
+        flow.watermark_delay_s = _watermark_delay_s(watermark, now_ms)
+        return flow
 
     def lags(self, flow: str, found: Mapping[TopicPartition, PartitionLag]) -> None:
         """Note the lag of a flow by partition, unless it was forgotten while the brokers were asked."""
@@ -235,8 +243,8 @@ def _watermark_delay_s(watermark: str | None, now_ms: int) -> float | None:
     return None if at_ms <= 0 else max(now_ms - at_ms, 0) / 1000
 
 
-def _offsets(found: Any) -> Offsets:
-    value = json.loads(found) if isinstance(found, str) else found
+def _offsets(report: Any) -> Offsets:
+    value = json.loads(report) if isinstance(report, str) else report
     if not isinstance(value, dict):
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Takes samples at an interval and sends those of each time in one transaction: all of them are seen, or none.
+"""A sampler: takes samples at an interval and sends those of one time in one transaction, which is atomic.
 
-While the brokers are away no samples are taken; what is missing is counted, and nothing piles up.
+While no broker is available no samples are taken: missed intervals are counted, and no memory is filled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kavka.values import field, frozen
 
 @frozen
 class SampleOptions:
-    """The topic of samples, and their interval."""
+    """Topic, interval and labels of samples."""
 
     topic: str
     host: str
@@ -29,12 +29,12 @@ class SampleOptions:
 
 
 class Sampler:
-    """Sends what `take` adds to a batch, at each interval."""
+    """Sends the samples of one source at each interval."""
 
     def __init__(
         self, options: SampleOptions, delivery: Delivery, statistics: Statistics, reporter: Reporter
     ) -> None:
-        """Take a delivery that is started."""
+        """Use a delivery that is started."""
         self._options = options
         self._delivery = delivery
         self.statistics = statistics
@@ -47,7 +47,7 @@ class Sampler:
         *,
         once: bool = False,
     ) -> None:
-        """Take samples until `stop`, or one time. Raise CollectorError."""
+        """Call `take`, which adds samples to a batch, at each interval until `stop`, or once. Raise CollectorError."""
         due_s = time.monotonic()
         gauges = self.statistics.gauges
         gauges.setdefault("missed", 0)
@@ -75,7 +75,7 @@ class Sampler:
         time_ms: int,
         error: str | None = None,
     ) -> None:
-        """Add the samples of one source; `error` goes with the last of them."""
+        """Add the samples of one source; `error` is in the record of the last one."""
         options = self._options
         collected = time_text(time_ms)
         constant: dict[str, Any] = {
@@ -87,39 +87,36 @@ class Sampler:
         }
         values = []
         for number, ((name, value, labels), own_ms) in enumerate(samples, 1):
-            both = {**labels, **options.labels}
-            said = error if number == len(samples) else None
-            if own_ms is None:
-                values.append(metric_value(constant, name, value, both, said))
-            else:
-                own = {**constant, "time": time_text(own_ms)}
-                values.append(metric_value(own, name, value, both, said))
+            all_labels = {**labels, **options.labels}
+            last_error = error if number == len(samples) else None
+            fields = constant if own_ms is None else {**constant, "time": time_text(own_ms)}
+            values.append(metric_value(fields, name, value, all_labels, last_error))
         batch.add(options.topic, record_key(options.host, source), values)
 
 
-async def take_host(host: Host, sampler: Sampler, batch: Batch) -> None:
-    """Add the samples of this machine, taken in a thread: many processes take their time."""
+async def sample_host(host: Host, sampler: Sampler, batch: Batch) -> None:
+    """Add the samples of this machine, taken in a thread because many processes take long."""
     time_ms = int(time.time() * 1000)
-    found = await asyncio.to_thread(lambda: [TimedSample(s, None) for s in host.samples()])
-    sampler.add(batch, "host", found, time_ms)
+    samples = await asyncio.to_thread(lambda: [TimedSample(each, None) for each in host.samples()])
+    sampler.add(batch, "host", samples, time_ms)
 
 
-async def take_pages(
+async def sample_pages(
     urls: Sequence[str], parsers: Parsers, timeout_s: float, sampler: Sampler, batch: Batch
 ) -> None:
-    """Add the samples of all pages, fetched at the same time, and for each its `up` and how long it took."""
+    """Fetch all pages concurrently and add their samples, and for each page `up`, duration and number of samples."""
     outcomes = await asyncio.gather(
         *(asyncio.to_thread(_page, url, parsers, timeout_s) for url in urls)
     )
-    for url, (samples, took_s, time_ms, error) in zip(urls, outcomes, strict=True):
+    for url, (samples, duration_s, time_ms, error) in zip(urls, outcomes, strict=True):
         sampler.statistics.errors += error is not None
-        beside = [
-            Sample("scrape_duration_seconds", took_s, {}),
+        scrape_samples = [
+            Sample("scrape_duration_seconds", duration_s, {}),
             Sample("scrape_samples", len(samples), {}),
             Sample("up", 0 if error else 1, {}),
         ]
-        all_of_it = [*samples, *(TimedSample(sample, None) for sample in beside)]
-        sampler.add(batch, url, all_of_it, time_ms, error)
+        all_samples = [*samples, *(TimedSample(sample, None) for sample in scrape_samples)]
+        sampler.add(batch, url, all_samples, time_ms, error)
 
 
 def _page(
