@@ -95,6 +95,7 @@ bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, besid
 	$(PY) bench/sql.py --spark --rounds $(or $(ROUNDS),$(if $(QUICK),2,5)) $(if $(QUICK),--rows 200000)
 	$(PY) bench/lake.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
 	$(PY) bench/collect.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
+	$(PY) bench/continuous.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,3)) $(if $(QUICK),--events 20)
 
 settings: dev ## rewrite docs/reference/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py

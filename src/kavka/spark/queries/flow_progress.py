@@ -141,6 +141,12 @@ class ProgressTable:
             self._flows[name] = FlowProgress(self._pipeline, name)
         return self._flows[name]
 
+    def forget(self, flow: str) -> None:
+        """Remove a flow."""
+        name = short(flow)
+        self._flows.pop(name, None)
+        self._positions.pop(name, None)
+
     def positions(self, flow: str) -> list[Offsets]:
         """Return how far a flow has read: for each of its sources the next offsets, for other sources none."""
         return self._positions.get(short(flow), [])
@@ -213,9 +219,11 @@ class ProgressTable:
         flow.watermark_delay_s = _watermark_delay_s(watermark, now_ms)
         return flow
 
-    def lags(self, flow: str, by_partition: Mapping[TopicPartition, PartitionLag]) -> None:
-        """Record the lag of a flow by partition."""
-        self.of(flow).lag = {str(at): lag for at, lag in sorted(by_partition.items())}
+    def lags(self, flow: str, found: Mapping[TopicPartition, PartitionLag]) -> None:
+        """Note the lag of a flow by partition, unless it was forgotten while the brokers were asked."""
+        one = self._flows.get(short(flow))
+        if one is not None:
+            one.lag = {str(at): lag for at, lag in sorted(found.items())}
 
 
 def _count_expectations(flow: FlowProgress, observed: Mapping[str, Any]) -> None:
