@@ -116,7 +116,7 @@ class FollowerSession:
         self.dirty[partition] = None
 
     def name_again(self, partition: SessionPartition) -> None:
-        """Let the next request tell where the follower is in a partition, though it need not name it.
+        """Mark a partition: the next request confirms the follower's position there, though it need not name it.
 
         In Apache Kafka each request does so for all partitions of its session.
         """
