@@ -19,7 +19,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import (
-    BACKFILL_NOTE,
+    BACKFILL_STATE,
     Checkpoints,
     last_number,
     replace_batch,
@@ -32,7 +32,7 @@ from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings, now_ms
 from kavka.spark.topics import BrokerTopics
 
@@ -86,35 +86,35 @@ def run_backfill(
         register(session, project, definitions)
         require_flows(definitions, names)
         flows = _flows(definitions, names)
-        note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
-        note.begin(time_range, flows, definitions)
-        print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
+        state = _BackfillState(storage / BACKFILL_STATE, Checkpoints(storage))
+        state.begin(time_range, flows, definitions)
+        print(f"backfill of {', '.join(unqualified(flow.name) for flow in flows)}", flush=True)
         _run(session, project, flows, time_range)
-        note.finish(flows)
+        state.finish(flows)
     print("done: the flows continue where they were; views are refreshed by the next run")
     return 0
 
 
 def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
     """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
-    chosen = {short(name) for name in names}
+    chosen = {unqualified(name) for name in names}
     flows = []
     for flow in definitions.flows:
         output = definitions.output(flow.target)
         if output is None or output.kind not in ("table", "sink"):
             continue
-        is_meant = not chosen or {short(flow.name), short(flow.target)} & chosen
+        is_meant = not chosen or {unqualified(flow.name), unqualified(flow.target)} & chosen
         reads = definitions.topic_reads(flow)
         if not is_meant or (not reads and not chosen):
             continue
         if not reads:
             raise PipelineError(
-                f"{short(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
+                f"{unqualified(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
             )
         if flow.is_stateful:
             raise PipelineError(
-                f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
-                f"`kavka pipelines reset {short(flow.name)}` computes it from the start"
+                f"{unqualified(flow.name)} keeps state, in which old records would count twice or come too late: "
+                f"`kavka pipelines reset {unqualified(flow.name)}` computes it from the start"
             )
         flows.append(flow)
     if not flows:
@@ -126,7 +126,7 @@ def _run(
     session: Session, project: Project, flows: Sequence[FlowDefinition], time_range: Range
 ) -> None:
     """Run the flows once, over records of the range only."""
-    names = {short(flow.name) for flow in flows}
+    names = {unqualified(flow.name) for flow in flows}
 
     def rewrite(name: str, plan: Any) -> Any:
         return with_time_filter(plan, time_range)
@@ -135,7 +135,7 @@ def _run(
     tables = sorted({flow.target for flow in flows})
     for message in update(session, project, graph_id, Refresh(refresh=tables), dry=False):
         words = message.split()
-        if len(words) < 2 or short(words[1].strip("'")) in names or "FAILED" in words:
+        if len(words) < 2 or unqualified(words[1].strip("'")) in names or "FAILED" in words:
             print(message, flush=True)
 
 
@@ -184,37 +184,37 @@ def condition(time_range: Range) -> str:
     )
 
 
-class _Note:
-    """The note of a backfill that has begun: where each flow was."""
+class _BackfillState:
+    """The stored state of a backfill in progress: the position of each flow before it."""
 
     def __init__(self, path: Path, checkpoints: Checkpoints) -> None:
         self._path = path
         self._checkpoints = checkpoints
 
     def begin(
-        self, wanted: Range, flows: Sequence[FlowDefinition], definitions: Definitions
+        self, time_range: Range, flows: Sequence[FlowDefinition], definitions: Definitions
     ) -> None:
         """Store the flows' positions and set them back; after a crash complete both. Raise PipelineError."""
-        range_json = [wanted.start_ms, wanted.end_ms]
+        range_json = [time_range.start_ms, time_range.end_ms]
         if self._path.exists():
-            noted = json.loads(self._path.read_text(encoding="utf-8"))
-            same = noted["range"] == range_json and set(noted["flows"]) == {
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            same = stored["range"] == range_json and set(stored["flows"]) == {
                 flow.name for flow in flows
             }
             if not same:
                 raise PipelineError(
                     f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
                 )
-            was: dict[str, list[str]] = noted["flows"]
+            was: dict[str, list[str]] = stored["flows"]
         else:
             was = {flow.name: self._sources(flow) for flow in flows}
             self._write({"range": range_json, "flows": was, "rewound": []})
-        noted = json.loads(self._path.read_text(encoding="utf-8"))
+        stored = json.loads(self._path.read_text(encoding="utf-8"))
         for flow in flows:
-            if flow.name not in noted["rewound"]:
-                self._move(flow, _rewound(was[flow.name], flow, definitions, wanted))
-                noted["rewound"].append(flow.name)
-                self._write(noted)
+            if flow.name not in stored["rewound"]:
+                self._move(flow, _rewound(was[flow.name], flow, definitions, time_range))
+                stored["rewound"].append(flow.name)
+                self._write(stored)
 
     def finish(self, flows: Sequence[FlowDefinition]) -> None:
         """Set the flows to where they were, and forget the note."""
@@ -232,11 +232,11 @@ class _Note:
         folder = self._checkpoints.of(flow)
         if folder is None or last_number(folder / "offsets") is None:
             raise PipelineError(
-                f"{short(flow.name)} has not run yet: set startingTimestamp at its source and run it"
+                f"{unqualified(flow.name)} has not run yet: set startingTimestamp at its source and run it"
             )
         if uncommitted(folder):
             raise PipelineError(
-                f"the last batch of {short(flow.name)} is not complete: run the pipeline once first"
+                f"the last batch of {unqualified(flow.name)} is not complete: run the pipeline once first"
             )
         return folder
 

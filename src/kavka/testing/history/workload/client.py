@@ -19,8 +19,8 @@ class ClientFailed(Exception):
     """A call of a client did not succeed; whether it took effect is unknown unless the call says otherwise."""
 
 
-class MustStop(ClientFailed):
-    """The client is of no use any more: close it and make another."""
+class FatalClientError(ClientFailed):
+    """A fatal error: close the client and make another."""
 
 
 class WorkloadProducer(Protocol):
