@@ -180,8 +180,8 @@ class BrokerChecks:
                 text = f"{count} records of {at} were deleted before {unqualified(flow.name)} has read them"
             elif offset > last[at]:
                 text = (
-                    f"{unqualified(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: was "
-                    "the topic deleted and created again?"
+                    f"{unqualified(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: "
+                    "was the topic deleted and created again?"
                 )
             if text and fails:
                 self._error(
