@@ -126,14 +126,14 @@ class RunningJob:
         self._wait_for(self._result, seconds)
         return int(self._result.read_text())
 
-    def is_expired(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether it has ended by itself, or with its session."""
         return self._result.exists() or not self.spark.is_alive()
 
     def _wait_for(self, path: Path, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not path.exists():
-            if self.is_expired():
+            if self.is_over():
                 assert path.exists(), f"no {path.name}: {self.text()}"
             assert time.monotonic() < deadline, f"no {path.name} in time: {self.text()}"
             time.sleep(0.02)

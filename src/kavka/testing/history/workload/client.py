@@ -36,10 +36,10 @@ class WorkloadProducer(Protocol):
         """Start a transaction. Raise ClientFailed."""
 
     def commit(self) -> None:
-        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, MustStop."""
+        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, FatalClientError."""
 
     def abort(self) -> None:
-        """Abort. Raise ClientFailed, MustStop."""
+        """Abort. Raise ClientFailed, FatalClientError."""
 
     def close(self) -> None:
         """Wait until all is sent or given up."""

@@ -48,7 +48,7 @@ class RecordSender:
         return False
 
     def send(self, topic_partition: TopicPartition) -> None:
-        """Send the next value. Raise MustStop."""
+        """Send the next value. Raise FatalClientError."""
         send = Send(topic_partition, f"{self.name}:{self._sent}")
         self._sent += 1
         number = self._recorder.invoke(self.name, send)
