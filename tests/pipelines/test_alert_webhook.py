@@ -46,7 +46,7 @@ class Webhook:
         self.failing: dict[str, int] = {}
         """Statuses for bodies that have a text."""
         self.before_answer = lambda: None
-        self.is_expired = threading.Event()
+        self.is_over = threading.Event()
         webhook = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,11 +59,11 @@ class Webhook:
                 for text, status in webhook.failing.items():
                     answer = status if text in body else answer
                 if answer == "hang":
-                    webhook.is_expired.wait(60)
+                    webhook.is_over.wait(60)
                 elif answer == "dribble":
                     with suppress(OSError):
                         self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
-                        while not webhook.is_expired.wait(0.05):
+                        while not webhook.is_over.wait(0.05):
                             self.wfile.write(b"x")
                             self.wfile.flush()
                 elif answer == "garbage":
@@ -86,7 +86,7 @@ class Webhook:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        self.is_expired.set()
+        self.is_over.set()
         self._server.shutdown()
         self._server.server_close()
 

@@ -9,7 +9,7 @@ from kavka.pipelines.definitions import (
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 SQL = """-- sales
 CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;
@@ -43,9 +43,9 @@ def test_state_of_flows_in_sql_is_known_by_its_words():
 
 
 def test_the_last_part_of_a_qualified_name_is_the_short_one():
-    assert short("spark_catalog.default.events") == "events"
-    assert short("`shops`") == "shops"
-    assert short("to_out") == "to_out"
+    assert unqualified("spark_catalog.default.events") == "events"
+    assert unqualified("`shops`") == "shops"
+    assert unqualified("to_out") == "to_out"
 
 
 def test_reads_of_temporary_views_belong_to_the_flow_that_reads_them():

@@ -48,7 +48,7 @@ def report(*ends):
 def test_the_lag_of_each_partition_is_watched_and_published(servers):
     table = ProgressTable("shop")
     observer = Observer(table, definitions(servers), StatusPublisher(servers, "progress"))
-    observer.take(report({"in": {"0": 1, "1": 1}}, {"side": {"0": 0}}))
+    observer.record_progress(report({"in": {"0": 1, "1": 1}}, {"side": {"0": 0}}))
     observer.start()
     asyncio.run(until(lambda: len(table.of("events").lag) == 3))
     observer.close()
@@ -78,9 +78,9 @@ def test_a_run_goes_on_without_its_topic_of_progress_and_ends_in_time():
 def test_a_batch_with_rows_is_passed_on_and_one_without_is_not():
     seen: list[str] = []
     observer = Observer(ProgressTable("shop"), Definitions(), None, seen.append)
-    observer.take(report({"in": {"0": 1}}))
-    observer.take({**report({"in": {"0": 1}}), "numInputRows": 0})
-    observer.take({**report({"in": {"0": 2}}), "name": None})
+    observer.record_progress(report({"in": {"0": 1}}))
+    observer.record_progress({**report({"in": {"0": 1}}), "numInputRows": 0})
+    observer.record_progress({**report({"in": {"0": 2}}), "name": None})
     assert seen == ["events"]
 
 

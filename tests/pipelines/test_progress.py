@@ -243,7 +243,7 @@ def test_the_last_reports_are_those_of_all_streams_that_ended_well():
     table.started("by_page", 1, kind="view")  # reports nothing
     observer = Observer(table, Definitions(), None)
     ended = ["events", "alerts", "by_page"]
-    observer.reported()
+    observer.record_termination()
     assert not observer.wait_for_reports(ended, 0)
-    observer.reported()
+    observer.record_termination()
     assert observer.wait_for_reports(ended, 0)

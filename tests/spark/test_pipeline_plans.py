@@ -9,7 +9,7 @@ import pytest
 
 from kavka.pipelines.backfill import with_filter
 from kavka.pipelines.definitions import TopicRead, plan_reads
-from kavka.pipelines.testing.isolation import Surroundings
+from kavka.pipelines.testing.isolation import Replacements
 
 pytestmark = pytest.mark.spark
 
@@ -85,7 +85,7 @@ def test_a_test_replaces_the_brokers_of_all_reads_in_a_copy_of_the_plan() -> Non
     join.join.right.CopyFrom(table)
     before = relation()
     before.CopyFrom(join)
-    changed = Surroundings("here:1", Path("/lake")).plan("flow", join)
+    changed = Replacements("here:1", Path("/lake")).plan("flow", join)
     assert join == before
     [read], tables, _ = plan_reads(changed)
     assert tables == ["pages"]

@@ -171,11 +171,11 @@ def _rows(ticks: Sequence[int], y: Callable[[float], float]) -> list[str]:
     """Return the lines and labels of a vertical axis."""
     parts = []
     for tick in ticks:
-        height = y(tick)
+        y_position = y(tick)
         parts.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>'
+            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y_position:.1f}" y2="{y_position:.1f}"/>'
         )
-        parts.append(_text(_LEFT - 8, height + 4, f"{tick:,}", "end"))
+        parts.append(_text(_LEFT - 8, y_position + 4, f"{tick:,}", "end"))
     return parts
 
 

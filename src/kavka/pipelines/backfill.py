@@ -19,7 +19,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import (
-    BACKFILL_NOTE,
+    BACKFILL_STATE,
     Checkpoints,
     last_number,
     replace_batch,
@@ -32,7 +32,7 @@ from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
 from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings, now_ms
 from kavka.spark.topics import BrokerTopics
 
@@ -86,39 +86,39 @@ def run_backfill(
         register(session, project, definitions)
         require_flows(definitions, names)
         flows = chosen_flows(definitions, names)
-        note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
-        ends = note.ends(time_range, flows)
+        state = _BackfillState(storage / BACKFILL_STATE, Checkpoints(storage))
+        ends = state.ends(time_range, flows)
         groups = _by_target(flows)
         limits = [limits_of(together, definitions, ends) for together in groups]
-        note.begin(time_range, flows, definitions, ends)
-        print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
+        state.begin(time_range, flows, definitions, ends)
+        print(f"backfill of {', '.join(unqualified(flow.name) for flow in flows)}", flush=True)
         for together, limit in zip(groups, limits, strict=True):
             _run(session, project, together, time_range, limit)
-        note.finish(flows, ends)
+        state.finish(flows, ends)
     print("done: the flows continue where they were; views are refreshed by the next run")
     return 0
 
 
 def chosen_flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
     """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
-    chosen = {short(name) for name in names}
+    chosen = {unqualified(name) for name in names}
     flows = []
     for flow in definitions.flows:
         output = definitions.output(flow.target)
         if output is None or output.kind not in ("table", "sink"):
             continue
-        is_meant = not chosen or {short(flow.name), short(flow.target)} & chosen
+        is_meant = not chosen or {unqualified(flow.name), unqualified(flow.target)} & chosen
         reads = definitions.topic_reads(flow)
         if not is_meant or (not reads and not chosen):
             continue
         if not reads:
             raise PipelineError(
-                f"{short(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
+                f"{unqualified(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
             )
         if definitions.keeps_state(flow):
             raise PipelineError(
-                f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
-                f"`kavka pipelines reset {short(flow.name)}` computes it from the start"
+                f"{unqualified(flow.name)} keeps state, in which old records would count twice or come too late: "
+                f"`kavka pipelines reset {unqualified(flow.name)}` computes it from the start"
             )
         flows.append(flow)
     if not flows:
@@ -132,16 +132,16 @@ def _require_whole_targets(definitions: Definitions, flows: Sequence[FlowDefinit
     names = {flow.name for flow in flows}
     for target in dict.fromkeys(flow.target for flow in flows):
         others = [
-            short(flow.name)
+            unqualified(flow.name)
             for flow in definitions.flows
-            if short(flow.target) == short(target)
+            if unqualified(flow.target) == unqualified(target)
             and flow.name not in names
             and definitions.topic_reads(flow)
         ]
         if others:
             raise PipelineError(
-                f"{', '.join(others)} writes into {short(target)} as well, and runs with it: "
-                f"give --flow {short(target)}"
+                f"{', '.join(others)} writes into {unqualified(target)} as well, and runs with it: "
+                f"give --flow {unqualified(target)}"
             )
 
 
@@ -149,7 +149,7 @@ def _by_target(flows: Sequence[FlowDefinition]) -> list[list[FlowDefinition]]:
     """Return the flows of each target, which one update runs together."""
     found: dict[str, list[FlowDefinition]] = {}
     for flow in flows:
-        found.setdefault(short(flow.target), []).append(flow)
+        found.setdefault(unqualified(flow.target), []).append(flow)
     return list(found.values())
 
 
@@ -164,10 +164,10 @@ def limits_of(
             for at, offset in (topic_offsets(source) or {}).items():
                 limit[at] = min(offset, limit.get(at, offset))
         for one in (flow, *definitions.views(flow)):
-            if limits.setdefault(short(one.name), limit) != limit:
+            if limits.setdefault(unqualified(one.name), limit) != limit:
                 raise PipelineError(
-                    f"{short(flow.name)} has read another part of its topics than the other flows into "
-                    f"{short(flow.target)}: run the pipeline once first, and produce nothing meanwhile"
+                    f"{unqualified(flow.name)} has read another part of its topics than the other flows into "
+                    f"{unqualified(flow.target)}: run the pipeline once first, and produce nothing meanwhile"
                 )
     return limits
 
@@ -180,17 +180,17 @@ def _run(
     limits: Mapping[str, Offsets],
 ) -> None:
     """Run the flows of one target once, over records of the range only that they have processed before."""
-    names = {short(flow.name) for flow in flows}
+    names = {unqualified(flow.name) for flow in flows}
 
     def rewrite(name: str, plan: Any) -> Any:
-        limit = limits.get(short(name))
+        limit = limits.get(unqualified(name))
         return plan if limit is None else with_filter(plan, condition(time_range, limit))
 
     graph_id = register(session, project, Definitions(), rewrite)
     refresh = Refresh(refresh=[flows[0].target])
     for message in update(session, project, graph_id, refresh, dry=False):
         words = message.split()
-        if len(words) < 2 or short(words[1].strip("'")) in names or "FAILED" in words:
+        if len(words) < 2 or unqualified(words[1].strip("'")) in names or "FAILED" in words:
             print(message, flush=True)
 
 
@@ -243,8 +243,8 @@ def condition(time_range: Range, limit: Offsets) -> str:
     return " AND ".join(parts)
 
 
-class _Note:
-    """The note of a backfill that has begun: where each flow was."""
+class _BackfillState:
+    """The stored state of a backfill in progress: the position of each flow before it."""
 
     def __init__(self, path: Path, checkpoints: Checkpoints) -> None:
         self._path = path
@@ -280,7 +280,7 @@ class _Note:
                 self._write(noted)
 
     def finish(self, flows: Sequence[FlowDefinition], ends: Mapping[str, Sequence[str]]) -> None:
-        """Set the flows to where they were, and forget the note."""
+        """Set the flows to where they were, and forget the state."""
         for flow in flows:
             self._move(flow, ends[flow.name])
         self._path.unlink()
@@ -294,11 +294,11 @@ class _Note:
         folder = self._checkpoints.of(flow)
         if folder is None or last_number(folder / "offsets") is None:
             raise PipelineError(
-                f"{short(flow.name)} has not run yet: set startingTimestamp at its source and run it"
+                f"{unqualified(flow.name)} has not run yet: set startingTimestamp at its source and run it"
             )
         if uncommitted(folder):
             raise PipelineError(
-                f"the last batch of {short(flow.name)} is not complete: run the pipeline once first"
+                f"the last batch of {unqualified(flow.name)} is not complete: run the pipeline once first"
             )
         return folder
 

@@ -31,7 +31,7 @@ from kavka.spark.options import (
     parse_sink,
     parse_source,
 )
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings
 
 _STATE_TOPIC = "__transaction_state"
@@ -93,7 +93,7 @@ class BrokerChecks:
     # Sources
 
     async def _check_read(self, flow: FlowDefinition, read: TopicRead) -> None:
-        name = f"the source of {short(flow.name)}"
+        name = f"the source of {unqualified(flow.name)}"
         admin = await self._admin(read.options, flow.at, name)
         if admin is None:
             return
@@ -124,7 +124,8 @@ class BrokerChecks:
                 names = [name for name in await admin.list_topics() if matching.search(name)]
                 if not names:
                     self._warn(
-                        flow.at, f"no topic matches the pattern {pattern!r} of {short(flow.name)}"
+                        flow.at,
+                        f"no topic matches the pattern {pattern!r} of {unqualified(flow.name)}",
                     )
         counts = await self._partition_counts(admin, servers, names, flow.at)
         existing = [
@@ -175,16 +176,17 @@ class BrokerChecks:
                 continue
             text = ""
             if offset < first[at]:
-                text = f"{first[at] - offset} records of {at} were deleted before {short(flow.name)} has read them"
+                count = first[at] - offset
+                text = f"{count} records of {at} were deleted before {unqualified(flow.name)} has read them"
             elif offset > last[at]:
                 text = (
-                    f"{short(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: was the "
-                    "topic deleted and created again?"
+                    f"{unqualified(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: "
+                    "was the topic deleted and created again?"
                 )
             if text and fails:
                 self._error(
                     flow.at,
-                    f"{text}; `kavka pipelines reset {short(flow.name)}`, or failOnDataLoss=false",
+                    f"{text}; `kavka pipelines reset {unqualified(flow.name)}`, or failOnDataLoss=false",
                 )
             elif text:
                 self._warn(flow.at, text)
@@ -200,12 +202,12 @@ class BrokerChecks:
         for at in partitions:
             if at not in starting_offsets:
                 self._error(
-                    flow.at, f"startingOffsets of {short(flow.name)} name no offset of {at}"
+                    flow.at, f"startingOffsets of {unqualified(flow.name)} name no offset of {at}"
                 )
         for at, offset in sorted(starting_offsets.items()):
             if at in first and offset >= 0 and not first[at] <= offset <= last[at]:
                 text = (
-                    f"startingOffsets of {short(flow.name)} begin at {offset} in {at}, which has offsets "
+                    f"startingOffsets of {unqualified(flow.name)} begin at {offset} in {at}, which has offsets "
                     f"{first[at]} to {last[at]}"
                 )
                 self._error(flow.at, text)

@@ -25,7 +25,7 @@ from kavka.pipelines.session import (
 )
 from kavka.spark.errors import ConnectorError
 from kavka.spark.options import parse_sink, parse_source
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 
 def check_project(project: Project, spark_options: SparkOptions) -> list[Finding]:
@@ -90,7 +90,7 @@ def _failure_findings(
         flow = definitions.flow(message.partition("'")[2].rstrip(".'"))
         if flow is not None:
             findings.append(
-                Finding(flow.at, f"Spark cannot resolve the flow {short(flow.name)}: {text}")
+                Finding(flow.at, f"Spark cannot resolve the flow {unqualified(flow.name)}: {text}")
             )
     if findings:
         return findings
@@ -126,7 +126,9 @@ def option_findings(definitions: Definitions) -> list[Finding]:
             if read.format == "kavka":
                 text = _refusal(read.options, is_sink=False, is_streaming=read.is_streaming)
                 findings += (
-                    [Finding(flow.at, f"the source of {short(flow.name)}: {text}")] if text else []
+                    [Finding(flow.at, f"the source of {unqualified(flow.name)}: {text}")]
+                    if text
+                    else []
                 )
     names: dict[str, str] = {}
     for output in definitions.outputs:
@@ -154,7 +156,9 @@ def option_findings(definitions: Definitions) -> list[Finding]:
 
 
 def _shared_sink(definitions: Definitions, sink: str, at: Location) -> list[Finding]:
-    flows = [flow.name for flow in definitions.flows if short(flow.target) == short(sink)]
+    flows = [
+        flow.name for flow in definitions.flows if unqualified(flow.target) == unqualified(sink)
+    ]
     if len(flows) < 2:
         return []
     text = (

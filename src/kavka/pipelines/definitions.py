@@ -13,7 +13,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 TOPIC_FORMATS = ("kavka", "kafka")
 """Formats of which source and sink are topics: ours, and Spark's own connector with the same options."""
@@ -87,11 +87,15 @@ class Definitions:
 
     def flow(self, name: str) -> FlowDefinition | None:
         """Return a flow by its name or by the last part of a qualified one."""
-        return next((flow for flow in self.flows if short(flow.name) == short(name)), None)
+        return next(
+            (flow for flow in self.flows if unqualified(flow.name) == unqualified(name)), None
+        )
 
     def output(self, name: str) -> OutputDefinition | None:
         """Return an output by its name or by the last part of a qualified one."""
-        return next((one for one in self.outputs if short(one.name) == short(name)), None)
+        return next(
+            (one for one in self.outputs if unqualified(one.name) == unqualified(name)), None
+        )
 
     def topic_reads(self, flow: FlowDefinition) -> list[TopicRead]:
         """Return the reads of topics of a flow, those of the temporary views that it reads too."""

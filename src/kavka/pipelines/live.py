@@ -16,7 +16,7 @@ from typing import Any
 
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.session import Session, connect_service
-from kavka.spark.queries.flow_progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 _POLL_S = 0.02
 
@@ -179,7 +179,7 @@ def _sequence(scala_sequence: Any) -> Sequence[Any]:
 
 
 def _name(flow: Any) -> str:
-    return short(flow.identifier().unquotedString())
+    return unqualified(flow.identifier().unquotedString())
 
 
 def _is_view(flow: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.session import within
-from kavka.spark.queries.flow_progress import FlowProgress, ProgressTable, short
+from kavka.spark.queries.flow_progress import FlowProgress, ProgressTable, unqualified
 from kavka.spark.queries.topic import StatusPublisher
 from kavka.spark.queries.watch import ProgressWatch, client_settings, now_ms
 
@@ -73,7 +73,7 @@ class Observer:
 
             def onQueryProgress(self, event: Any) -> None:
                 """Record a report."""
-                observer.take(json.loads(event.progress.json))
+                observer.record_progress(json.loads(event.progress.json))
 
             def onQueryIdle(self, event: Any) -> None:
                 """Ignore idle queries."""
@@ -81,13 +81,13 @@ class Observer:
             def onQueryTerminated(self, event: Any) -> None:
                 """Count the query; the run of the flows records failures itself."""
                 if event.exception is None:
-                    observer.reported()
+                    observer.record_termination()
 
         listener = Listener()
         spark.streams.addListener(listener)
         self._listening = (spark, listener)
 
-    def reported(self) -> None:
+    def record_termination(self) -> None:
         """Count a query that has ended without an error; Spark reports it without the flow's name."""
         with self._end:
             self._ended += 1
@@ -95,11 +95,11 @@ class Observer:
 
     def wait_for_reports(self, flows: Iterable[str], timeout_s: float = _LAST_REPORTS_S) -> bool:
         """Wait for the last reports of flows that have ended well, which come after that; return whether all came."""
-        streams = {short(flow) for flow in flows if self.table.of(flow).kind == "stream"}
+        streams = {unqualified(flow) for flow in flows if self.table.of(flow).kind == "stream"}
         with self._end:
             return self._end.wait_for(lambda: self._ended >= len(streams), timeout_s)
 
-    def take(self, progress: Mapping[str, Any]) -> None:
+    def record_progress(self, progress: Mapping[str, Any]) -> None:
         """Record Spark's report of a batch."""
         flow = self.table.batch(progress, now_ms())
         if flow is not None and progress.get("numInputRows", 0):

@@ -129,10 +129,10 @@ async def _redrive(
     async with Admin(settings_for(ADMIN, settings)) as admin:
         run = _Run(selection, admin, print_line if dry_run else None)
         partitions = await run.partitions_of(selection.topic)
-        places = [TopicPartition(selection.topic, number) for number in range(partitions)]
+        topic_partitions = [TopicPartition(selection.topic, number) for number in range(partitions)]
         if dry_run:
             async with _consumer(settings, selection) as consumer:
-                await _read(consumer, places, run.look_at)
+                await _read(consumer, topic_partitions, run.count_batch)
             return run.outcome
         await _require_no_members(admin, selection.group)
         producer = Producer(
@@ -146,7 +146,7 @@ async def _redrive(
             async with producer:
                 await producer.init_transactions()  # aborts what a killed run left open
                 async with _consumer(settings, selection) as consumer:
-                    await _send_back(consumer, producer, places, run)
+                    await _send_back(consumer, producer, topic_partitions, run)
         except FatalError as error:
             if error.code in _FENCED:
                 raise PipelineError(
@@ -180,13 +180,13 @@ def _consumer(settings: Mapping[str, Any], selection: Selection) -> Consumer:
 
 
 async def _send_back(
-    consumer: Consumer, producer: Producer, places: list[TopicPartition], run: _Run
+    consumer: Consumer, producer: Producer, topic_partitions: list[TopicPartition], run: _Run
 ) -> None:
     loop = ExactlyOnce(consumer, producer, run.records_of)
-    consumer.assign(places)
-    ends = await consumer.end_offsets(places)
+    consumer.assign(topic_partitions)
+    ends = await consumer.end_offsets(topic_partitions)
     aborts = 0
-    while any([await consumer.position(place) < ends[place] for place in places]):
+    while any([await consumer.position(place) < ends[place] for place in topic_partitions]):
         run.begin()
         if await loop.step(_POLL_MS):
             run.committed()
@@ -197,13 +197,15 @@ async def _send_back(
 
 
 async def _read(
-    consumer: Consumer, places: list[TopicPartition], look_at: Callable[[FetchedBatches], Any]
+    consumer: Consumer,
+    topic_partitions: list[TopicPartition],
+    on_batch: Callable[[FetchedBatches], Any],
 ) -> None:
-    consumer.assign(places)
-    ends = await consumer.end_offsets(places)
-    while any([await consumer.position(place) < ends[place] for place in places]):
+    consumer.assign(topic_partitions)
+    ends = await consumer.end_offsets(topic_partitions)
+    while any([await consumer.position(place) < ends[place] for place in topic_partitions]):
         for batch in await consumer.poll(_POLL_MS):
-            await look_at(batch)
+            await on_batch(batch)
 
 
 class _Run:
@@ -246,7 +248,7 @@ class _Run:
                 self._print_line(_line(batch.topic_partition, record, letter, target))
         return records
 
-    async def look_at(self, batch: FetchedBatches) -> None:
+    async def count_batch(self, batch: FetchedBatches) -> None:
         """Count and print the records that would be sent."""
         self.begin()
         await self.records_of(batch)

@@ -23,7 +23,7 @@ from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.pipelines.view import FlowsView, open_flows_view
-from kavka.spark.queries.flow_progress import DONE, ProgressTable, short
+from kavka.spark.queries.flow_progress import DONE, ProgressTable, unqualified
 from kavka.spark.queries.metrics import families
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
 from kavka.spark.queries.watch import now_ms
@@ -196,11 +196,11 @@ class Update:
             for message in update(
                 self._session, self._project, self._graph_id, self._refresh, dry=False
             ):
-                self._take(message)
+                self._record_event(message)
         except Exception as error:  # noqa: BLE001 - shown by the thread that waits for this one
             self.error = error
 
-    def _take(self, message: str) -> None:
+    def _record_event(self, message: str) -> None:
         """Record the state of a flow from an event such as `Flow spark_catalog.default.x is RUNNING.`."""
         event, _, error = message.partition(" Error: ")
         self._view.print_message(
@@ -208,7 +208,7 @@ class Update:
         )
         words = message.rstrip(".").split()
         if len(words) >= 4 and words[0] == "Flow":
-            name, state = short(words[1].strip("'")), words[-1]
+            name, state = unqualified(words[1].strip("'")), words[-1]
             if state == "RUNNING":
                 output = self._observer.definitions.output(name)
                 is_view = output is not None and output.kind == "materialized view"
@@ -226,11 +226,11 @@ class Update:
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:
     """Raise PipelineError for a name that is neither a flow nor its target."""
-    existing = {short(flow.name) for flow in definitions.flows} | {
-        short(output.name) for output in definitions.outputs
+    existing = {unqualified(flow.name) for flow in definitions.flows} | {
+        unqualified(output.name) for output in definitions.outputs
     }
     for name in names:
-        if short(name) not in existing:
+        if unqualified(name) not in existing:
             raise PipelineError(
                 f"the project has no flow {name!r}; it has {', '.join(sorted(existing))}"
             )

@@ -293,10 +293,10 @@ def _release(spark: Any) -> None:
             log.info("session was not released error=%s", error)
 
     within(_RELEASE_S, release)
-    _forget(spark)
+    _clear_active_session(spark)
 
 
-def _forget(spark: Any) -> None:
+def _clear_active_session(spark: Any) -> None:
     """Remove the active session, as `stop` does, so that the next one of this process becomes active."""
     from pyspark.sql.connect.session import SparkSession
 

@@ -41,8 +41,8 @@ class Links:
         return (sender, receiver) in self._cut
 
 
-class _Tap(asyncio.BufferedProtocol):
-    """A wire in front of another, which holds back what comes over a cut link."""
+class _LinkProtocol(asyncio.BufferedProtocol):
+    """A protocol before another one, which holds back the bytes of a cut link."""
 
     def __init__(self, network: CutNetwork, inner: BufferedProtocol, sender: int | None) -> None:
         self.inner = inner
@@ -121,14 +121,14 @@ class CutNetwork:
         self.links = links
         self.number = number
         self.is_dead = False
-        self.taps: dict[_Tap, None] = {}
-        self.lost: dict[_Tap, None] = {}
+        self.taps: dict[_LinkProtocol, None] = {}
+        self.lost: dict[_LinkProtocol, None] = {}
         self._tcp = TcpNetwork()
         self._listeners: list[Listener] = []
 
     async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
         """See `io.Network`."""
-        listener = await self._tcp.listen(host, port, lambda: _Tap(self, make(), None))
+        listener = await self._tcp.listen(host, port, lambda: _LinkProtocol(self, make(), None))
         self._listeners.append(listener)
         self.links.listeners[listener.port] = self.number
         return listener
@@ -142,8 +142,8 @@ class CutNetwork:
             self.links.is_cut(other, self.number) or self.links.is_cut(self.number, other)
         ):
             await asyncio.sleep(_RETRY_S)
-        tap = await self._tcp.connect(host, port, lambda: _Tap(self, make(), other))
-        assert isinstance(tap, _Tap)
+        tap = await self._tcp.connect(host, port, lambda: _LinkProtocol(self, make(), other))
+        assert isinstance(tap, _LinkProtocol)
         name = tap.transport.get_extra_info("sockname")
         if name:
             self.links.sources[name[1]] = self.number

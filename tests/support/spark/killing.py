@@ -127,13 +127,13 @@ class RunningJob:
         self._wait_for(self._result, seconds)
         return int(self._result.read_text())
 
-    def is_expired(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether it has ended by itself, or with its session."""
         return self._result.exists() or not self.spark.is_alive()
 
     def _wait_for(self, path: Path, seconds: float) -> None:
         wait_until(
-            lambda: path.exists() or self.is_expired(),
+            lambda: path.exists() or self.is_over(),
             seconds,
             lambda: f"{path.name}: {self.text()}",
         )

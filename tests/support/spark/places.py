@@ -79,7 +79,7 @@ class Sessions:
         """Start a job in a session that is free."""
         key = master.url + json.dumps(dict(master.settings))
         free = self._free.setdefault(key, [])
-        busy = [running.spark for running in self.jobs if not running.is_expired()]
+        busy = [running.spark for running in self.jobs if not running.is_over()]
         spark = next((one for one in free if one.is_alive() and one not in busy), None)
         if spark is None:
             self._count += 1
@@ -99,7 +99,7 @@ class Sessions:
     def end_jobs(self) -> None:
         """Kill what still runs a job."""
         for running in self.jobs:
-            if not running.is_expired():
+            if not running.is_over():
                 running.kill()
         self.jobs.clear()
 

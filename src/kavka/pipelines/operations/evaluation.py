@@ -86,7 +86,7 @@ class Source:
 
 
 class Evaluation:
-    """The rules over one source: call `take` or `handle_timer`, then read `events` and `state`."""
+    """The rules over one source: call `evaluate` or `handle_timer`, then read `events` and `state`."""
 
     def __init__(self, rules: Rules, source: Source, state: State | None) -> None:
         """Continue from a state, which is changed; None is the first evaluation."""
@@ -102,7 +102,7 @@ class Evaluation:
 
     # Samples
 
-    def take(self, samples: Iterable[Sample], arrived_ms: int) -> None:
+    def evaluate(self, samples: Iterable[Sample], arrived_ms: int) -> None:
         """Evaluate the samples, which arrived at a time of the pipeline's clock."""
         self.state["arrived"] = max(arrived_ms, self.state["arrived"])
         self._end_silences(arrived_ms)
@@ -111,9 +111,9 @@ class Evaluation:
             return min(sample.time_ms, arrived_ms + MAX_AHEAD_MS)
 
         for time_ms, of_a_time in groupby(sorted(samples, key=time_of), key=time_of):
-            self._take_time(time_ms, list(of_a_time))
+            self._evaluate_time(time_ms, list(of_a_time))
 
-    def _take_time(self, time_ms: int, samples: list[Sample]) -> None:
+    def _evaluate_time(self, time_ms: int, samples: list[Sample]) -> None:
         source_labels = self._source.labels
         series: dict[str, list[tuple[Mapping[str, str], float]]] = {}
         for sample in samples:

@@ -88,7 +88,7 @@ class _AlertProcessor(StatefulProcessor):  # type: ignore[misc]
         for frame in rows:
             samples += _samples(frame)
             arrived_ms = int(frame["arrived_ms"].max())
-        evaluation.take(samples, arrived_ms)
+        evaluation.evaluate(samples, arrived_ms)
         yield from self._end(evaluation)
 
     def handleExpiredTimer(

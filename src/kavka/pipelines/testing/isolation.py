@@ -39,12 +39,12 @@ _OUTSIDE = (
     "spark.hadoop.hive.",
     "spark.hadoop.javax.jdo.",
 )
-"""Beginnings of settings of a project that its tests do not take."""
+"""Prefixes of settings of a project that do not apply to its tests."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Stand-ins of a test for the outside."""
+class Replacements:
+    """A test's broker and lake, which replace those of the project."""
 
     bootstrap_servers: str
     lake: Path
@@ -90,7 +90,7 @@ class Surroundings:
         return changed
 
     def output(self, output: Any) -> Any:
-        """Return an output of `pyspark.pipelines` that writes into the test's surroundings."""
+        """Return an output of `pyspark.pipelines` that writes to the test's broker or lake."""
         if not hasattr(output, "options"):
             return output
         return replace(output, options=self.sink(output.format, output.options))

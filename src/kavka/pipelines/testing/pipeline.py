@@ -18,7 +18,7 @@ from kavka.pipelines.run import Refresh, Update, register, require_flows
 from kavka.pipelines.session import Session
 from kavka.pipelines.testing.driver import SharedDriver
 from kavka.pipelines.testing.isolation import (
-    Surroundings,
+    Replacements,
     databases,
     isolated_project,
     topics,
@@ -26,7 +26,12 @@ from kavka.pipelines.testing.isolation import (
 from kavka.pipelines.testing.records import Record, read_slice, to_record
 from kavka.pipelines.testing.rows import sorted_rows
 from kavka.pipelines.testing.topics import create_topics, feed, read_records
-from kavka.spark.queries.flow_progress import ExpectationCounts, FlowProgress, ProgressTable, short
+from kavka.spark.queries.flow_progress import (
+    ExpectationCounts,
+    FlowProgress,
+    ProgressTable,
+    unqualified,
+)
 from kavka.testing.local_cluster import LocalCluster
 
 
@@ -43,7 +48,7 @@ class Updated:
 
     def expectations(self, flow: str) -> dict[str, ExpectationCounts]:
         """Return the rows that passed and failed the expectations of a flow, by their names."""
-        outcomes = self.flows.get(short(flow))
+        outcomes = self.flows.get(unqualified(flow))
         if outcomes is None:
             raise PipelineError(
                 f"no flow {flow!r} ran in this update; there ran {', '.join(self.flows)}"
@@ -68,7 +73,7 @@ class Pipeline:
         """The warehouse of all lake tables, `format("kavka-iceberg")`."""
         self.lake.mkdir()
         self._session = session
-        self._surroundings = Surroundings(self.bootstrap_servers, self.lake)
+        self._replacements = Replacements(self.bootstrap_servers, self.lake)
 
     # Topics
 
@@ -130,8 +135,8 @@ class Pipeline:
                 self._session,
                 self.project,
                 definitions,
-                self._surroundings.plan,
-                self._surroundings.output,
+                self._replacements.plan,
+                self._replacements.output,
             )
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in ("pyspark", "grpc"):

@@ -23,7 +23,7 @@ PASSED_ROWS, FAILED_ROWS = "passed", "failed"
 """Columns of these metrics."""
 
 
-def short(name: str) -> str:
+def unqualified(name: str) -> str:
     """Return the last part of a name such as `spark_catalog.default.events`."""
     return name.rpartition(".")[2].strip("`")
 
@@ -136,20 +136,20 @@ class ProgressTable:
 
     def of(self, flow: str) -> FlowProgress:
         """Return a flow's progress, which is made if need be."""
-        name = short(flow)
+        name = unqualified(flow)
         if name not in self._flows:
             self._flows[name] = FlowProgress(self._pipeline, name)
         return self._flows[name]
 
     def forget(self, flow: str) -> None:
         """Remove a flow."""
-        name = short(flow)
+        name = unqualified(flow)
         self._flows.pop(name, None)
         self._positions.pop(name, None)
 
     def positions(self, flow: str) -> list[Offsets]:
         """Return how far a flow has read: for each of its sources the next offsets, for other sources none."""
-        return self._positions.get(short(flow), [])
+        return self._positions.get(unqualified(flow), [])
 
     def started(self, flow: str, now_ms: int, *, kind: str = "stream") -> None:
         """Record the start of a flow."""
@@ -193,7 +193,9 @@ class ProgressTable:
             return None
         flow = self.of(name)
         sources = progress.get("sources") or []
-        self._positions[short(name)] = [_offsets(source.get("endOffset")) for source in sources]
+        self._positions[unqualified(name)] = [
+            _offsets(source.get("endOffset")) for source in sources
+        ]
         is_new = progress["batchId"] > flow.batch_id or flow.batch_id < 0
         flow.updated_ms = now_ms
         rows = progress.get("numInputRows", 0)
@@ -221,7 +223,7 @@ class ProgressTable:
 
     def lags(self, flow: str, found: Mapping[TopicPartition, PartitionLag]) -> None:
         """Note the lag of a flow by partition, unless it was forgotten while the brokers were asked."""
-        one = self._flows.get(short(flow))
+        one = self._flows.get(unqualified(flow))
         if one is not None:
             one.lag = {str(at): lag for at, lag in sorted(found.items())}
 

@@ -19,8 +19,8 @@ class ClientFailed(Exception):
     """A call of a client did not succeed; whether it took effect is unknown unless the call says otherwise."""
 
 
-class MustStop(ClientFailed):
-    """The client is of no use any more: close it and make another."""
+class FatalClientError(ClientFailed):
+    """A fatal error: close the client and make another."""
 
 
 class WorkloadProducer(Protocol):
@@ -36,10 +36,10 @@ class WorkloadProducer(Protocol):
         """Start a transaction. Raise ClientFailed."""
 
     def commit(self) -> None:
-        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, MustStop."""
+        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, FatalClientError."""
 
     def abort(self) -> None:
-        """Abort. Raise ClientFailed, MustStop."""
+        """Abort. Raise ClientFailed, FatalClientError."""
 
     def close(self) -> None:
         """Wait until all is sent or given up."""

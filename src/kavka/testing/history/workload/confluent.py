@@ -11,7 +11,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type
-from kavka.testing.history.workload.client import ClientFailed, Done, MustStop, Rebalanced
+from kavka.testing.history.workload.client import ClientFailed, Done, FatalClientError, Rebalanced
 
 _CALL_SECONDS = 30
 
@@ -22,13 +22,13 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except library.KafkaException as error:
-        kind = MustStop if error.args[0].fatal() else ClientFailed
+        kind = FatalClientError if error.args[0].fatal() else ClientFailed
         raise kind(str(error)) from error
     except BufferError as error:
         raise ClientFailed(str(error)) from error
     except SystemError as error:
         # librdkafka reported a fatal error inside of this call, and the library has lost it (2.16, rarely)
-        raise MustStop(str(error)) from error
+        raise FatalClientError(str(error)) from error
 
 
 class Confluent:
@@ -118,7 +118,7 @@ class ConfluentProducer:
                 )
         except ClientFailed as error:
             done(Type.FAIL, None, str(error))
-            if isinstance(error, MustStop):
+            if isinstance(error, FatalClientError):
                 raise
 
     def _delivered_offset(self, topic_partition: TopicPartition, offset: int | None) -> int | None:
@@ -169,7 +169,7 @@ class ConfluentProducer:
                 with _failures():
                     call(_CALL_SECONDS)
                 return
-            except MustStop:
+            except FatalClientError:
                 raise
             except ClientFailed as error:
                 cause = error.__cause__

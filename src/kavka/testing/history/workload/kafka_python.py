@@ -13,7 +13,7 @@ from kavka.testing.history.operations import Record, Type
 from kavka.testing.history.workload.client import (
     ClientFailed,
     Done,
-    MustStop,
+    FatalClientError,
     Rebalanced,
     scan_to_end,
 )
@@ -25,7 +25,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except (errors.ProducerFencedError, errors.OutOfOrderSequenceNumberError) as error:
-        raise MustStop(repr(error)) from error
+        raise FatalClientError(repr(error)) from error
     except (errors.KafkaError, OSError) as error:
         raise ClientFailed(repr(error)) from error
 
@@ -107,7 +107,7 @@ class KafkaPythonProducer:
                 )
         except ClientFailed as error:
             done(Type.FAIL, None, str(error))
-            if isinstance(error, MustStop):
+            if isinstance(error, FatalClientError):
                 raise
             return
 
