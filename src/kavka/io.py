@@ -10,7 +10,10 @@ Timers are asyncio's: `loop.call_later` and `asyncio.sleep` obey the loop, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import ssl
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -266,6 +269,18 @@ class Listener(Protocol):
         ...
 
 
+class ClientTls(Protocol):
+    """The TLS of connections to brokers."""
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next connection. Raise OSError when a store can no longer be read."""
+        ...
+
+    def server_hostname(self, host: str) -> str:
+        """Return the name for which the certificate of the broker at `host` must be valid (and that SNI tells)."""
+        ...
+
+
 class Network(Protocol):
     """TCP."""
 
@@ -274,9 +289,16 @@ class Network(Protocol):
         ...
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
-        """Connect and return the protocol that `make()` returned. Raise OSError when the connection fails."""
+        """Connect and return the protocol that `make()` returned. Raise OSError when the connection fails.
+
+        With `tls`, a failed handshake is such a failure: `ssl.SSLError` is an OSError.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from kavka.ids import BrokerId
 from kavka.io import Network, Random
 from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Connections:
         self._bootstrap = config.addresses()
         self._next_bootstrap = int(random.random() * len(self._bootstrap))
         self._client_id = config.text("client.id")
+        self._security = PLAINTEXT
         self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
         self._backoff_ms = config.integer("reconnect.backoff.ms")
         self._backoff_max_ms = config.integer("reconnect.backoff.max.ms")
@@ -174,6 +176,7 @@ class Connections:
                 port,
                 client_id=self._client_id,
                 timeout_ms=self._connect_timeout_ms,
+                security=self._security,
             )
         except NOT_REACHED as error:
             self.last_failure = f"cannot connect to {host}:{port}: {error}"

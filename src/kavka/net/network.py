@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from kavka.io import BufferedProtocol, Listener
+from kavka.io import BufferedProtocol, ClientTls, Listener
 from kavka.net.listener import SocketOptions, open_listener
 
 
@@ -25,7 +25,11 @@ class TcpNetwork:
         return open_listener(host, port, make, self._options)
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """Connect to the first of the host's addresses that answers. Raise OSError when none does.
 
@@ -34,7 +38,11 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.create_connection(
-                cast("Callable[[], asyncio.BufferedProtocol]", make), host, port
+                cast("Callable[[], asyncio.BufferedProtocol]", make),
+                host,
+                port,
+                ssl=None if tls is None else tls.context(),
+                server_hostname=None if tls is None else tls.server_hostname(host),
             )
         except (
             ValueError,

@@ -17,6 +17,7 @@ from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import decode_response, encode_request
@@ -68,14 +69,20 @@ class Peer(asyncio.BufferedProtocol):
         *,
         client_id: str | None = None,
         timeout_ms: int = 10_000,
+        security: PeerSecurity = PLAINTEXT,
     ) -> Self:
-        """Connect and negotiate versions. Raise OSError, of which TimeoutError and ConnectionError are kinds."""
+        """Connect, negotiate versions, authenticate. Raise OSError: TimeoutError and ConnectionError are kinds.
+
+        With SASL, raise KafkaError as `SaslLogin.authenticate` does.
+        """
         peer: Any = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                peer = await network.connect(host, port, lambda: cls(client_id))
+                peer = await network.connect(host, port, lambda: cls(client_id), security.tls)
                 peer.name = f"{host}:{port}"
                 await peer._negotiate(timeout_ms)
+                if security.sasl is not None:
+                    await security.sasl.authenticate(peer, host, timeout_ms)
         except BaseException as error:
             if peer is not None:
                 peer.abort()

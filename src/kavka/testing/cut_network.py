@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.io import BufferedProtocol, Listener
+from kavka.io import BufferedProtocol, ClientTls, Listener
 from kavka.net.network import TcpNetwork
 
 _RETRY_S = 0.005
@@ -134,7 +134,11 @@ class CutNetwork:
         return listener
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """See `io.Network`; over a cut link this lasts until it heals."""
         other = self.links.listeners.get(port)
@@ -142,7 +146,7 @@ class CutNetwork:
             self.links.is_cut(other, self.number) or self.links.is_cut(self.number, other)
         ):
             await asyncio.sleep(_RETRY_S)
-        tap = await self._tcp.connect(host, port, lambda: _Tap(self, make(), other))
+        tap = await self._tcp.connect(host, port, lambda: _Tap(self, make(), other), tls)
         assert isinstance(tap, _Tap)
         name = tap.transport.get_extra_info("sockname")
         if name:

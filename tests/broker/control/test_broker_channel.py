@@ -35,7 +35,9 @@ class Refusing:
     def __init__(self) -> None:
         self.attempts = 0
 
-    async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         self.attempts += 1
         raise ConnectionRefusedError
 
@@ -109,7 +111,9 @@ class Fleeting:
     def __init__(self) -> None:
         self.attempts = 0
 
-    async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         self.attempts += 1
         return await TcpNetwork().connect(host, port, factory)
 
