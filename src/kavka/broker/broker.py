@@ -43,6 +43,7 @@ from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.pace import Slices
+from kavka.broker.requests.policies import Policies
 from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.broker.services import Services
@@ -53,6 +54,7 @@ from kavka.core.znodes import Operation
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Environment
 from kavka.net.event_loop import iterations_of
+from kavka.net.peer_security import PeerSecurity
 from kavka.net.request_budget import RequestBudget
 from kavka.registry.interface import Registry, ensure_paths
 from kavka.wire.records import kernel
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.broker.security.tls import BrokerTls
 
 log = logging.getLogger(__name__)
 
@@ -197,12 +200,33 @@ class Broker:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.listeners = Listeners(self.context, self.dispatcher, self.request_budget)
+        self.tls: BrokerTls | None = None
+        """The TLS of listeners and between brokers; None where no listener has any."""
+        self._make_security()
+        self.listeners = Listeners(
+            self.context,
+            self.dispatcher,
+            self.request_budget,
+            lambda endpoint: None if self.tls is None else self.tls.of_listener(endpoint),
+        )
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
         self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
+
+    def _make_security(self) -> None:
+        """Make what connections need beyond PLAINTEXT. Raise InvalidSetting."""
+        listeners = self.config.listeners
+        if any(endpoint.is_encrypted for endpoint in listeners):
+            from kavka.broker.security.tls import BrokerTls
+
+            self.tls = BrokerTls(self.context)
+            self.context.peer_security = PeerSecurity(self.tls.to_brokers())
+        if any(endpoint.protocol != "PLAINTEXT" for endpoint in listeners):
+            from kavka.broker.security.sessions import Sessions
+
+            self.dispatcher.set_policies(Policies(open_session=Sessions(self.context).open))
 
     # -- parts that not every broker needs
 
@@ -350,6 +374,10 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
+        if self.tls is not None:
+            self.periodic_tasks.run_every(
+                self.config.integer("kavka.ssl.reload.interval.ms"), self.tls.follow_files
+            )
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.io import BufferedProtocol, ClientTls, Listener
+from kavka.io import BufferedProtocol, ClientTls, Listener, ServerTls
 from kavka.net.network import TcpNetwork
 
 _RETRY_S = 0.005
@@ -126,9 +126,15 @@ class CutNetwork:
         self._tcp = TcpNetwork()
         self._listeners: list[Listener] = []
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
         """See `io.Network`."""
-        listener = await self._tcp.listen(host, port, lambda: _Tap(self, make(), None))
+        listener = await self._tcp.listen(host, port, lambda: _Tap(self, make(), None), tls)
         self._listeners.append(listener)
         self.links.listeners[listener.port] = self.number
         return listener
