@@ -62,8 +62,12 @@ def test_a_key_store_of_each_type_serves(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["PEM", "PKCS12", "JKS"])
 def test_a_trust_store_of_each_type_is_trusted(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "store"
-    location = {"PEM": AUTHORITY.write_pem, "PKCS12": AUTHORITY.write_pkcs12, "JKS": AUTHORITY.write_jks}[kind](path)  # fmt: skip
+    writers = {
+        "PEM": AUTHORITY.write_pem,
+        "PKCS12": AUTHORITY.write_pkcs12,
+        "JKS": AUTHORITY.write_jks,
+    }
+    location = writers[kind](tmp_path / "store")
     settings = tls(
         truststore__type=kind, truststore__location=location, truststore__password=PASSWORD
     )

@@ -43,7 +43,6 @@ from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.pace import Slices
-from kavka.broker.requests.policies import Policies
 from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.broker.services import Services
@@ -54,9 +53,9 @@ from kavka.core.znodes import Operation
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Environment
 from kavka.net.event_loop import iterations_of
-from kavka.net.peer_security import PeerSecurity
 from kavka.net.request_budget import RequestBudget
 from kavka.registry.interface import Registry, ensure_paths
+from kavka.values import replace
 from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
@@ -128,6 +127,7 @@ class Broker:
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self._make_parts()
         self._make_request_path()
+        self._make_tls()
         PartitionSubscribers(
             self.metadata,
             self.replica_manager.store,
@@ -200,9 +200,6 @@ class Broker:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.tls: BrokerTls | None = None
-        """The TLS of listeners and between brokers; None where no listener has any."""
-        self._make_security()
         self.listeners = Listeners(
             self.context,
             self.dispatcher,
@@ -215,18 +212,23 @@ class Broker:
         self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
 
-    def _make_security(self) -> None:
-        """Make what connections need beyond PLAINTEXT. Raise InvalidSetting."""
+    def _make_tls(self) -> None:
+        """Make what connections with TLS need; without any it is not imported. Raise InvalidSetting."""
+        self.tls: BrokerTls | None = None
         listeners = self.config.listeners
         if any(endpoint.is_encrypted for endpoint in listeners):
             from kavka.broker.security.tls import BrokerTls
 
             self.tls = BrokerTls(self.context)
-            self.context.peer_security = PeerSecurity(self.tls.to_brokers())
-        if any(endpoint.protocol != "PLAINTEXT" for endpoint in listeners):
-            from kavka.broker.security.sessions import Sessions
+            self.context.peer_security = replace(
+                self.context.peer_security, tls=self.tls.to_brokers()
+            )
+        if any(endpoint.protocol == "SSL" for endpoint in listeners):
+            from kavka.broker.security.tls_sessions import TlsSessions
 
-            self.dispatcher.set_policies(Policies(open_session=Sessions(self.context).open))
+            policies = self.dispatcher.policies
+            sessions = TlsSessions(self.context, policies.open_session)
+            self.dispatcher.set_policies(replace(policies, open_session=sessions.open))
 
     # -- parts that not every broker needs
 

@@ -206,7 +206,7 @@ class Connection:
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """Return the client's certificate in DER, which the handshake has verified; None without one, or without TLS."""
+        """Return the client's certificate in DER, which the handshake has verified; None without one."""
         secured = None if self._transport is None else self._transport.get_extra_info("ssl_object")
         found: bytes | None = None if secured is None else secured.getpeercert(binary_form=True)
         return found

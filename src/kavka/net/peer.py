@@ -8,6 +8,7 @@ come in order: everything behind it is late as well.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -17,7 +18,7 @@ from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
-from kavka.net.peer_security import PLAINTEXT, PeerSecurity
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity, TlsHandshakeFailed
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import decode_response, encode_request
@@ -223,8 +224,14 @@ class Peer(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail everything that waits."""
-        reason = f": {exc}" if exc is not None else ""
-        self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
+        if isinstance(exc, ssl.SSLError) and not self._versions:
+            # In TLS 1.3 a broker refuses a client's certificate after the client's side of the handshake is done.
+            from kavka.net.tls.failures import client_failure
+
+            self._fail(client_failure(exc, self.name))
+        else:
+            reason = f": {exc}" if exc is not None else ""
+            self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -286,8 +293,8 @@ class Peer(asyncio.BufferedProtocol):
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
             self._failure = failure
-        is_invalid = isinstance(self._failure, InvalidFrameSize)
-        kind = InvalidFrameSize if is_invalid else ConnectionError
+        is_lasting = isinstance(self._failure, InvalidFrameSize | TlsHandshakeFailed)
+        kind = type(self._failure) if is_lasting else ConnectionError
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.timer.cancel()

@@ -19,8 +19,7 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
-PROTOCOLS = ("PLAINTEXT", "SSL")
-"""Security protocols that a listener may have."""
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
 _LISTENER_PREFIX = "listener.name."
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
@@ -155,8 +154,11 @@ class BrokerConfig:
         if not self.listeners:
             raise InvalidSetting("listeners", "", "At least one listener is needed")
         for endpoint in self.listeners:
-            if endpoint.protocol not in PROTOCOLS:
-                reason = f"security protocol {endpoint.protocol} is not in this release; use {' or '.join(PROTOCOLS)}"
+            if endpoint.protocol not in _SERVED_PROTOCOLS:
+                reason = (
+                    f"security protocol {endpoint.protocol} is not in this release; "
+                    f"use {' or '.join(_SERVED_PROTOCOLS)}"
+                )
                 raise InvalidSetting("listeners", endpoint, reason)
         known = {endpoint.name for endpoint in self.listeners}
         for endpoint in self.advertised:

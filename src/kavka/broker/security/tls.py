@@ -78,7 +78,7 @@ class BrokerTls:
 def tls_settings(configs: Configs, listener: str) -> TlsSettings:
     """Return the settings of TLS now in force for a listener. Raise InvalidSetting, which names its own setting."""
     values = configs.listener(listener)
-    return parse_settings(values.get)
+    return parse_settings(values.get, str(values["ssl.client.auth"]))
 
 
 class ListenerTls:

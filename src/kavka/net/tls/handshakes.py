@@ -22,7 +22,7 @@ from kavka.net.tls.transport import SCRATCH_BYTES, TlsSession, TlsTransport
 
 _THREADS = 2
 _STEP_BYTES = 32 << 10
-_MAX_BYTES = 256 << 10  # of a client's whole handshake; OpenSSL takes 100 KiB of certificates
+_MAX_BYTES = 32 << 10  # of a client's handshake: a chain of ten certificates of 16 Kib keys fits
 _HANDSHAKE_RECORD = 0x16
 
 
@@ -92,9 +92,6 @@ class Handshake:
             self.fail("the client speaks plain text: it needs security.protocol=SSL, or SASL_SSL")
             return
         self._received += len(data)
-        if self._received > _MAX_BYTES:
-            self.fail(f"the client sent more than {_MAX_BYTES} bytes")
-            return
         self._loop.remove_reader(self._descriptor)
         self._session.incoming.write(data)
         self._step()
@@ -120,6 +117,8 @@ class Handshake:
         elif not isinstance(error, ssl.SSLWantReadError):
             assert isinstance(error, Exception)
             self.fail(server_reason(error))
+        elif self._received > _MAX_BYTES:
+            self.fail(f"the client sent more than {_MAX_BYTES} bytes before the handshake was done")
         elif self._unsent:
             self._loop.add_writer(self._descriptor, self._writable)
         else:

@@ -72,7 +72,7 @@ class TlsSettings:
         return tuple(filter(None, (keys.location, keys.key_location, trust.location)))
 
 
-def parse_settings(value: Callable[[str], Any]) -> TlsSettings:
+def parse_settings(value: Callable[[str], Any], client_auth: str = "none") -> TlsSettings:
     """Return the settings that `value(name)` gives by Kafka's names. Raise InvalidSetting."""
 
     def text(name: str) -> str | None:
@@ -102,7 +102,7 @@ def parse_settings(value: Callable[[str], Any]) -> TlsSettings:
         text("ssl.key.password"),
         tuple(value("ssl.enabled.protocols") or ("TLSv1.2", "TLSv1.3")),
         tuple(value("ssl.cipher.suites") or ()),
-        text("ssl.client.auth") or "none",
+        client_auth,
         checks_host=algorithm == "https",
     )
 

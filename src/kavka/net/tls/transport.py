@@ -126,7 +126,7 @@ class TlsTransport(SocketTransport):
         self._has_rest = True
         try:
             while count < size:
-                found = read(size - count, buffer[count:])  # type: ignore[arg-type]
+                found = read(size - count, buffer[count:])
                 if not found:
                     return count, True
                 count += int(found)
