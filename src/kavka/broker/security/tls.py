@@ -22,7 +22,7 @@ _LOG_WINDOW_S = 10.0
 
 
 class BrokerTls:
-    """What TLS needs of settings and files, for each listener; it follows changes of both."""
+    """The TLS of each listener, and of connections to other brokers; it follows changes of settings and files."""
 
     def __init__(self, context: BrokerContext) -> None:
         """Read no store yet."""

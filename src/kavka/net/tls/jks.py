@@ -41,7 +41,7 @@ class JksKey:
 
 @frozen
 class JksEntries:
-    """What a key store holds, by alias; certificates are DER."""
+    """The entries of a key store, by alias; certificates are DER."""
 
     keys: dict[str, JksKey] = field(factory=dict)
     trusted: dict[str, bytes] = field(factory=dict)

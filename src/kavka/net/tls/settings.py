@@ -17,7 +17,7 @@ class InvalidStore(InvalidSetting):
 
 @frozen
 class Store:
-    """Where keys or certificates come from: a file of some type, or PEM text in the settings themselves."""
+    """A source of keys or certificates: a file of some type, or PEM text in the settings themselves."""
 
     prefix: str
     """`ssl.keystore`, or `ssl.truststore`."""
@@ -51,7 +51,7 @@ class Store:
 
 @frozen
 class TlsSettings:
-    """What TLS at one end is made of."""
+    """The settings of TLS at one end."""
 
     key_store: Store
     trust_store: Store
