@@ -59,7 +59,9 @@ def test_special_characters_are_escaped(text: str, shown: str) -> None:
     assert name(attribute(CN, text)) == f"CN={shown}"
 
 
-@pytest.mark.parametrize(("tag", "encoding"), [(0x14, "latin-1"), (0x1E, "utf-16-be"), (0x1C, "utf-32-be")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tag", "encoding"), [(0x14, "latin-1"), (0x1E, "utf-16-be"), (0x1C, "utf-32-be")]
+)
 def test_older_encodings_of_texts_are_read(tag: int, encoding: str) -> None:
     assert name(attribute(CN, "Jürgen", tag, encoding)) == "CN=Jürgen"
 

@@ -81,6 +81,17 @@ def test_a_file_of_type_jks_may_be_pkcs12_as_in_java(tmp_path: Path) -> None:
     assert read_key_store(tls(keystore__location=location, keystore__password=PASSWORD)) is not None
 
 
+def test_a_key_that_every_user_may_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store"
+    settings = tls(keystore__type="PEM", keystore__location=OWNER.write_pem(path))
+    for mode, warnings in ((0o600, 0), (0o640, 0), (0o644, 1)):
+        path.chmod(mode)
+        read_key_store(settings)
+        assert len(caplog.records) == warnings
+
+
 def test_a_trust_store_of_jks_needs_no_password(tmp_path: Path) -> None:
     location = AUTHORITY.write_jks(tmp_path / "store")
     assert read_trust_store(tls(truststore__location=location).trust_store)

@@ -34,6 +34,12 @@ def _name(common_name: str) -> x509.Name:
     )
 
 
+def _write(path: Path, data: bytes) -> None:
+    """Write a file with a private key."""
+    path.touch(0o600)
+    path.write_bytes(data)
+
+
 class Signed:
     """A private key and its chain, the owner's certificate first."""
 
@@ -56,7 +62,7 @@ class Signed:
 
     def write_pem(self, path: Path, password: str | None = None) -> str:
         """Write a key store of type PEM, and return its path."""
-        path.write_bytes(self.key_pem(password) + self.chain_pem)
+        _write(path, self.key_pem(password) + self.chain_pem)
         return str(path)
 
     def write_pkcs12(self, path: Path, password: str = PASSWORD) -> str:
@@ -65,14 +71,14 @@ class Signed:
         data = pkcs12.serialize_key_and_certificates(
             b"owner", self.key, self.chain[0], self.chain[:0:-1], how
         )
-        path.write_bytes(data)
+        _write(path, data)
         return str(path)
 
     def write_jks(
         self, path: Path, password: str = PASSWORD, key_password: str | None = None
     ) -> str:
         chain = [one.public_bytes(Encoding.DER) for one in self.chain]
-        path.write_bytes(_jks(password, (self.key_der(), chain, key_password or password), []))
+        _write(path, _jks(password, (self.key_der(), chain, key_password or password), []))
         return str(path)
 
 
