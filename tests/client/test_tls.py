@@ -156,6 +156,14 @@ def test_a_listener_without_tls_is_said_to_be_one(files: TlsFiles) -> None:
     asyncio.run(serve(files.directory / "data", story))
 
 
+def test_a_listener_with_tls_is_said_to_be_one(files: TlsFiles) -> None:
+    async def story(served: Served, servers: Settings) -> None:
+        reason = r"speaks TLS, and this connection is plain text: set security\.protocol=SSL"
+        await failing(servers, reason, ConnectionError)
+
+    run(files, story)
+
+
 def test_a_clients_new_certificate_holds_for_its_next_connection(files: TlsFiles) -> None:
     tls = files.security(certificate=files.client).tls
     assert tls is not None

@@ -27,6 +27,8 @@ from kavka.wire.schema import schema_of
 
 _CORRELATION = struct.Struct(">i").unpack_from
 _MAX_RESPONSE_BYTES = 2**30
+_TLS_ALERT = 0x1503
+"""The first two bytes of what a listener with TLS answers to plain text; as a size, 352 MB."""
 SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Client software name and version, as sent to brokers (KIP-511)."""
 
@@ -229,11 +231,19 @@ class Peer(asyncio.BufferedProtocol):
             from kavka.net.tls.failures import client_failure
 
             self._fail(client_failure(exc, self.name))
+        elif not self._versions and self._frame_size >> 16 == _TLS_ALERT:
+            what = "speaks TLS, and this connection is plain text: set security.protocol=SSL"
+            self._fail(InvalidFrameSize(f"{self.name} {what}, or SASL_SSL"))
         else:
             reason = f": {exc}" if exc is not None else ""
             self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
         if not self._closed.done():
             self._closed.set_result(None)
+
+    @property
+    def _frame_size(self) -> int:
+        """The size that a half-received large frame has announced."""
+        return self._reader.missing_bytes + self._reader.partial_bytes
 
     def pause_writing(self) -> None:
         """Say so by `is_writable`; owners that bound their requests in flight need not look."""

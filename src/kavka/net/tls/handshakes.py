@@ -24,6 +24,8 @@ _THREADS = 2
 _STEP_BYTES = 32 << 10
 _MAX_BYTES = 32 << 10  # of a client's handshake: a chain of ten certificates of 16 Kib keys fits
 _HANDSHAKE_RECORD = 0x16
+_ALERT = bytes([0x15, 3, 3, 0, 2, 2, 70])
+"""A fatal alert: protocol_version."""
 
 
 class Handshakes:
@@ -89,6 +91,8 @@ class Handshake:
             self.fail("the client closed the connection")
             return
         if not self._received and data[0] != _HANDSHAKE_RECORD:
+            with suppress(OSError):  # the client is gone already
+                self._sock.send(_ALERT)  # from which clients see what this port is for
             self.fail("the client speaks plain text: it needs security.protocol=SSL, or SASL_SSL")
             return
         self._received += len(data)
