@@ -101,7 +101,7 @@ extras_of() {
         demo) echo demo ;;
         docs) echo ;;
         lint) echo terminal ;;
-        unit | dev) echo collect,lake,schemas,sql ;;
+        unit | dev) echo collect,lake,schemas,sql,tls ;;
         test) echo collect,demo,lake,schemas,sql ;;
     esac
 }

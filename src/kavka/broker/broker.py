@@ -55,6 +55,7 @@ from kavka.io import Environment
 from kavka.net.event_loop import iterations_of
 from kavka.net.request_budget import RequestBudget
 from kavka.registry.interface import Registry, ensure_paths
+from kavka.values import replace
 from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.broker.security.tls import BrokerTls
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +127,7 @@ class Broker:
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self._make_parts()
         self._make_request_path()
+        self._make_tls()
         PartitionSubscribers(
             self.metadata,
             self.replica_manager.store,
@@ -197,12 +200,35 @@ class Broker:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.listeners = Listeners(self.context, self.dispatcher, self.request_budget)
+        self.listeners = Listeners(
+            self.context,
+            self.dispatcher,
+            self.request_budget,
+            lambda endpoint: None if self.tls is None else self.tls.of_listener(endpoint),
+        )
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
         self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
+
+    def _make_tls(self) -> None:
+        """Make what connections with TLS need; without any it is not imported. Raise InvalidSetting."""
+        self.tls: BrokerTls | None = None
+        listeners = self.config.listeners
+        if any(endpoint.is_encrypted for endpoint in listeners):
+            from kavka.broker.security.tls import BrokerTls
+
+            self.tls = BrokerTls(self.context)
+            self.context.peer_security = replace(
+                self.context.peer_security, tls=self.tls.to_brokers()
+            )
+        if any(endpoint.protocol == "SSL" for endpoint in listeners):
+            from kavka.broker.security.tls_sessions import TlsSessions
+
+            policies = self.dispatcher.policies
+            sessions = TlsSessions(self.context, policies.open_session)
+            self.dispatcher.set_policies(replace(policies, open_session=sessions.open))
 
     # -- parts that not every broker needs
 
@@ -350,6 +376,10 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
+        if self.tls is not None:
+            self.periodic_tasks.run_every(
+                self.config.integer("kavka.ssl.reload.interval.ms"), self.tls.follow_files
+            )
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)

@@ -11,6 +11,7 @@ from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.metadata.cache import MetadataCache
 from kavka.ids import BrokerId
 from kavka.io import Environment
+from kavka.net.peer_security import PLAINTEXT
 from kavka.registry.interface import Registry
 
 
@@ -31,6 +32,8 @@ class BrokerContext:
         self.clock = environment.clock
         self.random = environment.random
         self.metadata = MetadataCache()
+        self.peer_security = PLAINTEXT
+        """The security of connections to other brokers; set by `Broker` before the first is made."""
         self.has_own_registry = has_own_registry
         """True if the registry is this broker's own, on its first log directory."""
         self.broker_id = BrokerId(-1)

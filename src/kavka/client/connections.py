@@ -11,11 +11,13 @@ from typing import Any
 
 from kavka.client.config import Config
 from kavka.client.metadata import MetadataCache
+from kavka.client.security import peer_security
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
 from kavka.io import Network, Random
 from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
+from kavka.net.peer_security import TlsHandshakeFailed
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -44,14 +46,19 @@ class BootstrapError(ConnectionError):
         self.is_retriable = is_retriable
 
 
+class BootstrapTlsFailed(BootstrapError, TlsHandshakeFailed):
+    """The same, because of TLS: the message says which certificate is refused, or what is missing."""
+
+
 def is_retriable(error: Exception) -> bool:
     """Return whether an address that failed may be a broker in a while.
 
-    It may not where the name does not exist, or where what answers is no Kafka broker that the client can talk to.
+    It may not where the name does not exist, where what answers is no Kafka broker that the client can talk to, or
+    where a certificate is refused.
     """
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_NONAME
-    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize)
+    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize | TlsHandshakeFailed)
 
 
 class Channel(IntEnum):
@@ -68,13 +75,14 @@ class Connections:
     def __init__(
         self, config: Config, metadata: MetadataCache, network: Network, random: Random
     ) -> None:
-        """Open no connection before it is requested."""
+        """Open no connection before it is requested. Raise InvalidSetting where a key or trust store cannot be used."""
         self._metadata = metadata
         self._network = network
         self._random = random
         self._bootstrap = config.addresses()
         self._next_bootstrap = int(random.random() * len(self._bootstrap))
         self._client_id = config.text("client.id")
+        self._security = peer_security(config)
         self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
         self._backoff_ms = config.integer("reconnect.backoff.ms")
         self._backoff_max_ms = config.integer("reconnect.backoff.max.ms")
@@ -174,6 +182,7 @@ class Connections:
                 port,
                 client_id=self._client_id,
                 timeout_ms=self._connect_timeout_ms,
+                security=self._security,
             )
         except NOT_REACHED as error:
             self.last_failure = f"cannot connect to {host}:{port}: {error}"
@@ -222,7 +231,8 @@ class Connections:
             else:
                 return self._keep_one(opened)
         servers = ", ".join(self.bootstrap_servers)
-        raise BootstrapError(
+        kind = BootstrapTlsFailed if isinstance(reasons[-1], TlsHandshakeFailed) else BootstrapError
+        raise kind(
             f"cannot reach any of bootstrap.servers [{servers}]: {reasons[-1]}",
             is_retriable=any(map(is_retriable, reasons)),
         )

@@ -17,7 +17,7 @@ from kavka.settings.declaration import Catalogue, InvalidSetting
 
 log = logging.getLogger(__name__)
 
-_SECURITY: Final = ("sasl.", "ssl.")
+_SECURITY: Final = ("sasl.",)
 _NAMES: Final = """
     api.version.fallback.ms api.version.request api.version.request.timeout.ms auto.commit.enable
     background_event_cb batch.num.messages broker.address.family broker.address.ttl broker.version.fallback

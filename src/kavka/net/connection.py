@@ -207,6 +207,13 @@ class Connection:
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def peer_certificate(self) -> bytes | None:
+        """Return the client's certificate in DER, which the handshake has verified; None without one."""
+        secured = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        found: bytes | None = None if secured is None else secured.getpeercert(binary_form=True)
+        return found
+
+    @property
     def bytes_sent(self) -> int:
         """Return the number of bytes that the socket has taken."""
         if self._transport is None:

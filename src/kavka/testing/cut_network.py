@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.io import BufferedProtocol, Listener
+from kavka.io import BufferedProtocol, ClientTls, Listener, ServerTls
 from kavka.net.network import TcpNetwork
 
 _RETRY_S = 0.005
@@ -126,15 +126,27 @@ class CutNetwork:
         self._tcp = TcpNetwork()
         self._listeners: list[Listener] = []
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
         """See `io.Network`."""
-        listener = await self._tcp.listen(host, port, lambda: _LinkProtocol(self, make(), None))
+        listener = await self._tcp.listen(
+            host, port, lambda: _LinkProtocol(self, make(), None), tls
+        )
         self._listeners.append(listener)
         self.links.listeners[listener.port] = self.number
         return listener
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """See `io.Network`; over a cut link this lasts until it heals."""
         other = self.links.listeners.get(port)
@@ -142,7 +154,7 @@ class CutNetwork:
             self.links.is_cut(other, self.number) or self.links.is_cut(self.number, other)
         ):
             await asyncio.sleep(_RETRY_S)
-        tap = await self._tcp.connect(host, port, lambda: _LinkProtocol(self, make(), other))
+        tap = await self._tcp.connect(host, port, lambda: _LinkProtocol(self, make(), other), tls)
         assert isinstance(tap, _LinkProtocol)
         name = tap.transport.get_extra_info("sockname")
         if name:

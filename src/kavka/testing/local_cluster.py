@@ -128,7 +128,10 @@ class LocalCluster:
     def __init__(
         self, path: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Start under `path`, with `settings` of `server.properties` for every broker."""
+        """Start under `path`, with `settings` of `server.properties` for every broker.
+
+        The listener is one of `security.inter.broker.protocol`: with SSL, `ssl.*` must be among the settings.
+        """
         self.path = path
         self._links = Links()
         replicas = str(min(3, brokers))
@@ -138,6 +141,7 @@ class LocalCluster:
             "transaction.state.log.replication.factor": replicas,
             **(settings or {}),
         }
+        self._protocol = self._settings.get("security.inter.broker.protocol", "PLAINTEXT")
         self._members: dict[int, _Member] = {}
         self._ports: dict[int, int] = {}
         self._registry = LocalProcess(self._links, REGISTRY)
@@ -194,7 +198,7 @@ class LocalCluster:
             **_DEFAULTS,
             "broker.id": str(number),
             "broker.rack": f"rack-{number}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
+            "listeners": f"{self._protocol}://127.0.0.1:{self._ports.get(number, 0)}",
             "log.dirs": str(self.path / f"broker-{number}"),
             "zookeeper.connect": self.zookeeper_connect,
             **self._settings,

@@ -125,6 +125,7 @@ class ControllerChannelManager:
                     failure_detector.connected,
                     # Brokers that registered before this controller may have died with the previous one.
                     starting_s=0 if self._is_first else STARTING_S,
+                    security=self._context.peer_security,
                 )
         log.error(
             "broker without the listener that brokers use broker=%d listener=%s",

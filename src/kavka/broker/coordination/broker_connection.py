@@ -38,6 +38,7 @@ class BrokerConnection:
                 endpoint.port,
                 client_id=f"{context.broker_id}-{self._purpose}",
                 timeout_ms=min(_CONNECT_MS, self.timeout_ms),
+                security=context.peer_security,
             )
         return self._peer
 

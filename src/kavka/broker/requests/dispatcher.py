@@ -91,6 +91,11 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
+    @property
+    def policies(self) -> Policies:
+        """The policies in force."""
+        return self._policies
+
     def set_policies(self, policies: Policies) -> None:
         """Apply policies to connections and requests from now on."""
         self._policies = policies

@@ -19,6 +19,10 @@ class Principal(NamedTuple):
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
+class SessionRefused(Exception):
+    """A connection gets no session, and is closed; the message says why."""
+
+
 class Session:
     """The security session of one connection."""
 
