@@ -11,6 +11,7 @@ from kavka.settings.broker import EFFECTIVE_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -34,6 +35,7 @@ BROKER_SETTINGS = [
     *EFFECTIVE_SETTINGS,
     *CONNECTION_SETTINGS,
     *REPLICATION_SETTINGS,
+    *SASL_SETTINGS,
     *CLUSTER_SETTINGS,
     *TRANSACTION_SETTINGS,
 ]

@@ -12,6 +12,7 @@ from kavka.settings.connections import CONNECTION_SETTINGS
 from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.known import KNOWN_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS
 from kavka.settings.topic import gzip_level_fault
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -532,6 +533,7 @@ BROKER_SETTINGS = Catalogue(
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,
+        *SASL_SETTINGS,
         *TRANSACTION_SETTINGS,
         *KNOWN_SETTINGS,
     ]

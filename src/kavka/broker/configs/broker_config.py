@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, whole_number
+from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
 
@@ -18,6 +19,7 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
@@ -50,6 +52,8 @@ class BrokerConfig:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         texts = without_kraft(texts, _host_names)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
+        self.listener_texts = {n: text for n, text in texts.items() if is_of_a_listener(n)}
+        """The settings of one listener, or of one SASL mechanism."""
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""
         self.values = dict(self.set_values)
@@ -142,9 +146,10 @@ class BrokerConfig:
         if not self.listeners:
             raise InvalidSetting("listeners", "", "At least one listener is needed")
         for endpoint in self.listeners:
-            if endpoint.protocol != "PLAINTEXT":
+            if endpoint.protocol not in _SERVED_PROTOCOLS:
                 reason = (
-                    f"security protocol {endpoint.protocol} is not in this release; use PLAINTEXT"
+                    f"security protocol {endpoint.protocol} is not in this release; "
+                    f"use {' or '.join(_SERVED_PROTOCOLS)}"
                 )
                 raise InvalidSetting("listeners", endpoint, reason)
         known = {endpoint.name for endpoint in self.listeners}
@@ -189,9 +194,17 @@ class BrokerConfig:
 
     def _warn(self, texts: Mapping[str, str]) -> None:
         for name in sorted(texts):
-            if name not in BROKER_SETTINGS:
+            if name in self.listener_texts and base_name(name) in BROKER_SETTINGS:
+                if not BROKER_SETTINGS[base_name(name)].effective:
+                    log.warning("setting without effect in this release name=%s", name)
+            elif name not in BROKER_SETTINGS:
                 near = BROKER_SETTINGS.nearest(name)
                 hint = f"; did you mean {near}?" if near else ""
                 log.warning("unknown setting ignored name=%s%s", name, hint)
             elif not BROKER_SETTINGS[name].effective:
                 log.warning("setting without effect in this release name=%s", name)
+
+
+def has_sasl(config: BrokerConfig) -> bool:
+    """Return whether clients of any listener authenticate by SASL."""
+    return any(endpoint.protocol.startswith("SASL_") for endpoint in config.listeners)

@@ -32,7 +32,7 @@ from kavka.values import frozen
 MAX_FRAMES: Final = 32
 """That a client may send before it is authenticated."""
 _MIN_INTERVAL_MS: Final = 1000
-"""Between two authentications of one connection after the first."""
+"""Between two authentications of one connection after the first; half of a session's life where that is less."""
 
 
 class State(Enum):
@@ -121,8 +121,7 @@ class Conversation:
         """Take SaslHandshake."""
         names = tuple(self._offers)
         if self.state is State.AUTHENTICATED:
-            began = self._began_again_ms
-            if version == 0 or (began is not None and tick_ms - began < _MIN_INTERVAL_MS):
+            if version == 0 or self._is_too_early(tick_ms):
                 return HandshakeReply(ErrorCode.ILLEGAL_SASL_STATE, names)
             self._began_again_ms = tick_ms
             self._frames = 0
@@ -140,6 +139,14 @@ class Conversation:
         self._exchange = offer.begin()
         self.state = State.TOKENS
         return HandshakeReply(ErrorCode.NONE, names)
+
+    def _is_too_early(self, tick_ms: int) -> bool:
+        """Return whether the client has authenticated again just now."""
+        if self._began_again_ms is None:
+            return False
+        lifetime_ms = self._offers[self.mechanism].max_reauth_ms
+        least_ms = min(_MIN_INTERVAL_MS, lifetime_ms // 2) if lifetime_ms > 0 else _MIN_INTERVAL_MS
+        return tick_ms - self._began_again_ms < least_ms
 
     def token(self, token: bytes, tick_ms: int, now_ms: int) -> TokenReply | Question:
         """Take a token; a question is to be answered by `verdict`."""
