@@ -30,6 +30,7 @@ SETTINGS = {
     "sasl.jaas.config": PLAIN_USERS.replace(";", ' username="alice" password="alice secret";'),
     "connection.failed.authentication.delay.ms": "1",
     "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
 }
 
 
