@@ -314,6 +314,11 @@ def test_an_unsecured_token_says_whose_it_is_and_until_when() -> None:
     assert (owner.user, owner.expires_ms, owner.scope) == ("alice", _NOW + 3_600_000, ("a", "b"))
 
 
+def test_a_token_issued_in_this_very_millisecond_is_valid() -> None:
+    claims = {"sub": "alice", "exp": _NOW / 1000 + 9, "iat": (_NOW + 0.9) / 1000}
+    assert read_unsecured(encode_unsecured(claims), {}, _NOW).user == "alice"
+
+
 @pytest.mark.parametrize(
     ("claims", "reason"),
     [

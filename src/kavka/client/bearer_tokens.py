@@ -198,6 +198,7 @@ def _post(request: Request, timeout_s: float) -> dict[str, Any]:
         with urlopen(request, timeout=timeout_s) as response:  # the scheme was checked
             answer = json.loads(response.read(_MOST_BYTES))
     except HTTPError as error:
+        error.close()
         raise SaslError(f"the token endpoint answered {error.code} {error.reason}") from None
     except ValueError:
         raise SaslError("the token endpoint's answer is not JSON") from None

@@ -109,7 +109,7 @@ def owner_of(
         since = claims.get(name)
         if since is None:
             continue
-        if not _is_number(since) or since * 1000 - skew_ms > now_ms:
+        if not _is_number(since) or int(since * 1000) - skew_ms > now_ms:
             raise InvalidToken(f"the token is not valid yet ({name})")
     scope = _scope(claims.get(scope_claim))
     for required in required_scope:
