@@ -11,6 +11,7 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.producer import Producer
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential
+from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.registry.interface import ensure_paths
 from kavka.wire.stored import znodes
@@ -119,7 +120,8 @@ def test_a_broker_with_another_password_stays_out_of_sync(tmp_path: Path) -> Non
             "sasl.jaas.config": f"{MODULES['PLAIN']} required {USER};",
         }
         async with Admin(config) as admin:
-            await admin.create_topics([NewTopic("t", 1, 3)])
+            created = await admin.create_topics([NewTopic("t", assignments={0: [1, 2, 3]})])
+            assert not isinstance(created["t"], KafkaError)
         at = TopicPartition("t", 0)
         await cluster.until(lambda: 3 not in cluster.in_sync(at))
 
