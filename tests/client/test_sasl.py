@@ -167,7 +167,9 @@ def test_a_client_authenticates_again_while_it_works(run: Run) -> None:
             connections = set(server.broker.dispatcher.connections)
             sent = []
             while counts["CLIENTS", "PLAIN", True] < 3 * len(connections):
-                sent.append(producer.append("t", b"value", want_future=True))
+                future = producer.append("t", b"value", want_future=True)
+                assert future is not None
+                sent.append(future)
                 await asyncio.sleep(0.005)
             offsets = [(await each).offset for each in sent]
             assert offsets == list(range(1, 1 + len(sent)))

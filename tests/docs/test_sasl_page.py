@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.test_code_blocks import ROOT, Block, blocks
+from support.code_blocks import ROOT, Block, blocks
 
 PAGE = ROOT / "docs" / "how-to" / "sasl.md"
 RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"

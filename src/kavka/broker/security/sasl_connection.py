@@ -21,7 +21,7 @@ Later = Coroutine[Any, Any, TokenReply]
 
 @frozen
 class SaslListener:
-    """What all connections of a listener have in common."""
+    """The parts that all connections of a listener have in common."""
 
     mechanisms: Mapping[str, Mechanism]
     clock: Clock

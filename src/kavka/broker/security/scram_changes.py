@@ -45,7 +45,7 @@ class Deletion:
 
 @frozen
 class Refusal:
-    """Why a user's changes are not made."""
+    """The reason why a user's changes are not made."""
 
     code: ErrorCode
     message: str

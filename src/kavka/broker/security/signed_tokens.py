@@ -55,12 +55,12 @@ class SignedTokenCheck:
         self._clock = clock
 
         def text(name: str) -> str | None:
-            return settings.optional(f"sasl.oauthbearer.{name}", OAUTHBEARER)
+            return settings.optional(name, OAUTHBEARER)
 
-        self._issuer = text("expected.issuer")
+        self._issuer = text("sasl.oauthbearer.expected.issuer")
         self._audience = settings.items("sasl.oauthbearer.expected.audience", OAUTHBEARER)
-        self._sub_claim = text("sub.claim.name") or "sub"
-        self._scope_claim = text("scope.claim.name") or "scope"
+        self._sub_claim = text("sasl.oauthbearer.sub.claim.name") or "sub"
+        self._scope_claim = text("sasl.oauthbearer.scope.claim.name") or "scope"
         self._skew_s = settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER)
         self._refresh_ms = settings.integer(
             "sasl.oauthbearer.jwks.endpoint.refresh.ms", OAUTHBEARER

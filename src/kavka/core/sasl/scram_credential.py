@@ -61,7 +61,7 @@ SCRAM_NUMBERS: Final = {each.number: each for each in (SHA_256, SHA_512)}
 
 
 class ScramCredential(NamedTuple):
-    """What a broker keeps of a user's password in one mechanism. Its text shows none of it."""
+    """The part of a user's password that a broker keeps, for one mechanism. Its text shows none of it."""
 
     salt: bytes
     stored_key: bytes

@@ -33,7 +33,7 @@ class InvalidToken(ValueError):
 
 @frozen
 class TokenOwner:
-    """Whose token it is, and until when: milliseconds since 1970."""
+    """The owner of a token, and the end of its life in milliseconds since 1970."""
 
     user: str
     expires_ms: int
