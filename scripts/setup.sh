@@ -101,8 +101,8 @@ extras_of() {
         demo) echo demo ;;
         docs) echo ;;
         lint) echo terminal ;;
-        unit | dev) echo collect,lake,schemas,sql,tls ;;
-        test) echo collect,demo,lake,schemas,sql ;;
+        unit | dev) echo collect,lake,oauth,schemas,sql,tls ;;
+        test) echo collect,demo,lake,oauth,schemas,sql,tls ;;
     esac
 }
 

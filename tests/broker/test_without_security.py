@@ -12,11 +12,6 @@ from kavka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntry,
     AlterClientQuotasRequestOp,
 )
-from kavka.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsRequestScramCredentialDeletion,
-    AlterUserScramCredentialsRequestScramCredentialUpsertion,
-)
 from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
 from kavka.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
 from kavka.wire.messages.describe_acls import DescribeAclsRequest
@@ -48,7 +43,7 @@ def test_changes_of_access_rules_are_refused_one_by_one(run: Run) -> None:
     run(story)
 
 
-def test_quotas_and_credentials_that_would_not_be_obeyed_are_refused(run: Run) -> None:
+def test_quotas_that_would_not_be_obeyed_are_refused(run: Run) -> None:
     async def story(served: Any) -> None:
         entity = AlterClientQuotasRequestEntity(entity_type="user", entity_name="alice")
         entry = AlterClientQuotasRequestEntry(
@@ -59,15 +54,6 @@ def test_quotas_and_credentials_that_would_not_be_obeyed_are_refused(run: Run) -
         assert quota.error_message.startswith("This broker has no client quotas")
         assert [(part.entity_type, part.entity_name) for part in quota.entity] == [
             ("user", "alice")
-        ]
-        deletion = AlterUserScramCredentialsRequestScramCredentialDeletion(name="b", mechanism=1)
-        upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion(name="a", mechanism=1)
-        altered = await served.send(
-            AlterUserScramCredentialsRequest(deletions=[deletion, deletion], upsertions=[upsertion])
-        )
-        assert [(r.user, r.error_code) for r in altered.results] == [
-            ("b", ErrorCode.UNSUPPORTED_VERSION),
-            ("a", ErrorCode.UNSUPPORTED_VERSION),
         ]
 
     run(story)

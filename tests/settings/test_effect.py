@@ -13,6 +13,7 @@ from kavka.settings.connections import CONNECTION_SETTINGS
 from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS
 from kavka.settings.tls import TLS_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
@@ -43,6 +44,7 @@ BROKER_SETTINGS = [
     *GROUP_SETTINGS,
     *CONNECTION_SETTINGS,
     *REPLICATION_SETTINGS,
+    *SASL_SETTINGS,
     *CLUSTER_SETTINGS,
     *TLS_SETTINGS,
     *TRANSACTION_SETTINGS,

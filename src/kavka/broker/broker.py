@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.configs.broker_config import BrokerConfig, Endpoint
+from kavka.broker.configs.broker_config import BrokerConfig, Endpoint, has_sasl
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.control_requests import ControlRequests
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.broker.security.sessions import Sessions
     from kavka.broker.security.tls import BrokerTls
 
 log = logging.getLogger(__name__)
@@ -127,6 +128,7 @@ class Broker:
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self._make_parts()
         self._make_request_path()
+        self._make_sessions()
         self._make_tls()
         PartitionSubscribers(
             self.metadata,
@@ -211,6 +213,22 @@ class Broker:
         )
         self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
+
+    def _make_sessions(self) -> None:
+        """Make what authenticates clients, and this broker to others; without SASL it is not imported."""
+        self.sessions: Sessions | None = None
+        if not has_sasl(self.config):
+            return
+        from kavka.broker.security.inter_broker_login import inter_broker_login
+        from kavka.broker.security.sessions import Sessions
+
+        self.sessions = Sessions(self.context)
+        self.config_changes.user_changed = self.sessions.user_changed
+        self.context.peer_security = replace(
+            self.context.peer_security, sasl=inter_broker_login(self.context)
+        )
+        policies = replace(self.dispatcher.policies, open_session=self.sessions.open)
+        self.dispatcher.set_policies(policies)
 
     def _make_tls(self) -> None:
         """Make what connections with TLS need; without any it is not imported. Raise InvalidSetting."""
@@ -358,6 +376,8 @@ class Broker:
         self.metadata.cluster_id = identity.cluster_id
         self.services = self._make_services()
         await self.config_changes.start()
+        if self.sessions is not None:
+            await self.sessions.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)
         await self.dynamic_configs.load(known.ids)
@@ -493,6 +513,7 @@ class Broker:
             metadata=self.metadata,
             features=self.features,
             replica_manager=self.replica_manager,
+            sessions=self.sessions,
             topics=self.topics,
             dynamic_configs=self.dynamic_configs,
             controller=self.controller,

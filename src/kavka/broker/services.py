@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
+    from kavka.broker.security.sessions import Sessions
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
@@ -59,6 +60,7 @@ class Services:
         metadata: MetadataCache,
         features: Features,
         replica_manager: ReplicaManager,
+        sessions: Sessions | None,
         topics: Topics,
         dynamic_configs: DynamicConfigs,
         controller: Controller,
@@ -82,6 +84,8 @@ class Services:
         self.metadata = metadata
         self.features = features
         self.replica_manager = replica_manager
+        self.sessions = sessions
+        """None where no listener has SASL."""
         self.topics = topics
         self.dynamic_configs = dynamic_configs
         self.controller = controller

@@ -20,10 +20,11 @@ from kavka.client.connections import (
     is_retriable,
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
-from kavka.errors import ErrorCode, KafkaError
+from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock, Network, Random
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -55,13 +56,14 @@ class Cluster:
         clock: Clock,
         random: Random,
         allow_auto_create: bool = False,
+        security: PeerSecurity = PLAINTEXT,
     ) -> None:
         """Store the I/O; nothing is done before `start`."""
         self.network = network
         self.clock = clock
         self.random = random
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
-        self._connections = Connections(config, self.metadata, network, random)
+        self._connections = Connections(config, self.metadata, network, random, security)
         self.request_timeout_ms = config.integer("request.timeout.ms")
         self._reconnect_backoff_ms = config.integer("reconnect.backoff.ms")
         self._reconnect_backoff_max_ms = config.integer("reconnect.backoff.max.ms")
@@ -188,6 +190,14 @@ class Cluster:
 
     # Metadata
 
+    def raise_authentication_failure(self) -> None:
+        """Raise AuthenticationFailed, once, if a broker has refused the credential since the last call."""
+        failure = self._connections.authentication_failure
+        if failure is not None:
+            self._connections.authentication_failure = None
+            self.mark_stale()
+            raise failure
+
     async def refresh(self) -> None:
         """Ask for metadata now, or join the update in progress. Raise ConnectionError when no broker answers."""
         if self._refreshing is None:
@@ -240,6 +250,8 @@ class Cluster:
             try:
                 await self.refresh()
                 return
+            except AuthenticationFailed:
+                raise
             except NOT_REACHED as error:  # it took the connection, and then did not answer
                 if isinstance(error, BootstrapError) and left == 0:
                     raise
@@ -283,6 +295,13 @@ class Cluster:
             if self.metadata.is_stale(self.clock.tick_ms()):
                 try:
                     await self.refresh()
+                except AuthenticationFailed as error:
+                    log.error("metadata update failed reason=%s", error)
+                    self._wake.clear()
+                    await (
+                        self._wake.wait()
+                    )  # until a call wants something: it is refused, or finds another credential
+                    attempt += 1
                 except NOT_REACHED as error:
                     log.warning("metadata update failed reason=%s", error)
                     attempt += 1

@@ -59,6 +59,8 @@ _SAME_HERE: Final = {
     "request.required.acks": "acks",
     "socket.timeout.ms": "request.timeout.ms",
     "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+    "oauth_cb": "sasl.login.callback.handler.class",
+    "oauthbearer_token_refresh_cb": "sasl.login.callback.handler.class",
 }
 """Names of kavka for librdkafka's names."""
 

@@ -104,6 +104,7 @@ class Connection:
         self.last_active_ms = 0
         """When the last frame came: the handler sets it at the beginning of `received`."""
         self._handler = handler
+        self._max_frame_bytes = limits.max_frame_bytes
         self._max_in_flight = limits.max_in_flight
         self._max_in_flight_bytes = limits.max_in_flight_bytes
         self._flow_control = ReadFlowControl()
@@ -200,6 +201,11 @@ class Connection:
         self._flush()
 
     # -- for the handler
+
+    def limit_frames(self, max_bytes: int | None) -> None:
+        """Refuse frames that begin later and are larger than this, or with None than the connection's own limit."""
+        own = self._max_frame_bytes
+        self._reader.max_bytes = own if max_bytes is None else min(own, max_bytes)
 
     @property
     def is_open(self) -> bool:

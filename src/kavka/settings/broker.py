@@ -14,6 +14,7 @@ from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.known import KNOWN_SETTINGS
 from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS
 from kavka.settings.tls import TLS_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -283,6 +284,7 @@ BROKER_SETTINGS = Catalogue(
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,
+        *SASL_SETTINGS,
         *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
         *KNOWN_SETTINGS,

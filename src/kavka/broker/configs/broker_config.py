@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, Value, whole_number
-from kavka.settings.dynamic import base_name
+from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
 
@@ -19,7 +19,7 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
-_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
@@ -58,10 +58,8 @@ class BrokerConfig:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         texts = without_kraft(texts, _host_names)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
-        self.listener_texts = {
-            name: text for name, text in texts.items() if name.startswith(_LISTENER_PREFIX)
-        }
-        """Settings of one listener, by their whole names."""
+        self.listener_texts = {n: text for n, text in texts.items() if is_of_a_listener(n)}
+        """The settings of one listener, or of one SASL mechanism."""
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""
         self.values = dict(self.set_values)
@@ -254,3 +252,8 @@ class BrokerConfig:
             log.warning("setting without effect in this release name=%s", name)
         elif listener.upper() not in {endpoint.name for endpoint in self.listeners}:
             log.warning("setting of a listener that there is not name=%s", name)
+
+
+def has_sasl(config: BrokerConfig) -> bool:
+    """Return whether clients of any listener authenticate by SASL."""
+    return any(endpoint.protocol.startswith("SASL_") for endpoint in config.listeners)

@@ -115,7 +115,9 @@ class Dispatcher:
 
     def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
         """Log and count that a frame is not read; its connection closes itself."""
-        remedy = ": raise socket.request.max.bytes" if error.is_above_limit else ""
+        is_known = connection.attachment.session.is_authenticated
+        limit = "socket.request.max.bytes" if is_known else "sasl.server.max.receive.size"
+        remedy = f": raise {limit}" if error.is_above_limit else ""
         self._failures.close(connection, None, RefusalReason.FRAME_SIZE, f"{error}{remedy}")
 
     def closed(self, connection: Connection) -> None:
@@ -126,6 +128,8 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         now = self._tick_ms()
         connection.last_active_ms = now
+        if self._is_restricted and not self._is_request(connection, slot, frame):
+            return
         try:
             header = decode_request_header(frame)
             api = self._apis.get(header.api_key) or self._load(header.api_key)
@@ -161,12 +165,32 @@ class Dispatcher:
 
     # -- inside
 
+    def _is_request(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> bool:
+        """Return whether a frame is a request: neither a raw token, nor one of too many before authentication."""
+        session = connection.attachment.session
+        if session.is_authenticated or session.sasl is None:
+            return True
+        if not session.sasl.admits_frame():
+            text = "too many requests before authentication"
+            self._failures.close(connection, None, RefusalReason.UNAUTHENTICATED, text)
+            return False
+        if session.sasl.takes_raw_tokens:
+            session.sasl.take_raw_token(connection, slot, frame)
+            return False
+        return True
+
     def _authenticate(self, context: RequestContext) -> bool:
         """Return whether the client may send this request; close its connection if it may not."""
-        if context.session.is_authenticated or context.api.allowed_before_authentication:
+        if context.api.allowed_before_authentication:
             return True
-        self._failures.unauthenticated(context)
-        return False
+        session = context.session
+        if not session.is_authenticated:
+            self._failures.unauthenticated(context)
+            return False
+        if session.sasl is not None and session.sasl.is_expired(context.received_ms):
+            self._failures.expired(context)
+            return False
+        return True
 
     def _serve(self, context: RequestContext, request: Any) -> None:
         """Take a request that is decoded through the rest of its way."""

@@ -60,6 +60,12 @@ class RequestFailures:
         text = f"{key.title} request before authentication"
         self.close(context.connection, key, RefusalReason.UNAUTHENTICATED, text)
 
+    def expired(self, context: RequestContext) -> None:
+        """Refuse a request of a client that had to authenticate again before (KIP-368)."""
+        key = context.api.key
+        text = f"{key.title} request after the session has expired: the client did not authenticate again"
+        self.close(context.connection, key, RefusalReason.EXPIRED, text)
+
     def malformed(self, context: RequestContext, error: BaseException) -> None:
         """Close the connection of a request whose handler raised an unexpected error, or refuse one above a bound."""
         if isinstance(error, RequestTooLarge):

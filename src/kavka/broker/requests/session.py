@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kavka.broker.requests.authorized_operations import AclOperation
+
+if TYPE_CHECKING:
+    from kavka.net.connection import Connection, ResponseSlot
 
 
 class Principal(NamedTuple):
@@ -23,10 +26,31 @@ class SessionRefused(Exception):
     """A connection gets no session, and is closed; the message says why."""
 
 
+class SaslState(Protocol):
+    """The authentication of a connection through a listener with SASL, as the way of a request asks about it."""
+
+    @property
+    def takes_raw_tokens(self) -> bool:
+        """Return whether the next frame is a token without a header."""
+        ...
+
+    def admits_frame(self) -> bool:
+        """Count a frame of a client that is not authenticated; return whether it may be read."""
+        ...
+
+    def take_raw_token(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
+        """Take a token without a header, and answer it alike."""
+        ...
+
+    def is_expired(self, tick_ms: int) -> bool:
+        """Return whether the client had to authenticate again before now."""
+        ...
+
+
 class Session:
     """The security session of one connection."""
 
-    __slots__ = ("host", "is_authenticated", "listener_name", "principal", "protocol")
+    __slots__ = ("host", "is_authenticated", "listener_name", "principal", "protocol", "sasl")
 
     def __init__(
         self,
@@ -43,6 +67,8 @@ class Session:
         self.host = host
         self.principal = principal
         self.is_authenticated = is_authenticated
+        self.sasl: SaslState | None = None
+        """None through a listener without SASL."""
 
 
 CLUSTER_NAME: Final = "kafka-cluster"

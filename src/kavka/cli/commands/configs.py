@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import zip_longest
 from typing import NamedTuple
@@ -11,11 +12,19 @@ from kavka.cli.arguments.config_entries import entry_line, parse_pairs
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.text.java_errors import spelt_together
+from kavka.cli.users.scram import (
+    alter_credentials,
+    describe_credentials,
+    is_scram,
+    scram_changes,
+)
+from kavka.client.admin import ScramDeletion, ScramUpsertion
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.errors import ErrorCode, KafkaError
 from kavka.settings.properties import parse_properties
 
+_PASSWORD = re.compile(r"(password=)[^\]]*")
 _ALTERING = ("add-config", "add-config-file", "delete-config")
 
 
@@ -47,9 +56,11 @@ _TYPES = (
 _DEFAULT_SOURCE = 3
 _WITH_DEFAULTS = ("clients", "users", "brokers", "ips")
 _NO_ZOOKEEPER = (
-    "--zookeeper: this release asks brokers only, as Kafka's tool since 4.0: give --bootstrap-server; while no broker "
-    "runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and /config/brokers/<default>"
+    "--{}: without a broker this release changes the SCRAM credentials of users only: give --bootstrap-server; while "
+    "no broker runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and "
+    "/config/brokers/<default>"
 )
+_OFFLINE = ("zookeeper", "log-dir")
 
 OPTIONS = OptionSet(
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -64,7 +75,16 @@ OPTIONS = OptionSet(
     Option("add-config-file", "A properties file with the settings to set.", "file"),
     Option("delete-config", "Settings that go back to their defaults: a,b.", "names"),
     Option("force", "Known for compatibility; it has no effect: nothing is asked."),
-    Option("zookeeper", "Not supported by this release, as in Kafka since 4.0.", "urls"),
+    Option(
+        "zookeeper",
+        "SCRAM credentials before the first broker runs: host:port,.../chroot of ZooKeeper.",
+        "urls",
+    ),
+    Option(
+        "log-dir",
+        "SCRAM credentials before the first start of a broker without ZooKeeper: the first of its log.dirs.",
+        "directory",
+    ),
     *(
         Option(
             kind.removesuffix("s") if kind != "client-metrics" else kind,
@@ -109,9 +129,14 @@ def main(argv: list[str]) -> int:
 
 def _act(given: Given, argv: list[str]) -> int:
     entity = _checked(given)
+    if given.has(*_OFFLINE):
+        return _act_offline(given, entity)
 
     async def act(admin: Admin) -> int:
         try:
+            if entity.kind == "users":
+                await _act_on_user(admin, given, entity)
+                return 0
             if entity.kind in _QUOTAS:
                 raise _Failed(
                     f"org.apache.kafka.common.errors.UnsupportedVersionException: {entity.kind} are not supported "
@@ -129,8 +154,9 @@ def _act(given: Given, argv: list[str]) -> int:
 
 
 def _failed(text: str, argv: list[str]) -> int:
+    shown = _PASSWORD.sub(r"\1[hidden]", " ".join(argv))
     print(
-        f"Error while executing config command with args '{' '.join(argv)}'\n{text}",
+        f"Error while executing config command with args '{shown}'\n{text}",
         file=sys.stderr,
     )
     return 1
@@ -141,15 +167,16 @@ def _failed(text: str, argv: list[str]) -> int:
 
 def _checked(given: Given) -> _Entity:
     action = given.one_action("describe", "alter")
-    if given.has("zookeeper"):
-        raise BadValue(_NO_ZOOKEEPER)
-    if not given.has("bootstrap-server"):
+    if not given.has("bootstrap-server", *_OFFLINE):
         raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
     if action == "describe":
         given.forbid("describe", _ALTERING)
     else:
         given.forbid("alter", ("all",))
     entity = _entity(given)
+    for option in _OFFLINE:
+        if given.has(option) and entity.kind != "users":
+            raise BadValue(_NO_ZOOKEEPER.format(option))
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
         if not _is_broker_id(entity.name):
             raise BadValue(
@@ -226,6 +253,44 @@ def _flagged(given: Given) -> list[_Entity]:
     return found
 
 
+# Users
+
+
+async def _act_on_user(admin: Admin, given: Given, entity: _Entity) -> None:
+    if given.has("describe"):
+        if entity.name != "":
+            await describe_credentials(admin, entity.name)
+        return
+    await alter_credentials(admin, _user_changes(given, entity))
+    print(f"Completed updating config for user {entity.name}.")
+
+
+def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramDeletion]:
+    assert entity.name is not None  # `_check_alter` insists on it
+    added, removed = _added(given), _removed(given)
+    for verb, names in (("added", list(added)), ("deleted", removed)):
+        unknown = [name for name in names if not is_scram(name)]
+        if unknown:
+            raise BadValue(
+                f"Only SCRAM credential configs can be {verb} for 'users' in this release. "
+                f"Unexpected config names: {', '.join(unknown)}"
+            )
+    return scram_changes(entity.name, added, removed)
+
+
+def _act_offline(given: Given, entity: _Entity) -> int:
+    from kavka.cli.users import offline  # the broker's modules
+
+    describes = given.has("describe")
+    act = (
+        offline.describe(entity.name) if describes else offline.alter(_user_changes(given, entity))
+    )
+    directory = given.one("log-dir")
+    if directory is not None:
+        return offline.in_log_directory(directory, act)
+    return offline.in_zookeeper(given.text("zookeeper"), act)
+
+
 # Describe
 
 
@@ -279,9 +344,7 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
     name = entity.name
     assert name is not None  # `_check_alter` insists on it
     added = _added(given)
-    removed = [
-        part.strip() for text in given.all("delete-config") for part in text.split(",") if part
-    ]
+    removed = _removed(given)
     loggers = entity.kind == "broker-loggers"
     if removed or loggers:
         known = {entry.name for entry in await _entries(admin, entity, name, False)}
@@ -301,6 +364,10 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
         print(f"Completed updating config for {entity.singular} {name}.")
     else:
         print(f"Completed updating default config for {entity.kind} in the cluster.")
+
+
+def _removed(given: Given) -> list[str]:
+    return [part.strip() for text in given.all("delete-config") for part in text.split(",") if part]
 
 
 def _added(given: Given) -> dict[str, str]:

@@ -16,6 +16,11 @@ from kavka.client.admin.transactions import (
     TransactionDescription,
     TransactionListing,
 )
+from kavka.client.admin.user_credentials import (
+    ScramCredentialInfo,
+    ScramDeletion,
+    ScramUpsertion,
+)
 
 __all__ = [
     "Admin",
@@ -42,6 +47,9 @@ __all__ = [
     "Replica",
     "ReplicaLogDirs",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TopicDescription",
     "TransactionDescription",
     "TransactionListing",

@@ -17,6 +17,7 @@ from kavka.client.admin import (
     replica_records,
     topics,
     transactions,
+    user_credentials,
 )
 from kavka.client.admin.router import Router
 from kavka.client.client import Client
@@ -169,6 +170,24 @@ class Admin(Client):
     ) -> dict[str, KafkaError | None]:
         """Change the levels of features, or only check whether they could be changed."""
         return await features.update_features(self._router, updates, validate_only, timeout_ms)
+
+    # Users
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[str, list[user_credentials.ScramCredentialInfo] | KafkaError]:
+        """Return by which SCRAM mechanisms users, by default all that have any, can be authenticated (KIP-554)."""
+        return await user_credentials.describe(self._router, users, timeout_ms)
+
+    async def alter_user_scram_credentials(
+        self,
+        changes: Sequence[user_credentials.ScramUpsertion | user_credentials.ScramDeletion],
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Give users SCRAM credentials, or take them; each user's changes are made together. No password is sent."""
+        random = self._random.random_bytes
+        return await user_credentials.alter(self._router, changes, random, timeout_ms)
 
     async def describe_log_dirs(
         self,

@@ -244,8 +244,9 @@ class Consumer(Client):
     ) -> list[FetchedBatches]:
         """Return what is fetched, at most `max_records` (`max.poll.records`), waiting up to `timeout_ms` for some.
 
-        Raise KafkaError for what needs a decision: no valid offset and no reset policy, no permission, an invalid
-        topic name, corrupt data, a group that refuses this member.
+        Raise AuthenticationFailed where a broker refuses the credential, and KafkaError for what needs a decision:
+        no valid offset and no reset policy, no permission, an invalid topic name, corrupt data, a group that refuses
+        this member.
         """
         self._require_reading()
         self._rewind_rows()
@@ -265,6 +266,7 @@ class Consumer(Client):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
+            self._cluster.raise_authentication_failure()
             refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal

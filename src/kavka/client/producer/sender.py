@@ -21,7 +21,7 @@ from kavka.client.producer.producer_id import ProducerIdInitializer
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error
-from kavka.errors import ErrorCode, KafkaError
+from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.codec import CorruptFrame
@@ -425,6 +425,8 @@ class Sender:
     async def _open(self, broker_id: BrokerId) -> None:
         try:
             await self._cluster.peer(broker_id)
+        except AuthenticationFailed as error:
+            self.fail_all(error)
         except (OSError, KafkaError, CorruptFrame) as error:
             log.warning("broker not reached broker=%d reason=%s", broker_id, error)
             self._cluster.mark_stale()  # the leader may be elsewhere
