@@ -119,7 +119,7 @@ async def attack(directory: Path, frames: int, seed: int) -> int:
             left -= sum(client.sent for client, _ in clients)
         await until(lambda: not dispatcher.connections)
         assert server.broker.request_budget.held_bytes == 0
-        assert all(not is_success for _, _, is_success in server.broker.sessions.counts)
+        assert all(not is_success for _, _, is_success in server.counts)
         (await server.connect("alice", "alice secret")).close()
         assert not dispatcher.refusals.failed
     return answered
@@ -159,7 +159,7 @@ def test_many_wrong_passwords_neither_succeed_nor_keep_others_out(
             for first in range(0, count, 20):
                 await asyncio.gather(*(guess(server, first + n) for n in range(20)))
                 (await server.connect("alice", "alice secret")).close()
-            counts = server.broker.sessions.counts
+            counts = server.counts
             failed = sum(n for (_, _, is_success), n in counts.items() if not is_success)
             assert failed == count
             await until(lambda: not server.broker.dispatcher.connections)
