@@ -220,7 +220,7 @@ class Transport(Protocol):
         ...
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return facts such as `peername` and `sockname`, each (host, port, ...)."""
+        """Return facts such as `peername` and `sockname`, each (host, port, ...), and `ssl_object` with TLS."""
         ...
 
 
@@ -281,11 +281,42 @@ class ClientTls(Protocol):
         ...
 
 
+class ServerTls(Protocol):
+    """The TLS of the connections that a listener accepts."""
+
+    @property
+    def max_handshakes(self) -> int:
+        """Return the bound of handshakes in progress; beyond it the oldest is given up."""
+        ...
+
+    @property
+    def handshake_timeout_ms(self) -> int:
+        """Return the time after which a handshake is given up."""
+        ...
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next connection."""
+        ...
+
+    def handshake_failed(self, host: str, reason: str) -> None:
+        """Note that a client's handshake came to nothing."""
+        ...
+
+
 class Network(Protocol):
     """TCP."""
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
-        """Accept connections, a new `make()` for each. Raise OSError when the address is taken."""
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
+        """Accept connections, a new `make()` for each. Raise OSError when the address is taken.
+
+        With `tls` that is after the handshake; the transport's `ssl_object` knows the client's certificate.
+        """
         ...
 
     async def connect(

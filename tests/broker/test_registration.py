@@ -321,7 +321,7 @@ class Meanwhile:
             await self._happens()
         raise ConnectionRefusedError
 
-    async def listen(self, host: str, port: int, factory: object) -> None:
+    async def listen(self, host: str, port: int, factory: object, tls: None = None) -> None:
         raise NotImplementedError
 
 

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any
 
 from kavka.errors import ErrorCode
-from kavka.io import BufferedProtocol, ClientTls, Listener, Sendable
+from kavka.io import BufferedProtocol, ClientTls, Listener, Sendable, ServerTls
 from kavka.net.network import TcpNetwork
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import decode, encode
@@ -112,7 +112,13 @@ class FaultInjectingNetwork:
         self.links.append(link)
         return link.inner
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
         """Clients do not listen."""
         raise AssertionError("clients do not listen")
 

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.security.sessions import Sessions
+    from kavka.broker.security.tls import BrokerTls
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,7 @@ class Broker:
         self._make_parts()
         self._make_request_path()
         self._make_sessions()
+        self._make_tls()
         PartitionSubscribers(
             self.metadata,
             self.replica_manager.store,
@@ -200,7 +202,12 @@ class Broker:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.listeners = Listeners(self.context, self.dispatcher, self.request_budget)
+        self.listeners = Listeners(
+            self.context,
+            self.dispatcher,
+            self.request_budget,
+            lambda endpoint: None if self.tls is None else self.tls.of_listener(endpoint),
+        )
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
@@ -222,6 +229,24 @@ class Broker:
         )
         policies = replace(self.dispatcher.policies, open_session=self.sessions.open)
         self.dispatcher.set_policies(policies)
+
+    def _make_tls(self) -> None:
+        """Make what connections with TLS need; without any it is not imported. Raise InvalidSetting."""
+        self.tls: BrokerTls | None = None
+        listeners = self.config.listeners
+        if any(endpoint.is_encrypted for endpoint in listeners):
+            from kavka.broker.security.tls import BrokerTls
+
+            self.tls = BrokerTls(self.context)
+            self.context.peer_security = replace(
+                self.context.peer_security, tls=self.tls.to_brokers()
+            )
+        if any(endpoint.protocol == "SSL" for endpoint in listeners):
+            from kavka.broker.security.tls_sessions import TlsSessions
+
+            policies = self.dispatcher.policies
+            sessions = TlsSessions(self.context, policies.open_session)
+            self.dispatcher.set_policies(replace(policies, open_session=sessions.open))
 
     # -- parts that not every broker needs
 
@@ -371,6 +396,10 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
+        if self.tls is not None:
+            self.periodic_tasks.run_every(
+                self.config.integer("kavka.ssl.reload.interval.ms"), self.tls.follow_files
+            )
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
@@ -552,15 +581,28 @@ class Broker:
         self.fetch_purgatory.close()
 
     async def _close_storage(self, *, is_clean: bool) -> None:
-        """Close the registry before the logs: their directories hold its lock."""
+        """Close the logs and the registry.
+
+        The own registry first: the directories of the logs hold its lock. A shared one last, as in Apache Kafka: once
+        the registration is gone others may be elected, so by then the logs are complete.
+        """
+        if self.has_own_registry:
+            await self._close_registry()
+        try:
+            if self.lazy.replication_manager.made is not None:
+                await self.lazy.replication_manager.made.stop()
+            if self.lazy.alter_log_dirs.made is not None:
+                await self.lazy.alter_log_dirs.made.stop()
+            await self.replica_manager.close(
+                is_clean=is_clean, broker_epoch=self.context.broker_epoch
+            )
+        finally:
+            await self._close_registry()
+
+    async def _close_registry(self) -> None:
         if self._registry_is_open:
             self._registry_is_open = False
             try:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        if self.lazy.replication_manager.made is not None:
-            await self.lazy.replication_manager.made.stop()
-        if self.lazy.alter_log_dirs.made is not None:
-            await self.lazy.alter_log_dirs.made.stop()
-        await self.replica_manager.close(is_clean=is_clean, broker_epoch=self.context.broker_epoch)

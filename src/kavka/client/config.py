@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kavka.client.sasl_settings import SASL
+from kavka.client.tls_settings import TLS_SETTINGS, WITHOUT_EFFECT
 from kavka.settings.declaration import (
     Catalogue,
     InvalidSetting,
@@ -20,7 +21,7 @@ from kavka.settings.declaration import (
     whole_number,
 )
 
-_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _INT_MAX = 2**31 - 1
 _INT, _LONG, _TEXT = ValueType.INT, ValueType.LONG, ValueType.STRING
 _BOOL, _LIST, _CLASS = ValueType.BOOLEAN, ValueType.LIST, ValueType.CLASS
@@ -39,7 +40,7 @@ def _addresses(value: Value) -> str | None:
 def _protocol_fault(value: Value) -> str | None:
     if str(value).upper() in _PROTOCOLS:
         return None
-    return f"Only {' and '.join(_PROTOCOLS)} are supported by this release"
+    return f"String must be one of: {', '.join(_PROTOCOLS)}"
 
 
 def _not_empty(value: Value) -> str | None:
@@ -69,11 +70,12 @@ def _common() -> list[Setting]:
         Setting("socket.connection.setup.timeout.ms", _LONG, 10_000, "Bound on one attempt to connect.", minimum=1),
         Setting("security.protocol", _TEXT, "PLAINTEXT", "Security protocol to brokers.", check=_protocol_fault),
         *SASL,
+        *TLS_SETTINGS,
         *_ineffective(
             "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
             "auto.include.jmx.reporter", "client.dns.lookup", "enable.metrics.push", "send.buffer.bytes",
             "receive.buffer.bytes", "security.providers", "socket.connection.setup.timeout.max.ms",
-            "metadata.recovery.strategy",
+            "metadata.recovery.strategy", *WITHOUT_EFFECT,
         ),
     ]  # fmt: skip
 

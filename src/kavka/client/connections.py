@@ -15,7 +15,7 @@ from kavka.ids import BrokerId
 from kavka.io import Network, Random
 from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
-from kavka.net.peer_security import PLAINTEXT, PeerSecurity
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity, TlsHandshakeFailed
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,19 @@ class BootstrapError(ConnectionError):
         self.is_retriable = is_retriable
 
 
+class BootstrapTlsFailed(BootstrapError, TlsHandshakeFailed):
+    """The same, because of TLS: the message says which certificate is refused, or what is missing."""
+
+
 def is_retriable(error: Exception) -> bool:
     """Return whether an address that failed may be a broker in a while.
 
-    It may not where the name does not exist, or where what answers is no Kafka broker that the client can talk to.
+    It may not where the name does not exist, where what answers is no Kafka broker that the client can talk to, or
+    where a certificate is refused.
     """
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_NONAME
-    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize)
+    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize | TlsHandshakeFailed)
 
 
 class Channel(IntEnum):
@@ -73,7 +78,7 @@ class Connections:
         random: Random,
         security: PeerSecurity = PLAINTEXT,
     ) -> None:
-        """Open no connection before it is requested."""
+        """Open no connection before it is requested. Raise InvalidSetting where a key or trust store cannot be used."""
         self._metadata = metadata
         self._network = network
         self._random = random
@@ -241,7 +246,8 @@ class Connections:
             else:
                 return self._keep_one(opened)
         servers = ", ".join(self.bootstrap_servers)
-        raise BootstrapError(
+        kind = BootstrapTlsFailed if isinstance(reasons[-1], TlsHandshakeFailed) else BootstrapError
+        raise kind(
             f"cannot reach any of bootstrap.servers [{servers}]: {reasons[-1]}",
             is_retriable=any(map(is_retriable, reasons)),
         )

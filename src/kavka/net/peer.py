@@ -8,6 +8,7 @@ come in order: everything behind it is late as well.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
@@ -17,7 +18,7 @@ from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
-from kavka.net.peer_security import PLAINTEXT, PeerSecurity, SaslLogin
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity, SaslLogin, TlsHandshakeFailed
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import decode_response, encode_request
@@ -26,6 +27,8 @@ from kavka.wire.schema import schema_of
 
 _CORRELATION = struct.Struct(">i").unpack_from
 _MAX_RESPONSE_BYTES = 2**30
+_TLS_ALERT = 0x1503
+"""The first two bytes of what a listener with TLS answers to plain text; as a size, 352 MB."""
 _AUTHENTICATION_MS = 330_000
 SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Client software name and version, as sent to brokers (KIP-511)."""
@@ -261,13 +264,27 @@ class Peer(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail everything that waits."""
-        reason = f": {exc}" if exc is not None else ""
-        self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
+        if isinstance(exc, ssl.SSLError) and not self._versions:
+            # In TLS 1.3 a broker refuses a client's certificate after the client's side of the handshake is done.
+            from kavka.net.tls.failures import client_failure
+
+            self._fail(client_failure(exc, self.name))
+        elif not self._versions and self._frame_size >> 16 == _TLS_ALERT:
+            what = "speaks TLS, and this connection is plain text: set security.protocol=SSL"
+            self._fail(InvalidFrameSize(f"{self.name} {what}, or SASL_SSL"))
+        else:
+            reason = f": {exc}" if exc is not None else ""
+            self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
         if not self._closed.done():
             self._closed.set_result(None)
 
+    @property
+    def _frame_size(self) -> int:
+        """The size that a half-received large frame has announced."""
+        return self._reader.missing_bytes + self._reader.partial_bytes
+
     def pause_writing(self) -> None:
-        """Say so by `is_writable`; owners that bound their requests in flight need not look."""
+        """Make `is_writable` false; owners that bound their requests in flight need not check it."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
@@ -362,8 +379,8 @@ class Peer(asyncio.BufferedProtocol):
             self._failure = failure
         if self._session_timer is not None:
             self._session_timer.cancel()
-        is_invalid = isinstance(self._failure, InvalidFrameSize)
-        kind = InvalidFrameSize if is_invalid else ConnectionError
+        is_lasting = isinstance(self._failure, InvalidFrameSize | TlsHandshakeFailed)
+        kind = type(self._failure) if is_lasting else ConnectionError
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.timer.cancel()

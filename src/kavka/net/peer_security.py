@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from kavka.io import ClientTls
 
 
+class TlsHandshakeFailed(ConnectionError):
+    """The two ends did not agree on TLS: a certificate is refused or missing, or they have no version in common.
+
+    The same connection would fail again until a certificate or a setting is changed.
+    """
+
+
 class Negotiated(Protocol):
     """A connection whose versions are negotiated, as a SASL exchange uses it: a `Peer`."""
 

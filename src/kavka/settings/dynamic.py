@@ -73,7 +73,9 @@ def declaration_of(name: str) -> Setting:
     behind = base_name(name)
     if behind in BROKER_SETTINGS:
         known = BROKER_SETTINGS[behind]
-        return Setting(name, known.reported_type, None, known.doc, effective=False)
+        return Setting(
+            name, known.reported_type, None, known.doc, effective=name != behind and known.effective
+        )
     return Setting(name, ValueType.UNKNOWN, None, "", effective=False)
 
 

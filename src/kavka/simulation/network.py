@@ -13,7 +13,7 @@ import random
 import socket
 from collections.abc import Callable
 
-from kavka.io import BufferedProtocol, ClientTls
+from kavka.io import BufferedProtocol, ClientTls, ServerTls
 from kavka.simulation.connection import Endpoint
 from kavka.simulation.host import Host
 from kavka.simulation.links import KERNEL, Links
@@ -134,10 +134,15 @@ class ProcessNetwork:
         self._node = node
 
     async def listen(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
     ) -> SimListener:
         """Accept connections to this node; a port of 0 takes a free one."""
         self._process.check_alive()
+        assert tls is None, "the simulated network does not encrypt"
         if (
             host not in ANY
             and host not in LOOPBACK

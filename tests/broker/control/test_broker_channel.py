@@ -41,7 +41,9 @@ class Refusing:
         self.attempts += 1
         raise ConnectionRefusedError
 
-    async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         raise NotImplementedError
 
 
@@ -117,7 +119,9 @@ class Fleeting:
         self.attempts += 1
         return await TcpNetwork().connect(host, port, factory)
 
-    async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         raise NotImplementedError
 
 

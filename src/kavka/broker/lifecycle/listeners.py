@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.context import BrokerContext
-from kavka.io import Listener
+from kavka.io import Listener, ServerTls
 from kavka.net.connection import Connection, FrameHandler, Limits
 from kavka.net.request_budget import RequestBudget
 
@@ -15,9 +17,14 @@ class Listeners:
     """The listeners that the settings name."""
 
     def __init__(
-        self, context: BrokerContext, frame_handler: FrameHandler, request_budget: RequestBudget
+        self,
+        context: BrokerContext,
+        frame_handler: FrameHandler,
+        request_budget: RequestBudget,
+        tls_of: Callable[[Endpoint], ServerTls | None],
     ) -> None:
-        """Listen on nothing yet; requests are given to `frame_handler`."""
+        """Listen on nothing yet; requests are given to `frame_handler`. `tls_of` gives the TLS of a listener."""
+        self._tls_of = tls_of
         self._config = context.config
         self._network = context.environment.network
         self._frame_handler = frame_handler
@@ -25,7 +32,10 @@ class Listeners:
         self._listeners: list[Listener] = []
 
     async def bind(self) -> list[Endpoint]:
-        """Open the listeners; return what is advertised, with the ports that were taken for 0. Raise OSError."""
+        """Open the listeners; return what is advertised, with the ports that were taken for 0.
+
+        Raise OSError, and InvalidSetting where a key or trust store cannot be used.
+        """
         config = self._config
         limits = Limits(
             config.integer("socket.request.max.bytes"),
@@ -39,7 +49,9 @@ class Listeners:
             def make(name: str = endpoint.name) -> Connection:
                 return Connection(self._frame_handler, name, limits, chunk, self._request_budget)
 
-            listener = await self._network.listen(endpoint.host, endpoint.port, make)
+            listener = await self._network.listen(
+                endpoint.host, endpoint.port, make, self._tls_of(endpoint)
+            )
             self._listeners.append(listener)
             bound[endpoint.name] = listener.port
         return [

@@ -11,7 +11,7 @@ from kavka.broker.requests.connection_limits import ConnectionLimits
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.policies import Policies
 from kavka.broker.requests.refusals import Refusals
-from kavka.broker.requests.session import ConnectionAuthorizer
+from kavka.broker.requests.session import ConnectionAuthorizer, SessionRefused
 from kavka.net.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class OpenConnection:
         connection.unblock()
 
     def close(self) -> None:
-        """Give up what waits: fetches, responses to what is done."""
+        """Cancel what waits: fetches, responses to what is done."""
         self.is_open = False
         if self._unmute_timer is not None:
             self._unmute_timer.cancel()
@@ -92,7 +92,13 @@ class OpenConnections:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
             self._refusals.connections[refusal] += 1
             return False
-        connection.attachment = self.open[connection] = OpenConnection(connection, policies)
+        try:
+            opened = OpenConnection(connection, policies)
+        except SessionRefused as error:
+            log.warning("connection refused peer=%s reason=%s", connection.peer_host, error)
+            self._limits.leave(connection.peer_host)
+            return False
+        connection.attachment = self.open[connection] = opened
         self._counts_of(connection).opened += 1
         return True
 

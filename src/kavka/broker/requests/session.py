@@ -22,6 +22,10 @@ class Principal(NamedTuple):
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
+class SessionRefused(Exception):
+    """A connection gets no session, and is closed; the message says why."""
+
+
 class SaslState(Protocol):
     """The authentication of a connection through a listener with SASL, as the way of a request asks about it."""
 
