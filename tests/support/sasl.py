@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -40,6 +41,12 @@ class Server:
     def __init__(self, broker: Broker, port: int) -> None:
         self.broker = broker
         self.port = port
+
+    @property
+    def counts(self) -> Counter[tuple[str, str, bool]]:
+        """The authentications, by listener, mechanism, and whether they succeeded."""
+        assert self.broker.sessions is not None
+        return self.broker.sessions.counts
 
     async def connect(self, user: str, password: str, mechanism: str = "PLAIN") -> Peer:
         login = password_login(mechanism, user, password, SystemRandom())
