@@ -1,0 +1,133 @@
+"""A rate over samples, and for how long it is too high, as Apache Kafka's `Rate` and `SampledStat` compute them.
+
+    samples:  [  12  ][  40  ][      ][  9  ][ 31 ...      each of `window_ms` or longer, at most `windows` + 1
+                                              now ^
+
+What was recorded longer ago than all windows does not count. The sum is divided by the time since the oldest sample
+began, and where that is less than `windows` - 1 whole windows, the missing whole windows are added: a client that has
+just begun may use what it would have had in that time at once.
+"""
+
+from __future__ import annotations
+
+from math import floor, inf
+from typing import Final
+
+from kavka.values import frozen
+
+MAX_THROTTLE_MS: Final = (1 << 31) - 1
+"""A throttle time is an i32 in responses."""
+
+
+@frozen
+class Windows:
+    """The samples of a rate: `quota.window.num` and `quota.window.size.seconds`."""
+
+    count: int = 11
+    seconds: int = 1
+
+    @property
+    def window_ms(self) -> int:
+        """Milliseconds of one sample."""
+        return self.seconds * 1000
+
+    @property
+    def burst_seconds(self) -> int:
+        """Seconds of a limit that a silent client may use at once."""
+        return max(1, self.count - 1) * self.seconds
+
+
+class _Sample:
+    __slots__ = ("begin_ms", "last_ms", "value")
+
+    def __init__(self, now_ms: int) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        self.begin_ms = self.last_ms = now_ms
+        self.value = 0.0
+
+
+class SampledRate:
+    """A rate per second. Times are milliseconds of one monotonic clock."""
+
+    __slots__ = ("_current", "_samples", "_windows")
+
+    def __init__(self, windows: Windows) -> None:
+        """Begin with nothing recorded."""
+        self._windows = windows
+        # Invariant: at most windows.count + 1; `_current` is the newest, the one behind it the next to be used again.
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Count; a negative value takes back what was counted."""
+        sample = self._sample(now_ms)
+        if now_ms - sample.begin_ms >= self._windows.window_ms:
+            sample = self._next_sample(now_ms)
+        sample.value += value
+        sample.last_ms = now_ms
+
+    def measure(self, now_ms: int) -> float:
+        """Return the rate per second."""
+        elapsed_ms = self.elapsed_ms(now_ms)
+        return self.total * 1000 / elapsed_ms
+
+    @property
+    def total(self) -> float:
+        """Return what the samples hold, as of the last `measure` or `elapsed_ms`."""
+        return sum(sample.value for sample in self._samples)
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """Return the time by which the sum is divided; samples that are too old are emptied."""
+        windows = self._windows
+        self._empty_old(now_ms)
+        oldest = min((sample.begin_ms for sample in self._samples), default=now_ms)
+        elapsed_ms = now_ms - oldest
+        missing = windows.count - 1 - elapsed_ms // windows.window_ms
+        if missing > 0:
+            elapsed_ms += missing * windows.window_ms
+        return max(elapsed_ms, 1)
+
+    def _sample(self, now_ms: int) -> _Sample:
+        if not self._samples:
+            self._samples.append(_Sample(now_ms))
+        return self._samples[self._current]
+
+    def _next_sample(self, now_ms: int) -> _Sample:
+        self._current = (self._current + 1) % (self._windows.count + 1)
+        if self._current >= len(self._samples):
+            self._samples.append(_Sample(now_ms))
+        else:
+            self._samples[self._current].reset(now_ms)
+        return self._samples[self._current]
+
+    def _empty_old(self, now_ms: int) -> None:
+        all_ms = self._windows.count * self._windows.window_ms
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= all_ms:
+                sample.reset(now_ms)
+
+
+class LimitedRate:
+    """A rate that clients are to keep below a limit."""
+
+    __slots__ = ("rate",)
+
+    def __init__(self, windows: Windows) -> None:
+        """Begin with nothing recorded."""
+        self.rate = SampledRate(windows)
+
+    def record(self, value: float, limit: float, now_ms: int) -> int:
+        """Count, and return for how many milliseconds the rate is above the limit, 0 if it is not."""
+        self.rate.record(value, now_ms)
+        return self.excess_ms(limit, now_ms)
+
+    def excess_ms(self, limit: float, now_ms: int) -> int:
+        """Return for how many milliseconds the rate is above the limit if nothing is counted meanwhile."""
+        elapsed_ms = self.rate.elapsed_ms(now_ms)
+        measured = self.rate.total * 1000 / elapsed_ms
+        if measured <= limit:
+            return 0
+        excess_ms = (measured - limit) / limit * elapsed_ms if limit > 0 else inf
+        return MAX_THROTTLE_MS if excess_ms >= MAX_THROTTLE_MS else floor(excess_ms + 0.5)
