@@ -27,6 +27,10 @@ class Clock(Protocol):
         """Return milliseconds of a clock that never goes back; only differences mean anything."""
         ...
 
+    def tick_ns(self) -> int:
+        """Return nanoseconds of the clock of `tick_ms`, to measure work."""
+        ...
+
 
 class Random(Protocol):
     """The source of ids and jitter."""

@@ -6,12 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.errors import ErrorCode
-from kavka.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntity,
-    AlterClientQuotasRequestEntry,
-    AlterClientQuotasRequestOp,
-)
 from kavka.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsRequestScramCredentialDeletion,
@@ -48,18 +42,8 @@ def test_changes_of_access_rules_are_refused_one_by_one(run: Run) -> None:
     run(story)
 
 
-def test_quotas_and_credentials_that_would_not_be_obeyed_are_refused(run: Run) -> None:
+def test_credentials_that_would_not_be_obeyed_are_refused(run: Run) -> None:
     async def story(served: Any) -> None:
-        entity = AlterClientQuotasRequestEntity(entity_type="user", entity_name="alice")
-        entry = AlterClientQuotasRequestEntry(
-            entity=[entity], ops=[AlterClientQuotasRequestOp(key="producer_byte_rate", value=1.0)]
-        )
-        (quota,) = (await served.send(AlterClientQuotasRequest(entries=[entry]))).entries
-        assert quota.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert quota.error_message.startswith("This broker has no client quotas")
-        assert [(part.entity_type, part.entity_name) for part in quota.entity] == [
-            ("user", "alice")
-        ]
         deletion = AlterUserScramCredentialsRequestScramCredentialDeletion(name="b", mechanism=1)
         upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion(name="a", mechanism=1)
         altered = await served.send(

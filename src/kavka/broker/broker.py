@@ -40,6 +40,7 @@ from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.pace import Slices
@@ -180,7 +181,8 @@ class Broker:
             has_failed=self.failed.done,
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
-        self.config_changes = ConfigChanges(context, self.dynamic_configs)
+        self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
+        self.config_changes = ConfigChanges(context, self.dynamic_configs, self.quotas.changed)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,
@@ -335,6 +337,7 @@ class Broker:
         await self.features.start()
         known = await KnownTopics.read(self.registry)
         await self.dynamic_configs.load(known.ids)
+        await self.quotas.load()
         self.metadata.expect_topics(known.ids, self.clock.tick_ms())
         await self.replica_manager.load(known.is_stray)
         endpoints = await self.listeners.bind()
@@ -462,6 +465,7 @@ class Broker:
             request_budget=self.request_budget,
             metadata=self.metadata,
             features=self.features,
+            quotas=self.quotas,
             replica_manager=self.replica_manager,
             topics=self.topics,
             dynamic_configs=self.dynamic_configs,

@@ -298,6 +298,10 @@ class Connection:
         self._corked = False
         self._flush()
 
+    def send_ready(self) -> None:
+        """Send the answers that are ready now, in the middle of a turn."""
+        self._flush()
+
     @property
     def is_blocked(self) -> bool:
         """Return whether no further frame is handled until `unblock`."""

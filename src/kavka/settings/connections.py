@@ -29,6 +29,37 @@ def _overrides_fault(value: Value) -> str | None:
     return None
 
 
+QUOTA_SETTINGS: list[Setting] = [
+    Setting(
+        "quota.window.num",
+        _T.INT,
+        11,
+        "Samples over which the rates of client quotas, and of new connections, are measured.",
+        minimum=1,
+    ),
+    Setting(
+        "quota.window.size.seconds",
+        _T.INT,
+        1,
+        "Seconds of each such sample. It is also the longest throttle of the quota of request time.",
+        minimum=1,
+    ),
+    Setting(
+        "controller.quota.window.num",
+        _T.INT,
+        11,
+        "Samples of the quota of changes of topics: what it allows in all of them may be used at once.",
+        minimum=1,
+    ),
+    Setting(
+        "controller.quota.window.size.seconds",
+        _T.INT,
+        1,
+        "Seconds of each such sample.",
+        minimum=1,
+    ),
+]
+
 CONNECTION_SETTINGS: list[Setting] = [
     Setting(
         "max.connections",

@@ -34,13 +34,14 @@ from kavka.broker.requests.memory import (
     request_bound,
 )
 from kavka.broker.requests.pace import Slices
-from kavka.broker.requests.policies import Policies
+from kavka.broker.requests.policies import Policies, Quota
 from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
 from kavka.broker.requests.responses import Responses
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, ServedApi, handler_module
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import iterations_of
 from kavka.net.frames import InvalidFrameSize
+from kavka.values import replace
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import decode_request_header
@@ -91,6 +92,10 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
+    def set_quota(self, quota: Quota | None) -> None:
+        """Throttle clients by other quotas from now on, or not at all; the other policies stay."""
+        self.set_policies(replace(self._policies, quota=quota))
+
     def set_policies(self, policies: Policies) -> None:
         """Apply policies to connections and requests from now on."""
         self._policies = policies
@@ -137,6 +142,7 @@ class Dispatcher:
             if len(frame) > api.small_bytes:
                 request = self._decode_large(context, frame)
                 if request is None:
+                    context.end_stage()
                     return
             else:
                 # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
@@ -146,6 +152,7 @@ class Dispatcher:
             return
         if self._is_restricted:
             self._serve(context, request)
+            context.end_stage()
             return
         try:  # as `_serve`, without a call more: this is done for each request
             result = api.handle(self.services, context, request)
@@ -157,11 +164,15 @@ class Dispatcher:
     # -- inside
 
     def _authenticate(self, context: RequestContext) -> bool:
-        """Return whether the client may send this request; close its connection if it may not."""
-        if context.session.is_authenticated or context.api.allowed_before_authentication:
-            return True
-        self._failures.unauthenticated(context)
-        return False
+        """Return whether the client may send this request; close its connection if it may not. Its time begins."""
+        if not (context.session.is_authenticated or context.api.allowed_before_authentication):
+            self._failures.unauthenticated(context)
+            return False
+        quota = self._policies.quota
+        if quota is not None and (loop_time := quota.loop_time(context)) is not None:
+            context.loop_time = loop_time
+            loop_time.resume()
+        return True
 
     def _serve(self, context: RequestContext, request: Any) -> None:
         """Take a request that is decoded through the rest of its way."""

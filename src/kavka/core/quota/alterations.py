@@ -1,4 +1,4 @@
-"""What quotas may be set, how they are stored, and which are looked for. Rules and messages are Apache Kafka 3.9's.
+"""The rules of setting, storing and finding quotas; rules and messages are Apache Kafka 3.9's.
 
 Kafka with ZooKeeper stores a quota of 0 or less, which then limits nothing. Such a one is refused here, as by Kafka's
 KRaft controller; one that is stored already is ignored.
@@ -118,7 +118,7 @@ def _text(entity: QuotaEntity, key: str, value: float) -> str:
 
 
 def quotas_in(entity: QuotaEntity, config: Mapping[str, str]) -> dict[str, float]:
-    """Return the quotas among stored settings; a user's credentials stand there, too. Raise ValueError for no number."""
+    """Return the quotas among stored settings, which may be credentials, too. Raise ValueError for no number."""
     keys = keys_of(entity)
     return {key: float(text) for key, text in config.items() if key in keys}
 
@@ -138,7 +138,7 @@ class Component(NamedTuple):
 
 
 class QuotaFilter:
-    """Which entities are looked for: those that have all components, and no other part if the filter is strict."""
+    """A filter of entities: those that have all components, and no other part if the filter is strict."""
 
     def __init__(self, components: Iterable[Component], *, is_strict: bool) -> None:
         """Take components of different types."""
@@ -150,11 +150,21 @@ class QuotaFilter:
         parts = {USER: entity.user, CLIENT_ID: entity.client_id, IP: entity.ip}
         return all(self._matches(kind, name) for kind, name in parts.items())
 
+    def may_match(self, entity: QuotaEntity) -> bool:
+        """Return whether it is looked for, or a client of this user may be."""
+        if entity.user is None:
+            return self.matches(entity)
+        return self._matches(USER, entity.user)
+
     def _matches(self, kind: str, name: Name) -> bool:
         if kind not in self._components:
             return name is None or not self._is_strict
         names = self._components[kind]
         return name is not None if names is None else name in names
+
+
+ALL: Final = QuotaFilter((), is_strict=False)
+"""The filter of all entities."""
 
 
 def java_double(value: float) -> str:

@@ -17,6 +17,7 @@ from kavka.values import frozen
 
 MAX_THROTTLE_MS: Final = (1 << 31) - 1
 """A throttle time is an i32 in responses."""
+_AVERAGE_MS: Final = 30_000
 
 
 @frozen
@@ -131,3 +132,33 @@ class LimitedRate:
             return 0
         excess_ms = (measured - limit) / limit * elapsed_ms if limit > 0 else inf
         return MAX_THROTTLE_MS if excess_ms >= MAX_THROTTLE_MS else floor(excess_ms + 0.5)
+
+
+class Average:
+    """The mean of what was recorded in the last half minute or minute, for metrics."""
+
+    __slots__ = ("_before", "_began_ms", "_now")
+
+    def __init__(self) -> None:
+        """Begin with nothing recorded."""
+        self._began_ms = 0
+        self._now = (0, 0.0)
+        self._before = (0, 0.0)
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Count a value."""
+        self._turn(now_ms)
+        count, total = self._now
+        self._now = (count + 1, total + value)
+
+    def measure(self, now_ms: int) -> float:
+        """Return the mean, 0 where there is nothing."""
+        self._turn(now_ms)
+        count = self._now[0] + self._before[0]
+        return (self._now[1] + self._before[1]) / count if count else 0.0
+
+    def _turn(self, now_ms: int) -> None:
+        age_ms = now_ms - self._began_ms
+        if age_ms >= _AVERAGE_MS:
+            self._before = self._now if age_ms < 2 * _AVERAGE_MS else (0, 0.0)
+            self._now, self._began_ms = (0, 0.0), now_ms

@@ -1,4 +1,4 @@
-"""What is counted of each entity: bounded in number, and forgotten after an hour of silence, as in Apache Kafka."""
+"""Counters of entities: bounded in number, and forgotten after an hour of silence, as in Apache Kafka."""
 
 from __future__ import annotations
 
