@@ -111,11 +111,6 @@ class RequestContext:
         """Return the start of the work on it, under the name that `net.event_loop` uses."""
         return self.received_ms
 
-    def begin_stage(self) -> None:
-        """Let the time of a request run whose time is charged."""
-        if self.loop_time is not None:
-            self.loop_time.resume()
-
     def end_stage(self) -> None:
         """Stop the time, and have it include the sending of a response that is ready."""
         if self.loop_time is not None:

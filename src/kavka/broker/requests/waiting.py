@@ -73,7 +73,8 @@ class Waiting:
             elif (error := finished.exception()) is not None:
                 self._failures.failed(context, error)
             else:
-                context.begin_stage()
+                if context.loop_time is not None:
+                    context.loop_time.resume()
                 self._deliver(context, finished.result())
                 context.end_stage()
 
@@ -186,12 +187,14 @@ class Waiting:
         if context.large is not None and context.large.memory_to_build:
             self.run(context, SecondStage(_build_within_memory(context, deferred)))
             return
-        context.begin_stage()
+        if context.loop_time is not None:
+            context.loop_time.resume()
         try:
             self._deliver(context, deferred.take())
         except Exception as error:  # noqa: BLE001 - a fault in one response must not end those behind it
             self._failures.failed(context, error)
-        context.end_stage()
+        if context.loop_time is not None:
+            context.end_stage()
 
     def stop(self) -> None:
         """Give up all that has a task."""
