@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kavka.cli.admin.connection import with_admin
+from kavka.cli.admin.quota_configs import ENTITY_TYPES, alter_quotas, describe_quotas
 from kavka.cli.arguments.config_entries import entry_line, parse_pairs
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
@@ -33,7 +34,6 @@ _KINDS = {
     "client-metrics": _Kind(ResourceType.CLIENT_METRICS, 7),
     "groups": _Kind(ResourceType.GROUP, 8),
 }
-_QUOTAS = ("clients", "users", "ips")
 _TYPES = (
     "topics",
     "clients",
@@ -108,16 +108,14 @@ def main(argv: list[str]) -> int:
 
 
 def _act(given: Given, argv: list[str]) -> int:
-    entity = _checked(given)
+    entities = _checked(given)
+    entity = entities[0]
 
     async def act(admin: Admin) -> int:
         try:
-            if entity.kind in _QUOTAS:
-                raise _Failed(
-                    f"org.apache.kafka.common.errors.UnsupportedVersionException: {entity.kind} are not supported "
-                    "by this release"
-                )
-            if given.has("alter"):
+            if entity.kind in ENTITY_TYPES:
+                await _act_on_quotas(admin, given, entities)
+            elif given.has("alter"):
                 await _alter(admin, given, entity)
             else:
                 await _describe(admin, entity, given.has("all"))
@@ -139,7 +137,8 @@ def _failed(text: str, argv: list[str]) -> int:
 # What is meant
 
 
-def _checked(given: Given) -> _Entity:
+def _checked(given: Given) -> list[_Entity]:
+    """Return the entities, all of one kind but users and clients."""
     action = given.one_action("describe", "alter")
     if given.has("zookeeper"):
         raise BadValue(_NO_ZOOKEEPER)
@@ -149,7 +148,8 @@ def _checked(given: Given) -> _Entity:
         given.forbid("describe", _ALTERING)
     else:
         given.forbid("alter", ("all",))
-    entity = _entity(given)
+    entities = _entities(given)
+    entity = entities[0]
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
         if not _is_broker_id(entity.name):
             raise BadValue(
@@ -159,7 +159,7 @@ def _checked(given: Given) -> _Entity:
         raise BadValue("An entity name must be specified with broker-loggers")
     if action == "alter":
         _check_alter(given, entity)
-    return entity
+    return entities
 
 
 def _is_broker_id(text: str) -> bool:
@@ -184,7 +184,7 @@ def _check_alter(given: Given, entity: _Entity) -> None:
         raise BadValue("Only one of --add-config or --add-config-file must be specified")
 
 
-def _entity(given: Given) -> _Entity:
+def _entities(given: Given) -> list[_Entity]:
     types = given.all("entity-type")
     names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
     flagged = _flagged(given)
@@ -213,7 +213,7 @@ def _entity(given: Given) -> _Entity:
             )
     if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
         raise BadValue("Only 'users' and 'clients' entity types may be specified together")
-    return found[0]
+    return found
 
 
 def _flagged(given: Given) -> list[_Entity]:
@@ -278,10 +278,7 @@ async def _entries(admin: Admin, entity: _Entity, name: str, show_all: bool) -> 
 async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
     name = entity.name
     assert name is not None  # `_check_alter` insists on it
-    added = _added(given)
-    removed = [
-        part.strip() for text in given.all("delete-config") for part in text.split(",") if part
-    ]
+    added, removed = _added(given), _removed(given)
     loggers = entity.kind == "broker-loggers"
     if removed or loggers:
         known = {entry.name for entry in await _entries(admin, entity, name, False)}
@@ -297,10 +294,26 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(error.code)
         raise error
-    if name:
-        print(f"Completed updating config for {entity.singular} {name}.")
+    _say_completed(entity)
+
+
+def _say_completed(entity: _Entity) -> None:
+    if entity.name:
+        print(f"Completed updating config for {entity.singular} {entity.name}.")
     else:
         print(f"Completed updating default config for {entity.kind} in the cluster.")
+
+
+async def _act_on_quotas(admin: Admin, given: Given, entities: list[_Entity]) -> None:
+    if not given.has("alter"):
+        await describe_quotas(admin, entities)
+        return
+    await alter_quotas(admin, entities, _added(given), _removed(given))
+    _say_completed(entities[0])
+
+
+def _removed(given: Given) -> list[str]:
+    return [part.strip() for text in given.all("delete-config") for part in text.split(",") if part]
 
 
 def _added(given: Given) -> dict[str, str]:
