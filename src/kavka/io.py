@@ -265,6 +265,14 @@ class Listener(Protocol):
         """The bound port, also when 0 was asked for."""
         ...
 
+    def pause_accepting(self) -> None:
+        """Leave new connections waiting until `resume_accepting`."""
+        ...
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
+        ...
+
     def close(self) -> None:
         """Accept no more; open connections stay."""
         ...

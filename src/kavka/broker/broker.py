@@ -40,6 +40,7 @@ from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.quotas.accept_control import AcceptControl
 from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
@@ -200,6 +201,13 @@ class Broker:
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
         self.listeners = Listeners(self.context, self.dispatcher, self.request_budget)
+        self.accept_control = AcceptControl(
+            self.context,
+            self.quotas,
+            lambda name, accepts: self.listeners.set_accepting(name, accepts=accepts),
+            self.dispatcher.connections.keys,
+        )
+        self.dispatcher.set_connection_control(self.accept_control)
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
@@ -514,6 +522,7 @@ class Broker:
         if self.exposition is not None:
             await self.exposition.stop()
         await self.periodic_tasks.stop()
+        self.accept_control.stop()
         if self._cleaner_timer is not None:
             self._cleaner_timer.cancel()
         if self.lazy.cleaner.made is not None:

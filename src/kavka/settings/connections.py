@@ -65,7 +65,9 @@ CONNECTION_SETTINGS: list[Setting] = [
         "max.connections",
         _T.INT,
         2_147_483_647,
-        "Connections of the broker.",
+        "Connections of the broker, and of one listener as listener.name.<name>.max.connections. While there are so "
+        "many no further one is accepted, except by the listener between brokers where that is one of its own: then "
+        "the connection that was used least recently is closed.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -83,6 +85,16 @@ CONNECTION_SETTINGS: list[Setting] = [
         "",
         "Another number for some addresses: 10.0.0.7:500,10.0.0.8:50. Host names, which Kafka takes, are refused.",
         check=_overrides_fault,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "max.connection.creation.rate",
+        _T.INT,
+        2_147_483_647,
+        "Connections a second that are accepted, and by one listener as "
+        "listener.name.<name>.max.connection.creation.rate; the others wait. For one address it is the quota "
+        "connection_creation_rate.",
+        minimum=0,
         scope=_ANYWHERE,
     ),
     Setting(

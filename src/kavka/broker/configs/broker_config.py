@@ -8,7 +8,8 @@ import socket
 from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
-from kavka.settings.declaration import InvalidSetting, whole_number
+from kavka.settings.declaration import InvalidSetting, Value, whole_number
+from kavka.settings.dynamic import base_name
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
 
@@ -18,6 +19,7 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
+_LISTENER_PREFIX = "listener.name."
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
@@ -50,6 +52,10 @@ class BrokerConfig:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         texts = without_kraft(texts, _host_names)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
+        self.listener_texts = {
+            name: text for name, text in texts.items() if name.startswith(_LISTENER_PREFIX)
+        }
+        """Settings of one listener, by their whole names."""
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""
         self.values = dict(self.set_values)
@@ -176,6 +182,34 @@ class BrokerConfig:
             reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
             raise InvalidSetting("queued.max.request.bytes", most, reason)
         self._check_broker_id()
+        self._check_listener_texts()
+
+    def _check_listener_texts(self) -> None:
+        for name in self.listener_texts:
+            base = base_name(name)
+            if base in BROKER_SETTINGS:
+                try:
+                    BROKER_SETTINGS[base].parse(self.listener_texts[name])
+                except InvalidSetting as error:
+                    shown = "[hidden]" if BROKER_SETTINGS[base].is_sensitive else error.value
+                    raise InvalidSetting(name, shown, error.reason) from None
+
+    def of_listener(self, listener: str, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """Return the values that a listener's own settings give, static ones below `overrides`.
+
+        Those that cannot be read are left out: stored ones may be another program's.
+        """
+        prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
+        values: dict[str, Value] = {}
+        for name, text in {**self.listener_texts, **overrides}.items():
+            base = name.removeprefix(prefix)
+            if base == name or base not in BROKER_SETTINGS:
+                continue
+            try:
+                values[base] = BROKER_SETTINGS[base].parse(text)
+            except InvalidSetting as error:
+                log.warning("stored setting ignored name=%s reason=%s", name, error.reason)
+        return values
 
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")
@@ -189,9 +223,23 @@ class BrokerConfig:
 
     def _warn(self, texts: Mapping[str, str]) -> None:
         for name in sorted(texts):
-            if name not in BROKER_SETTINGS:
+            if name in self.listener_texts:
+                self._warn_of_listener(name)
+            elif name not in BROKER_SETTINGS:
                 near = BROKER_SETTINGS.nearest(name)
                 hint = f"; did you mean {near}?" if near else ""
                 log.warning("unknown setting ignored name=%s%s", name, hint)
             elif not BROKER_SETTINGS[name].effective:
                 log.warning("setting without effect in this release name=%s", name)
+
+    def _warn_of_listener(self, name: str) -> None:
+        base = base_name(name)
+        listener = name.removeprefix(_LISTENER_PREFIX).partition(".")[0]
+        if base not in BROKER_SETTINGS:
+            near = BROKER_SETTINGS.nearest(base)
+            hint = f"; did you mean {near}?" if near else ""
+            log.warning("unknown setting ignored name=%s%s", name, hint)
+        elif not BROKER_SETTINGS[base].effective:
+            log.warning("setting without effect in this release name=%s", name)
+        elif listener.upper() not in {endpoint.name for endpoint in self.listeners}:
+            log.warning("setting of a listener that there is not name=%s", name)

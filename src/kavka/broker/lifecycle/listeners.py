@@ -22,7 +22,7 @@ class Listeners:
         self._network = context.environment.network
         self._frame_handler = frame_handler
         self._request_budget = request_budget
-        self._listeners: list[Listener] = []
+        self._listeners: dict[str, Listener] = {}
 
     async def bind(self) -> list[Endpoint]:
         """Open the listeners; return what is advertised, with the ports that were taken for 0. Raise OSError."""
@@ -40,7 +40,7 @@ class Listeners:
                 return Connection(self._frame_handler, name, limits, chunk, self._request_budget)
 
             listener = await self._network.listen(endpoint.host, endpoint.port, make)
-            self._listeners.append(listener)
+            self._listeners[endpoint.name] = listener
             bound[endpoint.name] = listener.port
         return [
             Endpoint(
@@ -52,8 +52,17 @@ class Listeners:
             for shown in config.advertised
         ]
 
+    def set_accepting(self, name: str, *, accepts: bool) -> None:
+        """Accept connections by one listener, or leave them waiting."""
+        listener = self._listeners.get(name)
+        if listener is not None:
+            if accepts:
+                listener.resume_accepting()
+            else:
+                listener.pause_accepting()
+
     def close(self) -> None:
         """Accept no more connections; those that there are stay."""
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()

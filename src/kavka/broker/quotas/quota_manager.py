@@ -6,6 +6,7 @@ and the modules that enforce quotas are not imported.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kavka.broker.requests.context import RequestContext
     from kavka.core.quota.entities import QuotaEntity
     from kavka.io import Clock
+
+log = logging.getLogger(__name__)
 
 _ROOTS = ("/config/users", "/config/clients", "/config/ips")
 
@@ -112,7 +115,10 @@ class QuotaManager:
         for entity, quotas in self._quotas.items():
             for key, limit in limits_in(entity, quotas).items():
                 if key == CONNECTION_CREATION_RATE:
-                    ip_rates[None if entity.ip is DEFAULT else str(entity.ip)] = limit
+                    if entity.ip is DEFAULT:
+                        ip_rates[None] = limit
+                    elif (address := _address(str(entity.ip))) is not None:
+                        ip_rates[address] = limit
                 else:
                     limits[key][entity] = limit
         self.ip_rates = ip_rates
@@ -127,3 +133,14 @@ class QuotaManager:
             self._client_quotas = ClientQuotas(self._context.config, self._context.clock)
         self._client_quotas.set_limits(limits)
         return self._client_quotas
+
+
+def _address(text: str) -> str | None:
+    """Return an address as connections have it; None, with a warning, for a host name that Apache Kafka stored."""
+    from ipaddress import ip_address
+
+    try:
+        return str(ip_address(text)).removeprefix("::ffff:")
+    except ValueError:
+        log.warning("quota of a host name ignored: this broker takes addresses only name=%r", text)
+        return None

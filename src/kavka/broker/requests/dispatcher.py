@@ -19,7 +19,12 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.requests.connections import ConnectionCounts, OpenConnection, OpenConnections
+from kavka.broker.requests.connections import (
+    ConnectionControl,
+    ConnectionCounts,
+    OpenConnection,
+    OpenConnections,
+)
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.counters import RequestTraffic
 from kavka.broker.requests.deferred import with_result
@@ -91,6 +96,10 @@ class Dispatcher:
         self._has_begun = True
         for connection in self.connections:
             connection.unblock()
+
+    def set_connection_control(self, control: ConnectionControl) -> None:
+        """Have this decide about new connections."""
+        self._connections.control = control
 
     def set_quota(self, quota: Quota | None) -> None:
         """Throttle clients by other quotas from now on, or not at all; the other policies stay."""
