@@ -398,6 +398,8 @@ class Broker:
             controller=self.controller,
             groups=self.lazy.groups,
             coordinators=self.coordinators,
+            quotas=self.quotas,
+            accept_control=self.accept_control,
             replica_manager=self.replica_manager,
             replication_manager=self.lazy.replication_manager,
             cleaner=self.lazy.cleaner,

@@ -99,6 +99,11 @@ class KindOfQuota(Generic[T]):
             found = self._known[client] = self._limits.match(*client)
             return found
 
+    def limit_of(self, key: QuotaKey) -> float | None:
+        """Return the limit of those that share a rate, None if it was removed."""
+        match = self._limits.match(key.user or "", key.client_id or "")
+        return None if match is None else match.limit
+
     def counted(self, now_ms: int) -> Iterator[tuple[QuotaKey, Metered[T]]]:
         """Yield what is counted, for the metrics."""
         return self.sensors.items(now_ms)

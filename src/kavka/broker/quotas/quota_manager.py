@@ -68,7 +68,8 @@ class QuotaManager:
         self._context = context
         self._enforce = enforce
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self._client_quotas: ClientQuotas | None = None
+        self.counted: ClientQuotas | None = None
+        """The same since the first was set, with what was counted, also after all are removed."""
         self.client_quotas: ClientQuotas | None = None
         """The quotas of users and clients; None while there are none."""
         self.ip_rates: dict[str | None, float] = {}
@@ -127,12 +128,12 @@ class QuotaManager:
 
     def _with_limits(self, limits: dict[str, dict[QuotaEntity, float]]) -> ClientQuotas:
         """Return what enforces these limits; it keeps what it has counted."""
-        if self._client_quotas is None:
+        if self.counted is None:
             from kavka.broker.quotas.client_quotas import ClientQuotas
 
-            self._client_quotas = ClientQuotas(self._context.config, self._context.clock)
-        self._client_quotas.set_limits(limits)
-        return self._client_quotas
+            self.counted = ClientQuotas(self._context.config, self._context.clock)
+        self.counted.set_limits(limits)
+        return self.counted
 
 
 def _address(text: str) -> str | None:

@@ -186,7 +186,11 @@ def _check_alter(given: Given, entity: _Entity) -> None:
 
 def _entities(given: Given) -> list[_Entity]:
     types = given.all("entity-type")
-    names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
+    named = iter(given.all("entity-name"))
+    names = [
+        next(named) if option == "entity-name" else ""
+        for option in given.in_order("entity-name", "entity-default")
+    ]
     flagged = _flagged(given)
     if flagged and given.has("entity-type", "entity-name", "entity-default"):
         raise BadValue(
