@@ -216,6 +216,20 @@ def test_a_producer_without_acknowledgements_is_muted_too(run: Run) -> None:
     run(story)
 
 
+def test_a_changed_quota_serves_those_again_that_were_throttled(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await limit(served, {"client-id": "other"}, producer_byte_rate=1)
+        other = await served.another()
+        assert (await other.send(produce(5000))).throttle_time_ms > 4_000_000
+        assert muted(served) == 1
+        await limit(served, {"client-id": "other"}, producer_byte_rate=10_000_000)
+        assert muted(served) == 0
+        assert (await other.send(produce(5000))).throttle_time_ms < 2000
+
+    run(story)
+
+
 def test_a_removed_quota_throttles_no_more(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
@@ -245,25 +259,27 @@ async def fetched(
 
 def test_a_consumer_over_its_rate_gets_nothing_for_now_and_keeps_its_session(run: Run) -> None:
     async def story(served: Any) -> None:
+        await served.topic("t")
         for _ in range(4):
             await served.produce("t", b"x" * 3000)
         await limit(served, {"client-id": "other"}, consumer_byte_rate=1000)
         clients = [await served.another() for _ in range(3)]
         first = await fetched(clients[0], session=(0, 0), max_bytes=7000)
-        assert len(first.responses[0].partitions[0].records) > 6000
-        refused = await fetched(clients[1], max_bytes=7000)
+        assert (len(first.responses), first.throttle_time_ms) == (1, 0)
+        second = await fetched(clients[1], max_bytes=7000)
+        assert (
+            len(second.responses[0].partitions[0].records) > 6000
+        )  # with it, more than ten seconds' worth
+        assert 2000 < second.throttle_time_ms < 5000
+        refused = await fetched(clients[2], max_bytes=7000)
         assert (refused.error_code, refused.responses) == (0, [])
-        assert 2000 < refused.throttle_time_ms < 5000
-        again = await fetched(clients[2], session=(first.session_id, 1))
+        again = await fetched(clients[0], session=(first.session_id, 1))
         assert (again.session_id, again.responses) == (first.session_id, [])
-        assert 2000 < again.throttle_time_ms < 5000  # what is refused does not count
-        assert muted(served) == 2
+        for response in (refused, again):  # what is refused does not count
+            assert 1000 < response.throttle_time_ms <= second.throttle_time_ms
+        assert muted(served) == 3
 
-    async def with_topic(served: Any) -> None:
-        await served.topic("t")
-        await story(served)
-
-    run(with_topic)
+    run(story)
 
 
 def test_a_batch_that_no_rate_would_allow_is_sent_once_and_waited_for(run: Run) -> None:

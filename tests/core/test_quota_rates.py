@@ -46,10 +46,13 @@ class Oracle:
             for sample in self.samples
         ]
         total = sum(value for sample in self.samples for _, value in sample.events)
+        return Fraction(total * 1000, self.elapsed_ms(now_ms))
+
+    def elapsed_ms(self, now_ms: int) -> int:
         elapsed = now_ms - min([sample.begin_ms for sample in self.samples], default=now_ms)
         whole = elapsed // self.windows.window_ms
         elapsed += max(0, self.windows.count - 1 - whole) * self.windows.window_ms
-        return Fraction(total * 1000, max(1, elapsed))
+        return max(1, elapsed)
 
     @staticmethod
     def _last(sample: Sample) -> int:
@@ -84,11 +87,19 @@ def test_a_client_that_begins_may_use_all_windows_but_one_at_once() -> None:
     assert rate.rate.measure(_T0) == 1100
 
 
-def test_what_is_taken_back_does_not_count() -> None:
-    rate = LimitedRate(Windows())
-    rate.record(20_000, 1000, _T0)
-    rate.rate.record(-20_000, _T0)
-    assert rate.excess_ms(1000, _T0) == 0
+@given(_WINDOWS, st.integers(1, 1_000_000), _STEPS)
+@settings(max_examples=examples(200))
+def test_a_throttle_is_never_shorter_than_kafkas(
+    windows: Windows, limit: int, steps: list[tuple[int, int, bool]]
+) -> None:
+    rate, oracle, now_ms = LimitedRate(windows), Oracle(windows), _T0
+    for gap_ms, value, _ in steps:
+        now_ms += gap_ms
+        oracle.record(value, now_ms)
+        measured = oracle.measure(now_ms)
+        window_ms = float(oracle.elapsed_ms(now_ms))
+        kafkas_ms = float(measured - limit) / limit * window_ms
+        assert rate.record(value, limit, now_ms) >= min(kafkas_ms, MAX_THROTTLE_MS) - 1
 
 
 def test_after_all_windows_of_silence_nothing_counts() -> None:
@@ -104,27 +115,44 @@ def test_a_throttle_time_fits_a_response() -> None:
     assert rate.record(1, 0, _T0) == MAX_THROTTLE_MS
 
 
+def test_what_is_left_to_pay_is_paid_by_the_limit_of_the_day() -> None:
+    rate = LimitedRate(Windows())
+    assert rate.record(20_000, 1000, _T0) == 10_000
+    assert rate.unpaid_ms(1000, _T0 + 1000) == 9000
+    assert rate.unpaid_ms(9000, _T0 + 1000) == 1000
+    assert rate.unpaid_ms(9000, _T0 + 2000) == 0
+
+
 @given(
     st.integers(1000, 10_000_000),
-    st.lists(st.floats(0.02, 0.5), min_size=5, max_size=20),
-    st.integers(0, 50),
+    st.lists(st.floats(0.02, 1.0), min_size=5, max_size=20),
+    st.integers(1, 4),
+    st.integers(0, 40),
+    st.booleans(),
 )
-@settings(max_examples=examples(100))
-def test_a_client_that_obeys_keeps_its_rate_in_the_long_run(
-    limit: int, sizes: list[float], work_ms: int
+@settings(max_examples=examples(60))
+def test_clients_that_obey_keep_the_rate_over_any_thirty_seconds(
+    limit: int, sizes: list[float], clients: int, work_ms: int, asks_first: bool
 ) -> None:
-    rate, now_ms, sent, at = LimitedRate(Windows()), _T0, 0.0, 0
-    warm_ms, end_ms = _T0 + 60_000, _T0 + 260_000
-    while now_ms < end_ms:
+    rate, at = LimitedRate(Windows()), 0
+    used: list[tuple[int, float]] = []
+    ready = [_T0 + client for client in range(clients)]
+    while (now_ms := min(ready)) < _T0 + 75_000:
+        client = ready.index(now_ms)
+        ready[client] += work_ms + 1
+        if asks_first and (unpaid_ms := rate.unpaid_ms(limit, now_ms)) > 0:
+            ready[client] += unpaid_ms
+            continue
         size = limit * sizes[at % len(sizes)]
         at += 1
-        if now_ms >= warm_ms:
-            sent += size
-        now_ms += work_ms + rate.record(size, limit, now_ms)
-    used = sent / ((end_ms - warm_ms) / 1000) / limit
-    wanted = sum(sizes) / len(sizes) / max(work_ms / 1000, 1e-9)
-    assert used <= 1.05
-    assert used >= 0.95 or wanted < 1.2
+        used.append((now_ms, size))
+        ready[client] += rate.record(size, limit, now_ms)
+    assert sum(size for _, size in used) <= limit * (75 + 10 + clients)
+    for begin_ms in range(_T0 + 20_000, _T0 + 45_000, 5000):
+        total = sum(size for when, size in used if begin_ms <= when < begin_ms + 30_000)
+        assert total <= limit * (30 + clients) * 1.01
+        if clients == 1 or not asks_first:
+            assert total >= limit * (30 - clients) * 0.95
 
 
 @given(

@@ -1,13 +1,13 @@
 """The quotas of users and clients: what a request is charged, and for how long it throttles its client.
 
     producer_byte_rate         a Produce, by the bytes of its frame, when it is read
-    consumer_byte_rate         a Fetch of a consumer, by the records that it finds, before they are sent: if that is too
-                               much the response is empty, and nothing is counted
+    consumer_byte_rate         a Fetch of a consumer, by the records that it finds; while others who share the rate are
+                               above it the response is empty, and nothing is counted
     request_percentage         any request but those between brokers, by the event loop's time, when its response is
                                ready
     controller_mutation_rate   CreateTopics, CreatePartitions, DeleteTopics, by partitions (`MutationQuota`)
 
-Rates, keys and throttle times are Apache Kafka's (`kavka.core.quota`).
+Rates and keys are Apache Kafka's (`kavka.core.quota`).
 """
 
 from __future__ import annotations
@@ -203,24 +203,18 @@ class ClientQuotas:
         return None if match is None else int(match.limit * self._windows.burst_seconds)
 
     def charge_fetch(self, context: RequestContext, size: int) -> FetchCharge:
-        """Charge the bytes that a consumer's Fetch has found.
-
-        What is larger than all that the windows may hold, one large batch, is sent when they are empty, and waited for
-        afterwards: Apache Kafka would never send it.
-        """
+        """Charge the bytes that a consumer's Fetch has found, unless what was fetched before is not paid for yet."""
         match = self.fetch.match(context) if self.fetch.has_limits else None
         if match is None or not size:
             return FetchCharge(0, False)
         now_ms = self._clock.tick_ms()
         metered = self.fetch.sensors.get(match.key, now_ms)
-        throttle_ms = metered.meter.record(size, match.limit, now_ms)
-        if throttle_ms <= 0:
-            return FetchCharge(0, False)
-        metered.throttle_ms.record(throttle_ms, now_ms)
-        if metered.meter.rate.total <= size:
-            return FetchCharge(throttle_ms, False)
-        metered.meter.rate.record(-size, now_ms)
-        return FetchCharge(throttle_ms, True)
+        unpaid_ms = metered.meter.unpaid_ms(match.limit, now_ms)
+        is_refused = unpaid_ms > 0
+        throttle_ms = unpaid_ms if is_refused else metered.meter.record(size, match.limit, now_ms)
+        if throttle_ms > 0:
+            metered.throttle_ms.record(throttle_ms, now_ms)
+        return FetchCharge(throttle_ms, is_refused)
 
     def mutation_quota(self, context: RequestContext, strict_since: int) -> MutationQuota | None:
         """Return the quota of a request that changes topics, None if its client has none."""

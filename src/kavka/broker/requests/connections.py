@@ -73,11 +73,14 @@ class OpenConnection:
             return
         else:
             self._unmute_timer.cancel()
-        self._unmute_timer = loop.call_at(until, self._unmute, connection)
+        self._unmute_timer = loop.call_at(until, self.unmute, connection)
 
-    def _unmute(self, connection: Connection) -> None:
-        self._unmute_timer = None
-        connection.unblock()
+    def unmute(self, connection: Connection) -> None:
+        """Handle the requests of a throttled client again."""
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
+            connection.unblock()
 
     def close(self) -> None:
         """Give up what waits: fetches, responses to what is done."""

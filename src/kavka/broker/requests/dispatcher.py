@@ -102,7 +102,12 @@ class Dispatcher:
         self._connections.control = control
 
     def set_quota(self, quota: Quota | None) -> None:
-        """Throttle clients by other quotas from now on, or not at all; the other policies stay."""
+        """Throttle clients by other quotas from now on, or not at all; the other policies stay.
+
+        Clients that are throttled by the present ones are served again.
+        """
+        for connection, state in self.connections.items():
+            state.unmute(connection)
         self.set_policies(replace(self._policies, quota=quota))
 
     def set_policies(self, policies: Policies) -> None:

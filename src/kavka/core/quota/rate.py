@@ -1,4 +1,4 @@
-"""A rate over samples, and for how long it is too high, as Apache Kafka's `Rate` and `SampledStat` compute them.
+"""A rate over samples, and for how long it throttles: as Apache Kafka's `Rate` and `SampledStat`, or longer.
 
     samples:  [  12  ][  40  ][      ][  9  ][ 31 ...      each of `window_ms` or longer, at most `windows` + 1
                                               now ^
@@ -111,27 +111,59 @@ class SampledRate:
 
 
 class LimitedRate:
-    """A rate that clients are to keep below a limit."""
+    """A rate that clients are to keep below a limit: for how long each use of it throttles them.
 
-    __slots__ = ("rate",)
+    That is for as long as Apache Kafka says, and longer where what was used is not paid for yet. A client that was
+    silent may use `Windows.burst_seconds` of the limit at once; a time in which it was throttled earns it nothing.
+    Kafka's windows alone would let a client that always has more to send use all of that again every eleven seconds,
+    and several clients that share a limit exceed it by a request each.
+    """
+
+    __slots__ = ("_limit", "_paid_at_ms", "_windows", "rate")
 
     def __init__(self, windows: Windows) -> None:
         """Begin with nothing recorded."""
+        self._windows = windows
         self.rate = SampledRate(windows)
+        self._limit = 0.0
+        self._paid_at_ms = -inf
+        """The time at which what was used is paid for by the limit."""
 
     def record(self, value: float, limit: float, now_ms: int) -> int:
-        """Count, and return for how many milliseconds the rate is above the limit, 0 if it is not."""
+        """Count, and return for how many milliseconds that throttles those who share the limit."""
         self.rate.record(value, now_ms)
-        return self.excess_ms(limit, now_ms)
+        excess_ms = self.excess_ms(limit, now_ms)
+        self._set_limit(limit, now_ms)
+        if limit > 0:
+            credit_ms = self._windows.burst_seconds * 1000
+            self._paid_at_ms = max(self._paid_at_ms, now_ms - credit_ms) + value * 1000 / limit
+        if excess_ms > 0:
+            self._paid_at_ms = max(self._paid_at_ms, now_ms + excess_ms)
+        return max(excess_ms, self.unpaid_ms(limit, now_ms))
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how many milliseconds the rate is above the limit if nothing is counted meanwhile."""
+        """Return for how many milliseconds the rate is above the limit, as Apache Kafka says."""
         elapsed_ms = self.rate.elapsed_ms(now_ms)
         measured = self.rate.total * 1000 / elapsed_ms
         if measured <= limit:
             return 0
-        excess_ms = (measured - limit) / limit * elapsed_ms if limit > 0 else inf
-        return MAX_THROTTLE_MS if excess_ms >= MAX_THROTTLE_MS else floor(excess_ms + 0.5)
+        return _rounded((measured - limit) / limit * elapsed_ms if limit > 0 else inf)
+
+    def unpaid_ms(self, limit: float, now_ms: int) -> int:
+        """Return for how many milliseconds nothing more should be used: of this, less than one counts as none."""
+        self._set_limit(limit, now_ms)
+        return _rounded(max(0.0, self._paid_at_ms - now_ms))
+
+    def _set_limit(self, limit: float, now_ms: int) -> None:
+        """Pay what is left by another limit."""
+        if limit != self._limit:
+            if self._paid_at_ms > now_ms and limit > 0:
+                self._paid_at_ms = now_ms + (self._paid_at_ms - now_ms) * self._limit / limit
+            self._limit = limit
+
+
+def _rounded(throttle_ms: float) -> int:
+    return MAX_THROTTLE_MS if throttle_ms >= MAX_THROTTLE_MS else floor(throttle_ms + 0.5)
 
 
 class Average:
