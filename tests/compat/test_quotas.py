@@ -204,6 +204,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.long
 def test_kafkas_tool_sees_no_difference(
     on_zookeeper: tuple[Broker, str], kavka_broker: Broker
 ) -> None:
@@ -218,6 +219,7 @@ def test_kafkas_tool_sees_no_difference(
         assert outcome(kavka_broker, *command) == outcome(theirs, *command), command
 
 
+@pytest.mark.long
 def test_brokers_of_both_kinds_obey_the_same_quotas(
     on_zookeeper: tuple[Broker, str], tmp_path: Path
 ) -> None:
