@@ -40,6 +40,8 @@ from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.quotas.accept_control import AcceptControl
+from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.pace import Slices
@@ -185,7 +187,8 @@ class Broker:
             has_failed=self.failed.done,
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
-        self.config_changes = ConfigChanges(context, self.dynamic_configs)
+        self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
+        self.config_changes = ConfigChanges(context, self.dynamic_configs, self.quotas.changed)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,
@@ -208,6 +211,13 @@ class Broker:
             self.request_budget,
             lambda endpoint: None if self.tls is None else self.tls.of_listener(endpoint),
         )
+        self.accept_control = AcceptControl(
+            self.context,
+            self.quotas,
+            lambda name, accepts: self.listeners.set_accepting(name, accepts=accepts),
+            self.dispatcher.connections.keys,
+        )
+        self.dispatcher.set_connection_control(self.accept_control)
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
@@ -381,6 +391,7 @@ class Broker:
         await self.features.start()
         known = await KnownTopics.read(self.registry)
         await self.dynamic_configs.load(known.ids)
+        await self.quotas.load()
         self.metadata.expect_topics(known.ids, self.clock.tick_ms())
         await self.replica_manager.load(known.is_stray)
         endpoints = await self.listeners.bind()
@@ -437,6 +448,8 @@ class Broker:
             controller=self.controller,
             groups=self.lazy.groups,
             coordinators=self.coordinators,
+            quotas=self.quotas,
+            accept_control=self.accept_control,
             replica_manager=self.replica_manager,
             replication_manager=self.lazy.replication_manager,
             cleaner=self.lazy.cleaner,
@@ -512,6 +525,7 @@ class Broker:
             request_budget=self.request_budget,
             metadata=self.metadata,
             features=self.features,
+            quotas=self.quotas,
             replica_manager=self.replica_manager,
             sessions=self.sessions,
             topics=self.topics,
@@ -561,6 +575,7 @@ class Broker:
         if self.exposition is not None:
             await self.exposition.stop()
         await self.periodic_tasks.stop()
+        self.accept_control.stop()
         if self._cleaner_timer is not None:
             self._cleaner_timer.cancel()
         if self.lazy.cleaner.made is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.produce.batch_checks import BatchChecks
+    from kavka.broker.quotas.quota_manager import QuotaManager
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.pace import Slices
@@ -59,6 +60,7 @@ class Services:
         request_budget: RequestBudget,
         metadata: MetadataCache,
         features: Features,
+        quotas: QuotaManager,
         replica_manager: ReplicaManager,
         sessions: Sessions | None,
         topics: Topics,
@@ -83,6 +85,7 @@ class Services:
         self.request_budget = request_budget
         self.metadata = metadata
         self.features = features
+        self.quotas = quotas
         self.replica_manager = replica_manager
         self.sessions = sessions
         """None where no listener has SASL."""

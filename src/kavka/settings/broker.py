@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
-from kavka.settings.connections import CONNECTION_SETTINGS
+from kavka.settings.connections import CONNECTION_SETTINGS, QUOTA_SETTINGS
 from kavka.settings.declaration import Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.known import KNOWN_SETTINGS
@@ -281,6 +281,7 @@ BROKER_SETTINGS = Catalogue(
         *LOG_SETTINGS,
         *GROUP_SETTINGS,
         *CONNECTION_SETTINGS,
+        *QUOTA_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,

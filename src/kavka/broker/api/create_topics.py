@@ -9,6 +9,7 @@ from kavka.broker.configs.effective_configs import ConfigEntry
 from kavka.broker.configs.overrides import check_new_topic_overrides
 from kavka.broker.control.topics import CreatedTopic
 from kavka.broker.metadata.known_topics import NOT_TOPICS
+from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.core.controller.topics import MAX_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
@@ -22,6 +23,8 @@ from kavka.wire.messages.create_topics import (
 )
 
 _AT_ONCE = 64
+_FIRST_STRICT = 6
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -30,6 +33,7 @@ async def handle(
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
     excess = _excess(services, request)
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     pace = services.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
@@ -38,10 +42,20 @@ async def handle(
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
-            *(_answer(services, request, topic, excess, named[topic.name]) for topic in some)
+            *(
+                _answer(
+                    services,
+                    request,
+                    topic,
+                    excess or _misuse(topic.name, named[topic.name]),
+                    changes,
+                )
+                for topic in some
+            )
         )
         if pace.is_over(len(some)):
             await pace.rest()
+    changes.throttle()
     return CreateTopicsResponse(topics=answers)
 
 
@@ -49,13 +63,16 @@ async def _answer(
     services: Services,
     request: CreateTopicsRequest,
     topic: CreateTopicsRequestTopic,
-    excess: TopicRefusal | None,
-    count: int,
+    refusal: TopicRefusal | None,
+    changes: TopicChanges,
 ) -> CreateTopicsResponseTopic:
-    outcome: CreatedTopic | TopicRefusal | None = excess or _misuse(topic.name, count)
+    outcome: CreatedTopic | TopicRefusal | None = refusal
     if outcome is None:
         outcome = await services.topics.create(
-            _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
+            _wanted(topic),
+            validate_only=request.validate_only,
+            timeout_ms=request.timeout_ms,
+            accept=changes.accept,
         )
     if isinstance(outcome, TopicRefusal):
         return _refused(topic.name, outcome)

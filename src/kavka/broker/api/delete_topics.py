@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from kavka.broker.control.topics import over_quota
+from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
@@ -20,6 +22,8 @@ from kavka.wire.messages.delete_topics import (
 _AT_ONCE = 64
 _FIRST_DISABLED = 3
 """The first version with TOPIC_DELETION_DISABLED."""
+_FIRST_STRICT = 5
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -43,18 +47,20 @@ async def handle(
     answers: list[DeleteTopicsResponseTopic] = []
     request.topics, request.topic_names = [], []
     context.begin_wait()
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     for at in range(0, len(wanted), _AT_ONCE):
         # Some together: their replicas are stopped by the same requests.
         some = wanted[at : at + _AT_ONCE]
         counts = [named[_name(services, topic)] for topic in some]
         answers += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, count)
+                _answer(services, context, request, topic, count, changes)
                 for topic, count in zip(some, counts, strict=True)
             )
         )
         if pace.is_over(len(some)):
             await pace.rest()
+    changes.throttle()
     return DeleteTopicsResponse(responses=answers)
 
 
@@ -64,6 +70,7 @@ async def _answer(
     request: DeleteTopicsRequest,
     topic: DeleteTopicsRequestTopic,
     count: int,
+    changes: TopicChanges,
 ) -> DeleteTopicsResponseTopic:
     answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
     refusal: TopicRefusal | None
@@ -76,7 +83,7 @@ async def _answer(
         refusal = TopicRefusal(code, code.message)
     else:
         refusal = _misuse(topic, count)
-        refusal = refusal or await _delete(services, answer, request.timeout_ms)
+        refusal = refusal or await _delete(services, answer, request.timeout_ms, changes)
     if refusal is not None:
         answer.error_code = refusal.code
         answer.error_message = error_message(refusal.message)
@@ -105,7 +112,10 @@ def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
 
 
 async def _delete(
-    services: Services, answer: DeleteTopicsResponseTopic, timeout_ms: int
+    services: Services,
+    answer: DeleteTopicsResponseTopic,
+    timeout_ms: int,
+    changes: TopicChanges,
 ) -> TopicRefusal | None:
     """Delete the topic of an answer, which then has its name and its id."""
     name = answer.name
@@ -118,6 +128,8 @@ async def _delete(
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         refusal: TopicRefusal | None = TopicRefusal(missing, missing.message)
+    elif not changes.accept(len(topic.partitions)):
+        refusal = over_quota()
     else:
         refusal = await services.topics.delete(name, topic.topic_id, timeout_ms)
     if refusal is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader
 from kavka.broker.replication.fetch_messages import (
@@ -30,6 +31,11 @@ from kavka.wire.messages.fetch import (
     FetchResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.quotas.client_quotas import ClientQuotas
+
+_PARTITION_BYTES: Final = 64
+"""What a partition takes of a response besides its records, about."""
 _MANY_PARTITIONS: Final = 64
 """More are read in slices of the loop's time: one takes 5 to 10 us, and a thousand clients may ask at the same time."""
 
@@ -42,6 +48,9 @@ def handle(
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
         return services.replication_manager.followers.handle(context, request, replica_id)
+    quotas = services.quotas.client_quotas
+    if quotas is not None and (most := quotas.most_fetched(context)) is not None:
+        request.max_bytes = min(request.max_bytes, most)
     if context.large is not None:
         return SecondStage(_handle_many(services, context, request))
     session = services.fetch_sessions.begin(
@@ -280,6 +289,10 @@ def _response(
     session: FetchContext,
     reads: list[ConsumerRead],
 ) -> FetchResponse:
+    if services.quotas.client_quotas is not None and _is_refused(
+        services.quotas.client_quotas, context, reads
+    ):
+        return _refused(session, reads)
     answer = _finish(services, context, session, reads)
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
@@ -298,6 +311,10 @@ async def _response_at(
 ) -> FetchResponse:
     """Return what `_response` does, in time slices."""
     await pace.rest_if_over()
+    if services.quotas.client_quotas is not None and _is_refused(
+        services.quotas.client_quotas, context, reads
+    ):
+        return _refused(session, reads)
     answer = _finish(services, context, session, reads)
     await pace.rest_if_over()
     included = set(answer.partitions)
@@ -307,6 +324,24 @@ async def _response_at(
         if pace.is_over():
             await pace.rest()
     return _headed(services, context, answer, topics, reads)
+
+
+def _is_refused(
+    quotas: ClientQuotas, context: RequestContext, reads: Sequence[ConsumerRead]
+) -> bool:
+    """Charge the records that were found; return whether a quota forbids to send them now."""
+    size = sum(read.length + _PARTITION_BYTES for read in reads if read.length)
+    charge = quotas.charge_fetch(context, size)
+    context.throttle_ms = max(context.throttle_ms, charge.throttle_ms)
+    return charge.is_refused
+
+
+def _refused(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchResponse:
+    """Return the response without records of a client that is throttled."""
+    for read in reads:
+        read.release()
+    answer = session.refuse()
+    return FetchResponse(error_code=answer.error_code, session_id=answer.session_id)
 
 
 def _finish(

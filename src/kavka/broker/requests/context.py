@@ -11,6 +11,7 @@ from kavka.wire.frame import RequestHeader
 if TYPE_CHECKING:
     from kavka.broker.requests.authorized_operations import AclOperation
     from kavka.broker.requests.large import LargeRequest
+    from kavka.broker.requests.loop_time import LoopTime
     from kavka.broker.requests.served_apis import ServedApi
     from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer, Session
 
@@ -25,6 +26,7 @@ class RequestContext:
         "header",
         "large",
         "local_ms",
+        "loop_time",
         "pace",
         "received_ms",
         "slot",
@@ -58,6 +60,8 @@ class RequestContext:
         """Small requests are served in one iteration; a handler may set another pace where it finds much to do."""
         self.throttle_ms = 0
         """Milliseconds for which quotas throttle the client."""
+        self.loop_time: LoopTime | None = None
+        """The stopwatch of a request whose time is charged."""
 
     # -- for handlers
 
@@ -106,6 +110,16 @@ class RequestContext:
     def began_ms(self) -> int:
         """Return the start of the work on it, under the name that `net.event_loop` uses."""
         return self.received_ms
+
+    def end_stage(self) -> None:
+        """Stop the time, and have it include the sending of a response that is ready."""
+        if self.loop_time is not None:
+            self.connection.send_ready()
+            self.loop_time.pause()
+
+    def forget_loop_time(self) -> None:
+        """Charge no time for the request."""
+        self.loop_time = None
 
     def block_connection(self) -> None:
         """Block the connection's further requests until this large one is done."""

@@ -11,6 +11,7 @@ from kavka.client.admin import (
     features,
     groups,
     nodes,
+    quotas,
     reassignments,
     records,
     replica_log_dirs,
@@ -242,6 +243,26 @@ class Admin(Client):
         return await configs.incremental_alter_configs(
             self._router, changes, validate_only, timeout_ms
         )
+
+    async def describe_client_quotas(
+        self,
+        components: Iterable[quotas.QuotaComponent] = (),
+        *,
+        strict: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[quotas.ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of entities that have all these parts, and, if `strict`, no other."""
+        return await quotas.describe_client_quotas(self._router, components, strict, timeout_ms)
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[quotas.ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[quotas.ClientQuotaEntity, KafkaError | None]:
+        """Set quotas of users, clients and addresses; None removes one."""
+        return await quotas.alter_client_quotas(self._router, changes, validate_only, timeout_ms)
 
     async def alter_configs(
         self,
