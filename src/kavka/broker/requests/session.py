@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
-from typing import Final, NamedTuple
 
-from kavka.broker.requests.authorized_operations import AclOperation
+from kavka.core.access.entries import ANONYMOUS, Principal
+from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 
-
-class Principal(NamedTuple):
-    """An authenticated user, `User:alice` in the text of ACLs."""
-
-    type: str
-    name: str
-
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+__all__ = [
+    "ANONYMOUS",
+    "CLUSTER_NAME",
+    "AclOperation",
+    "AclResourceType",
+    "Allows",
+    "AllowsAny",
+    "ConnectionAuthorizer",
+    "Principal",
+    "Session",
+]
 
 
 class Session:
@@ -39,21 +40,6 @@ class Session:
         self.host = host
         self.principal = principal
         self.is_authenticated = is_authenticated
-
-
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one resource of type CLUSTER."""
-
-
-class AclResourceType(IntEnum):
-    """Resource types as ACLs number them."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
 
 
 Allows = Callable[[Session, AclOperation, AclResourceType, str], bool]
