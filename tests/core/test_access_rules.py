@@ -93,9 +93,7 @@ def test_decisions_are_those_of_a_naive_reading(bindings, questions, default):
         assert rules.allows(*question) == oracle(bindings, question, default=default)
 
 
-@given(
-    st.lists(st.tuples(_BINDINGS, st.booleans()), max_size=20), st.lists(_QUESTIONS, max_size=4)
-)
+@given(st.lists(st.tuples(_BINDINGS, st.booleans()), max_size=20), st.lists(_QUESTIONS, max_size=4))
 @settings(max_examples=examples(200))
 def test_decisions_follow_each_change(changes, questions):
     rules, present = AccessRules(), set()

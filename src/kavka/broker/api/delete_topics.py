@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -75,7 +76,7 @@ async def _answer(
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
         refusal = TopicRefusal(code, code.message)
     else:
-        refusal = _misuse(topic, count)
+        refusal = _misuse(topic, count) or _unauthorized(services, context, answer)
         refusal = refusal or await _delete(services, answer, request.timeout_ms)
     if refusal is not None:
         answer.error_code = refusal.code
@@ -102,6 +103,29 @@ def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
     else:
         return None
     return TopicRefusal(ErrorCode.INVALID_REQUEST, message)
+
+
+def _unauthorized(
+    services: Services, context: RequestContext, answer: DeleteTopicsResponseTopic
+) -> TopicRefusal | None:
+    """Return why the client may not delete a topic.
+
+    The name of one by its id is not in the answer of a client that may not describe it.
+    """
+    if context.authorizer is None:
+        return None
+    name = answer.name or services.metadata.name_of(TopicId(answer.topic_id))
+    if name is None:
+        return None  # there is no such id
+    kind, by_id = AclResourceType.TOPIC, answer.name is None
+    if by_id and context.allows(AclOperation.DESCRIBE, kind, name, is_asked=False):
+        answer.name = name
+    if context.allows(AclOperation.DELETE, kind, name):
+        if by_id:
+            answer.name = None
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return TopicRefusal(code, code.message)
 
 
 async def _delete(

@@ -41,6 +41,8 @@ def handle(
     by_id = context.version >= FIRST_BY_TOPIC_ID
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
+        if not context.may_act_in_cluster():
+            return SecondStage(_refused(context, request))
         return services.replication_manager.followers.handle(context, request, replica_id)
     if context.large is not None:
         return SecondStage(_handle_many(services, context, request))
@@ -59,7 +61,7 @@ def handle(
         context.pace = services.slices.pace()
         return SecondStage(_fetch_many(services, context, request, session))
     reader = FetchReader(
-        services, request, context.version, session.partitions(), context.authorizer
+        services, request, context.version, session.partitions(), _restricted(context)
     )
     reads = reader.read()
     if any(read.is_uncached for read in reads):
@@ -73,6 +75,33 @@ def handle(
         [],
     )  # all is in the session: it may wait long
     return _DelayedFetch(services, context, request, session, reader, have)
+
+
+def _restricted(context: RequestContext) -> RequestContext | None:
+    """Return the context as the judge of what may be read; None when everything may."""
+    return None if context.authorizer is None else context
+
+
+async def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Refuse the fetch of a follower that may not act in the cluster: each of its topics, as Apache Kafka."""
+    if request.session_id and not request.topics:
+        # It was allowed before: it has to name its partitions to hear it.
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    topics = []
+    for asked in request.topics:
+        topic = FetchResponseTopic(topic=asked.topic, topic_id=asked.topic_id)
+        topics.append(topic)
+        for row in asked.partitions:
+            refused = FetchResponsePartition(
+                partition_index=row.partition,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                high_watermark=-1,
+                records=b"",
+            )
+            topic.partitions.append(refused)
+            if context.pace.is_over():
+                await context.pace.rest()
+    return FetchResponse(responses=topics)
 
 
 async def _handle_many(
@@ -107,7 +136,7 @@ async def _fetch_many(
     request.topics, request.forgotten_topics_data = [], []  # all is in the session
     await pace.rest_if_over()
     reader = FetchReader(
-        services, request, context.version, session.partitions(), context.authorizer
+        services, request, context.version, session.partitions(), _restricted(context)
     )
     await pace.rest_if_over()
     before = reader.appended_bytes()

@@ -91,8 +91,13 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
+    @property
+    def policies(self) -> Policies:
+        """The policies in force."""
+        return self._policies
+
     def set_policies(self, policies: Policies) -> None:
-        """Apply policies to connections and requests from now on."""
+        """Apply policies to connections and requests from now on; `audited` to handlers not used before."""
         self._policies = policies
         self._is_restricted = policies != Policies()
         self._responses.quota = policies.quota
@@ -223,7 +228,10 @@ class Dispatcher:
         if key not in SUPPORTED_APIS:
             return None
         api_key = ApiKey(key)
-        handle = with_result(importlib.import_module(handler_module(api_key)).handle)
+        handle = importlib.import_module(handler_module(api_key)).handle
+        if self._policies.audited is not None:
+            handle = self._policies.audited(api_key, handle)
+        handle = with_result(handle)
         api = self._apis[key] = ServedApi(api_key, handle, self._most_decoded)
         return api
 

@@ -44,18 +44,32 @@ class Session:
 
 Allows = Callable[[Session, AclOperation, AclResourceType, str], bool]
 """Return whether the session's principal may do this with the resource of this name."""
+AllowsAny = Callable[[Session, AclOperation, AclResourceType], bool]
+"""Return whether the session's principal may do this with any resource of the type (KIP-679)."""
 
 
 class ConnectionAuthorizer:
-    """The authorizer as handlers use it: for the session of their request's connection."""
+    """The authorizer as handlers use it, by their `RequestContext`: for the session of their request's connection."""
 
-    __slots__ = ("_allows", "_session")
+    __slots__ = ("_allows", "_allows_any", "_session", "denied")
 
-    def __init__(self, allows: Allows, session: Session) -> None:
-        """Ask `allows` about `session`."""
+    def __init__(
+        self,
+        allows: Allows,
+        session: Session,
+        allows_any: AllowsAny | None = None,
+        denied: Callable[..., None] | None = None,
+    ) -> None:
+        """Ask `allows` about `session`; `denied` takes note of what a client asked for and may not do."""
         self._allows = allows
+        self._allows_any = allows_any
         self._session = session
+        self.denied = denied
 
     def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Return whether the client may do this with the resource of this name."""
         return self._allows(self._session, operation, resource, name)
+
+    def allows_any(self, operation: AclOperation, resource: AclResourceType) -> bool:
+        """Return whether the client may do this with any resource of the type."""
+        return self._allows_any is not None and self._allows_any(self._session, operation, resource)

@@ -101,12 +101,8 @@ class AccessRules:
         self._literal: dict[tuple[AclResourceType, str], _Rules] = {}
         self._prefixed: dict[AclResourceType, dict[int, dict[str, _Rules]]] = {}
         """By resource type and the length of the prefix."""
-        self._remembered: dict[
-            tuple[Principal, str, AclOperation, AclResourceType, str], bool
-        ] = {}
-        self._remembered_any: dict[
-            tuple[Principal, str, AclOperation, AclResourceType], bool
-        ] = {}
+        self._remembered: dict[tuple[Principal, str, AclOperation, AclResourceType, str], bool] = {}
+        self._remembered_any: dict[tuple[Principal, str, AclOperation, AclResourceType], bool] = {}
         self.count = 0
         """The number of ACLs."""
 

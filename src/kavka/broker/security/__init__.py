@@ -1,0 +1,1 @@
+"""Security: the authorizer and its ACLs, what each API needs, the audit."""
