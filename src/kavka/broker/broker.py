@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
+    from kavka.broker.security.access_control import AccessControl
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +126,7 @@ class Broker:
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self._make_parts()
         self._make_request_path()
+        self._make_access_control()
         PartitionSubscribers(
             self.metadata,
             self.replica_manager.store,
@@ -203,6 +205,18 @@ class Broker:
         )
         self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
+
+    def _make_access_control(self) -> None:
+        """Make what decides and records who may do what, where settings ask for it. Raise InvalidSetting."""
+        self.access_control: AccessControl | None = None
+        config = self.config
+        if config.text("authorizer.class.name") or config.optional("kavka.audit.log"):
+            from kavka.broker.security.access_control import AccessControl
+
+            self.access_control = AccessControl(self.context)
+            # Before the first connection: what a connection may do is decided when it is opened.
+            policies = self.access_control.policies(self.dispatcher.policies)
+            self.dispatcher.set_policies(policies)
 
     # -- parts that not every broker needs
 
@@ -333,6 +347,8 @@ class Broker:
         self.services = self._make_services()
         await self.config_changes.start()
         await self.features.start()
+        if self.access_control is not None:
+            await self.access_control.start()
         known = await KnownTopics.read(self.registry)
         await self.dynamic_configs.load(known.ids)
         self.metadata.expect_topics(known.ids, self.clock.tick_ms())
@@ -436,6 +452,8 @@ class Broker:
         epoch = await registration.register_again(connection_timeout_ms(self.config) / 1000)
         self.config_changes.session_renewed()
         self.features.session_renewed()
+        if self.access_control is not None:
+            self.access_control.session_renewed()
         return epoch
 
     async def _registered_again(self, epoch: int) -> None:
@@ -444,6 +462,8 @@ class Broker:
         self.controller.session_renewed()
         self.config_changes.session_renewed()
         self.features.session_renewed()
+        if self.access_control is not None:
+            self.access_control.session_renewed()
 
     # -- serving
 
@@ -471,6 +491,7 @@ class Broker:
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
             lazy=self.lazy,
+            access_control=self.access_control,
         )
 
     # -- stop
@@ -523,6 +544,8 @@ class Broker:
             await self.lazy.control_request_check.made.stop()
         await self.config_changes.stop()
         await self.features.stop()
+        if self.access_control is not None:
+            await self.access_control.stop()
         await self.controller.stop()
         if self.registration is not None:
             await self.registration.stop()

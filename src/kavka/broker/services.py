@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
+    from kavka.broker.security.access_control import AccessControl
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
@@ -67,6 +68,7 @@ class Services:
         fetch_purgatory: Purgatory,
         produce_purgatory: Purgatory,
         lazy: LazyParts,
+        access_control: AccessControl | None = None,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
         self.broker_id = broker_id
@@ -89,6 +91,8 @@ class Services:
         self.fetch_sessions = fetch_sessions
         self.fetch_purgatory = fetch_purgatory
         self.produce_purgatory = produce_purgatory
+        self.access_control = access_control
+        """The authorizer, its ACLs and the audit; None where there is none of them."""
         self._lazy = lazy
 
     @cached_property

@@ -18,6 +18,8 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+_OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
@@ -164,18 +166,21 @@ class BrokerConfig:
             raise InvalidSetting("inter.broker.listener.name", self.inter_broker_listener, reason)
         if not self.log_directories:
             raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
-        authorizer = self.optional("authorizer.class.name")
-        if authorizer:
-            reason = (
-                "this release has no access control, so every client could do everything; "
-                "remove the setting if that is meant"
-            )
-            raise InvalidSetting("authorizer.class.name", authorizer, reason)
+        self._check_authorizer()
         most, largest = map(self.integer, ("queued.max.request.bytes", "socket.request.max.bytes"))
         if 0 < most < largest:
             reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
             raise InvalidSetting("queued.max.request.bytes", most, reason)
         self._check_broker_id()
+
+    def _check_authorizer(self) -> None:
+        name = self.text("authorizer.class.name")
+        if name and name != ACL_AUTHORIZER and _OWN_CLASS.fullmatch(name) is None:
+            reason = (
+                f"must be {ACL_AUTHORIZER}, or module:Class of an authorizer in Python; "
+                "without it every client may do everything"
+            )
+            raise InvalidSetting("authorizer.class.name", name, reason)
 
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")

@@ -52,11 +52,7 @@ async def topics_with_codes(
         for asked in topic.partitions:
             index = asked.partition_index
             key = topic.name, index
-            code: ErrorCode | None
-            if topic.name in refused:
-                code = refused[topic.name]
-            else:
-                _code(codes, existing, key)
+            code = refused.get(topic.name) or _code(codes, existing, key)
             if code is not None:
                 answer.partitions.append(make_partition(partition_index=index, error_code=code))
             if pace.is_over():

@@ -1,0 +1,150 @@
+"""The ACLs in the registry: all of them are loaded at the start, and one pattern's are changed at a time.
+
+A change replaces the znode of a pattern at the version that was read, together with a notification for all brokers
+(`security.acl_changes`); one that another broker has changed meanwhile is read again. Source: Kafka's `AclAuthorizer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from kavka.broker.control.watched_registry import gathered
+from kavka.core.access.entries import AclEntry, ResourcePattern
+from kavka.core.access.names import (
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    titled,
+)
+from kavka.core.access.rules import AccessRules
+from kavka.core.znodes import ANY_VERSION, Create, Delete, Operation, SetData, ZnodeError
+from kavka.registry.embedded import EmbeddedRegistry
+from kavka.registry.interface import Registry, RegistryRefused, ensure_paths, require_no_node
+from kavka.wire.stored import acl_znodes
+from kavka.wire.stored.acl_znodes import AclChange, AclRow
+
+log = logging.getLogger(__name__)
+
+Entries = frozenset[AclEntry]
+_AT_ONCE = 500
+_ABSENT = ANY_VERSION
+"""The version of a znode that is not there."""
+_RACES = (ZnodeError.BAD_VERSION, ZnodeError.NODE_EXISTS, ZnodeError.NO_NODE)
+
+
+class UnreadableAcls(ValueError):
+    """A znode with ACLs that cannot be read: what it allows and denies is unknown."""
+
+    def __init__(self, path: str, error: Exception) -> None:
+        """Name the znode."""
+        super().__init__(
+            f"the ACLs of znode {path} cannot be read ({error!r}); repair the znode, or delete it"
+        )
+
+
+class AclStore:
+    """Reads and changes the ACLs in the registry, and keeps `rules` as they are there."""
+
+    def __init__(self, registry: Registry, rules: AccessRules) -> None:
+        """Read nothing before `load`."""
+        self._registry = registry
+        self.rules = rules
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read all ACLs. Raise ConnectionError, and UnreadableAcls: a broker without some of them must not serve."""
+        await ensure_paths(self._registry, acl_znodes.all_paths())
+        patterns = await self._patterns()
+        at_once = 1 if isinstance(self._registry, EmbeddedRegistry) else _AT_ONCE
+        read = await gathered(self._read, patterns, at_once)
+        for known in set(self.rules.patterns()) - set(patterns):
+            self.rules.put(known, ())
+        for pattern, (entries, _version) in zip(patterns, read, strict=True):
+            self.rules.put(pattern, entries)
+
+    async def _patterns(self) -> list[ResourcePattern]:
+        patterns = []
+        for is_prefixed, root in acl_znodes.ROOTS.items():
+            kind = PatternType.PREFIXED if is_prefixed else PatternType.LITERAL
+            for type_name in await self._registry.children(root):
+                try:
+                    resource_type = titled(AclResourceType, type_name)
+                except ValueError as error:
+                    log.warning("ACLs not read znode=%s/%s reason=%s", root, type_name, error)
+                    continue
+                names = await self._registry.children(f"{root}/{type_name}")
+                patterns += [ResourcePattern(resource_type, name, kind) for name in names]
+        return patterns
+
+    async def read_again(self, pattern: ResourcePattern) -> None:
+        """Read the ACLs of a pattern that have changed. Raise ConnectionError, UnreadableAcls."""
+        entries, _version = await self._read(pattern)
+        self.rules.put(pattern, entries)
+
+    async def change(
+        self, pattern: ResourcePattern, make: Callable[[Entries], Iterable[AclEntry]]
+    ) -> None:
+        """Store the ACLs that `make` gives a pattern, of those that are stored then. Raise as `read_again`."""
+        async with self._lock:
+            while True:
+                before, version = await self._read(pattern)
+                after = frozenset(make(before))
+                if after == before:
+                    break
+                try:
+                    await self._registry.multi(_operations(pattern, after, version))
+                except RegistryRefused as refused:
+                    if refused.error not in _RACES:
+                        raise
+                    await ensure_paths(self._registry, acl_znodes.all_paths())
+                    continue
+                break
+            self.rules.put(pattern, after)
+
+    async def _read(self, pattern: ResourcePattern) -> tuple[Entries, int]:
+        path = _path(pattern)
+        try:
+            data, stat = await self._registry.get(path)
+        except RegistryRefused as refused:
+            require_no_node(refused)
+            return frozenset(), _ABSENT
+        try:
+            return frozenset(map(_entry, acl_znodes.decode_acls(data))), stat.version
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreadableAcls(path, error) from error
+
+
+def _path(pattern: ResourcePattern) -> str:
+    is_prefixed = pattern.pattern_type == PatternType.PREFIXED
+    return acl_znodes.acl_path(pattern.resource_type.title, pattern.name, is_prefixed=is_prefixed)
+
+
+def _operations(pattern: ResourcePattern, after: Entries, version: int) -> list[Operation]:
+    path = _path(pattern)
+    write: Operation
+    if not after:
+        write = Delete(path, version)
+    elif version == _ABSENT:
+        write = Create(path, acl_znodes.encode_acls(map(_row, sorted(after))))
+    else:
+        write = SetData(path, acl_znodes.encode_acls(map(_row, sorted(after))), version)
+    is_prefixed = pattern.pattern_type == PatternType.PREFIXED
+    change = AclChange(pattern.resource_type.name, pattern.name, is_prefixed)
+    notification = f"{acl_znodes.CHANGES[is_prefixed]}/acl_changes_"
+    return [write, Create(notification, acl_znodes.encode_change(change), sequence=True)]
+
+
+def _row(entry: AclEntry) -> AclRow:
+    return AclRow(entry.principal, entry.permission.title, entry.operation.title, entry.host)
+
+
+def _entry(row: AclRow) -> AclEntry:
+    return AclEntry(
+        row.principal,
+        row.host,
+        titled(AclOperation, row.operation),
+        titled(AclPermission, row.permission),
+    )
