@@ -37,6 +37,7 @@ class AclChanges:
     async def start(self) -> None:
         """Load all ACLs, and follow their changes from now on. Raise ConnectionError, UnreadableAcls."""
         registry = self._context.registry
+        await self._store.prepare()
         for is_prefixed, path in acl_znodes.CHANGES.items():
             names = await registry.children(path, self._watch_loop.notify)
             self._seen[is_prefixed] = names[-1] if names else ""

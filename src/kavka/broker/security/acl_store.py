@@ -54,9 +54,12 @@ class AclStore:
         self.rules = rules
         self._lock = asyncio.Lock()
 
+    async def prepare(self) -> None:
+        """Make the znodes that hold ACLs and notifications. Raise ConnectionError."""
+        await ensure_paths(self._registry, acl_znodes.all_paths())
+
     async def load(self) -> None:
         """Read all ACLs. Raise ConnectionError, and UnreadableAcls: a broker without some of them must not serve."""
-        await ensure_paths(self._registry, acl_znodes.all_paths())
         patterns = await self._patterns()
         at_once = 1 if isinstance(self._registry, EmbeddedRegistry) else _AT_ONCE
         read = await gathered(self._read, patterns, at_once)
@@ -99,7 +102,7 @@ class AclStore:
                 except RegistryRefused as refused:
                     if refused.error not in _RACES:
                         raise
-                    await ensure_paths(self._registry, acl_znodes.all_paths())
+                    await self.prepare()
                     continue
                 break
             self.rules.put(pattern, after)
