@@ -52,6 +52,7 @@ class AclStore:
         """Read nothing before `load`."""
         self._registry = registry
         self.rules = rules
+        # Held from a read, or a write, until `rules` has it: else what is older could replace what is newer.
         self._lock = asyncio.Lock()
 
     async def prepare(self) -> None:
@@ -60,13 +61,14 @@ class AclStore:
 
     async def load(self) -> None:
         """Read all ACLs. Raise ConnectionError, and UnreadableAcls: a broker without some of them must not serve."""
-        patterns = await self._patterns()
         at_once = 1 if isinstance(self._registry, EmbeddedRegistry) else _AT_ONCE
-        read = await gathered(self._read, patterns, at_once)
-        for known in set(self.rules.patterns()) - set(patterns):
-            self.rules.put(known, ())
-        for pattern, (entries, _version) in zip(patterns, read, strict=True):
-            self.rules.put(pattern, entries)
+        async with self._lock:
+            patterns = await self._patterns()
+            read = await gathered(self._read, patterns, at_once)
+            for known in set(self.rules.patterns()) - set(patterns):
+                self.rules.put(known, ())
+            for pattern, (entries, _version) in zip(patterns, read, strict=True):
+                self.rules.put(pattern, entries)
 
     async def _patterns(self) -> list[ResourcePattern]:
         patterns = []
@@ -84,8 +86,9 @@ class AclStore:
 
     async def read_again(self, pattern: ResourcePattern) -> None:
         """Read the ACLs of a pattern that have changed. Raise ConnectionError, UnreadableAcls."""
-        entries, _version = await self._read(pattern)
-        self.rules.put(pattern, entries)
+        async with self._lock:
+            entries, _version = await self._read(pattern)
+            self.rules.put(pattern, entries)
 
     async def change(
         self, pattern: ResourcePattern, make: Callable[[Entries], Iterable[AclEntry]]
