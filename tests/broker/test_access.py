@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.requests.served_apis import SUPPORTED_APIS
+from kavka.broker.security import refused_requests
 from kavka.broker.security.api_table import NEEDS, Need
 from kavka.core.access.names import AclOperation, AclResourceType
 from kavka.core.access.rules import allowed_by
@@ -142,7 +143,7 @@ def test_an_operation_that_is_enough_instead_is_enough(run: Run) -> None:
 
 
 def test_an_api_without_a_row_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(NEEDS, ApiKey.HEARTBEAT)
+    monkeypatch.delitem(refused_requests._WHOLE, ApiKey.HEARTBEAT)
 
     async def story(served: Any) -> None:
         (request,) = access_requests(ApiKey.HEARTBEAT, 3, bytes(16))

@@ -101,7 +101,7 @@ def test_kafka_python_creates_describes_and_deletes_acls(guarded: Broker) -> Non
         found, _error = admin.describe_acls(chosen)
         assert found == [acl]
         ((_filter, deleted, _failed),) = admin.delete_acls([chosen])
-        assert [one for one, _code in deleted] == [acl]
+        assert deleted == [acl]
     finally:
         admin.close()
 

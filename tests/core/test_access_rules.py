@@ -146,12 +146,19 @@ def test_hosts_are_compared_in_each_text_of_an_address():
     assert "fe80:0:0:0:1:2:3:4" in hosts_of("fe80::1:2:3:4%eth0")
 
 
-def test_remembered_decisions_are_bounded():
+def test_remembered_decisions_are_bounded_and_shared_while_they_are_held():
     rules = AccessRules(allows_without_rules=True)
     alice = Principal("User", "alice")
+    held = rules.decisions(alice, "h")
     for number in range(60_000):
         assert rules.allows(alice, "h", AclOperation.READ, _TOPIC, f"t{number}")
-    assert len(rules._remembered) <= 50_000
+    assert 0 < len(held) <= 50_000
+    assert rules.decisions(alice, "h") is held
+    everyone = AclEntry("User:*", "*", AclOperation.ALL, AclPermission.DENY)
+    rules.put(ResourcePattern(_TOPIC, "*"), [everyone])
+    assert not held
+    assert not rules.allows(alice, "h", AclOperation.READ, _TOPIC, "t1")
+    assert len(held) == 1
 
 
 @given(st.lists(_BINDINGS, max_size=12), _NAMES, st.booleans())

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kavka.core.access.entries import ANONYMOUS, Principal
 from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
+
+if TYPE_CHECKING:
+    from kavka.core.access.rules import Decisions
 
 __all__ = [
     "ANONYMOUS",
@@ -23,7 +27,14 @@ __all__ = [
 class Session:
     """The security session of one connection."""
 
-    __slots__ = ("host", "is_authenticated", "listener_name", "principal", "protocol")
+    __slots__ = (
+        "decisions",
+        "host",
+        "is_authenticated",
+        "listener_name",
+        "principal",
+        "protocol",
+    )
 
     def __init__(
         self,
@@ -40,6 +51,8 @@ class Session:
         self.host = host
         self.principal = principal
         self.is_authenticated = is_authenticated
+        self.decisions: tuple[Principal, Decisions] | None = None
+        """What an authorizer remembers of the session, for the principal that it had then."""
 
 
 Allows = Callable[[Session, AclOperation, AclResourceType, str], bool]

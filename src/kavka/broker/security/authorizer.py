@@ -23,9 +23,9 @@ from typing import Any, Final
 
 from kavka.broker.configs.broker_config import ACL_AUTHORIZER, BrokerConfig
 from kavka.broker.requests.session import Session
-from kavka.core.access.entries import parse_super_users
+from kavka.core.access.entries import Principal, parse_super_users
 from kavka.core.access.names import AclOperation, AclResourceType
-from kavka.core.access.rules import AccessRules
+from kavka.core.access.rules import AccessRules, Decisions
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,26 @@ class AclAuthorizer:
         self, session: Session, operation: AclOperation, resource: AclResourceType, name: str
     ) -> bool:
         """Return whether the session's principal may do this with a resource."""
-        return self.rules.allows(session.principal, session.host, operation, resource, name)
+        known = session.decisions
+        if known is None or known[0] is not session.principal:
+            known = self._begin(session)
+        allowed = known[1].get((operation, resource, name))
+        if allowed is None:
+            return self.rules.allows(session.principal, session.host, operation, resource, name)
+        return allowed
+
+    def _begin(self, session: Session) -> tuple[Principal, Decisions]:
+        """Have a session keep what is decided for its principal."""
+        principal = session.principal
+        known = session.decisions = (principal, self.rules.decisions(principal, session.host))
+        return known
 
     def allows_any(
         self, session: Session, operation: AclOperation, resource: AclResourceType
     ) -> bool:
         """Return whether the session's principal may do this with any resource of a type."""
+        if session.decisions is None or session.decisions[0] is not session.principal:
+            self._begin(session)
         return self.rules.allows_any(session.principal, session.host, operation, resource)
 
     async def start(self) -> None:

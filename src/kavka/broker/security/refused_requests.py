@@ -16,18 +16,22 @@ from kavka.broker.security.api_table import NEEDS, Need
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 
+_WHOLE: Final = {
+    key: tuple(need for need in needs if need.name_of is not None) for key, needs in NEEDS.items()
+}
+"""The needs of requests as a whole."""
+
 Refuse = Callable[[RequestContext, Any, ErrorCode], Any]
 
 
 def refusal(context: RequestContext, request: Any) -> Any:
     """Return the response that refuses a request whose client may not send it; None lets it through."""
     key = context.api.key
-    needs = NEEDS.get(key)
+    needs = _WHOLE.get(key)
     if needs is None:
         return refuse_whole(context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     for need in needs:
-        if need.name_of is None:
-            continue
+        assert need.name_of is not None
         name = need.name_of(request, context.version)
         if name is not None and not _is_met(context, need, name):
             refuse = _REFUSE.get(key)

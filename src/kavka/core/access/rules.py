@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
+from weakref import WeakValueDictionary
 
 from kavka.core.access.entries import (
     EVERYONE,
@@ -69,6 +70,16 @@ def hosts_of(address: str) -> frozenset[str]:
     return frozenset((WILDCARD, address, plain, ":".join(groups)))
 
 
+_Question = tuple[AclOperation, AclResourceType, str | None]
+"""None in place of a name asks for any resource of the type."""
+
+
+class Decisions(dict[_Question, bool]):
+    """The decisions for one principal at one host."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Rules:
     """The ACLs of one pattern, by principal."""
 
@@ -101,8 +112,11 @@ class AccessRules:
         self._literal: dict[tuple[AclResourceType, str], _Rules] = {}
         self._prefixed: dict[AclResourceType, dict[int, dict[str, _Rules]]] = {}
         """By resource type and the length of the prefix."""
-        self._remembered: dict[tuple[Principal, str, AclOperation, AclResourceType, str], bool] = {}
-        self._remembered_any: dict[tuple[Principal, str, AclOperation, AclResourceType], bool] = {}
+        self._decisions: WeakValueDictionary[tuple[Principal, str], Decisions] = (
+            WeakValueDictionary()
+        )
+        """Of each principal at each host, while a session has them."""
+        self._decision_count = 0
         self.count = 0
         """The number of ACLs."""
 
@@ -134,8 +148,7 @@ class AccessRules:
                 del self._literal[kind, name]
             else:
                 self._remove_prefix(kind, name)
-        self._remembered.clear()
-        self._remembered_any.clear()
+        self._forget()
 
     def _remove_prefix(self, kind: AclResourceType, name: str) -> None:
         by_length = self._prefixed[kind]
@@ -157,6 +170,29 @@ class AccessRules:
 
     # -- decisions
 
+    def decisions(self, principal: Principal, host: str) -> Decisions:
+        """Return the decisions for a principal at a host that are remembered; they are emptied when an ACL changes.
+
+        They are kept as long as the caller keeps them.
+        """
+        found = self._decisions.get((principal, host))
+        if found is None:
+            found = self._decisions[principal, host] = Decisions()
+        return found
+
+    def _remember(self, decisions: Decisions, key: _Question, allowed: bool) -> bool:
+        if self._decision_count >= _MAX_REMEMBERED:
+            self._forget()
+        self._decision_count += 1
+        decisions[key] = allowed
+        return allowed
+
+    def _forget(self) -> None:
+        """Forget all decisions, in place: sessions have them."""
+        self._decision_count = 0
+        for decisions in list(self._decisions.values()):
+            decisions.clear()
+
     def allows(
         self,
         principal: Principal,
@@ -166,14 +202,13 @@ class AccessRules:
         name: str,
     ) -> bool:
         """Return whether a principal at a host may do this with the resource of this name."""
-        key = (principal, host, operation, resource_type, name)
-        known = self._remembered.get(key)
-        if known is None:
-            known = self._decide(principal, host, operation, resource_type, name)
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = known
-        return known
+        decisions = self.decisions(principal, host)
+        key = (operation, resource_type, name)
+        known = decisions.get(key)
+        if known is not None:
+            return known
+        allowed = self._decide(principal, host, operation, resource_type, name)
+        return self._remember(decisions, key, allowed)
 
     def _decide(
         self,
@@ -222,14 +257,13 @@ class AccessRules:
 
         An operation that implies it does not count.
         """
-        key = (principal, host, operation, resource_type)
-        known = self._remembered_any.get(key)
-        if known is None:
-            known = self._decide_any(principal, host, operation, resource_type)
-            if len(self._remembered_any) >= _MAX_REMEMBERED:
-                self._remembered_any.clear()
-            self._remembered_any[key] = known
-        return known
+        decisions = self.decisions(principal, host)
+        key = (operation, resource_type, None)
+        known = decisions.get(key)
+        if known is not None:
+            return known
+        allowed = self._decide_any(principal, host, operation, resource_type)
+        return self._remember(decisions, key, allowed)
 
     def _decide_any(
         self,
