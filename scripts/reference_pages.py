@@ -142,9 +142,9 @@ def access() -> str:
             "",
             f"{WRITTEN} [How to use ACLs](../how-to/acls.md).",
             "",
-            "A client needs each operation of its request. Without one that is *of the request*, nothing of the request",
-            "is done; others are of topics, groups and transactional ids in it: each that is refused has the error, and",
-            "what is allowed is done. Errors and their order are those of Apache Kafka 3.9.",
+            "A client needs each operation of its request. Without one *of the request*, nothing of it is done;",
+            "others are of topics, groups and transactional ids in it: each that is refused has the error, and what is",
+            "allowed is done. Errors and their order are those of Apache Kafka 3.9.",
             "",
             "| API | operation | on | error | of the request |",
             "|---|---|---|---|---|",
@@ -162,8 +162,8 @@ def access() -> str:
                 for kind, operations in SUPPORTED_OPERATIONS.items()
             ),
             "",
-            "`All` stands for each. Read, Write, Delete and Alter imply Describe; AlterConfigs implies DescribeConfigs.",
-            "What is denied implies nothing.",
+            "`All` is each. Read, Write, Delete and Alter imply Describe, AlterConfigs implies DescribeConfigs;",
+            "what is denied implies nothing.",
             "",
         ]
     )

@@ -55,8 +55,9 @@ def test_acls_are_obeyed_by_all_brokers_and_after_a_lost_session(run: Run) -> No
         assert found[0] != ErrorCode.GROUP_AUTHORIZATION_FAILED
         assert found[1] == ErrorCode.GROUP_AUTHORIZATION_FAILED
         cluster.znode_server.expire(cluster.sessions[2])
-        chosen = {"pattern_type_filter": 1, "operation": 1, "permission_type": 1}
-        everything = DeleteAclsRequestFilter(resource_type_filter=1, **chosen)
+        everything = DeleteAclsRequestFilter(
+            resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+        )
         await cluster.send(1, DeleteAclsRequest(filters=[everything]))
         await cluster.until(lambda: count(cluster, 2) == 0)
 

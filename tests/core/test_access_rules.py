@@ -96,7 +96,8 @@ def test_decisions_are_those_of_a_naive_reading(bindings, questions, default):
 @given(st.lists(st.tuples(_BINDINGS, st.booleans()), max_size=20), st.lists(_QUESTIONS, max_size=4))
 @settings(max_examples=examples(200))
 def test_decisions_follow_each_change(changes, questions):
-    rules, present = AccessRules(), set()
+    rules = AccessRules()
+    present: set[AclBinding] = set()
     for binding, is_added in changes:
         (present.add if is_added else present.discard)(binding)
         entries = [b.entry for b in present if b.pattern == binding.pattern]

@@ -168,7 +168,7 @@ def _of_records(key: ApiKey, version: int, topic_id: bytes) -> list[Any]:
         case ApiKey.FETCH:
             part = FetchRequestPartition(fetch_offset=0, partition_max_bytes=1000)
             name = {"topic": TOPIC} if version < 13 else {"topic_id": TopicId(topic_id)}
-            topics = [FetchRequestTopic(partitions=[part], **name)]  # type: ignore[arg-type]
+            topics = [FetchRequestTopic(partitions=[part], **name)]
             of_consumer = FetchRequest(min_bytes=0, max_bytes=1000, topics=topics)
             of_follower = FetchRequest(min_bytes=0, max_bytes=1000, topics=topics)
             if version < 15:
@@ -181,8 +181,8 @@ def _of_records(key: ApiKey, version: int, topic_id: bytes) -> list[Any]:
             topic = ListOffsetsRequestTopic(name=TOPIC, partitions=[offsets])
             return [ListOffsetsRequest(replica_id=-1, topics=[topic])]
         case ApiKey.METADATA:
-            named = [MetadataRequestTopic(name=TOPIC), MetadataRequestTopic(name="new-one")]
-            return [MetadataRequest(topics=named)]
+            asked = [MetadataRequestTopic(name=TOPIC), MetadataRequestTopic(name="new-one")]
+            return [MetadataRequest(topics=asked)]
         case ApiKey.OFFSET_FOR_LEADER_EPOCH:
             epoch = OffsetForLeaderEpochRequestPartition(leader_epoch=0)
             of_topic = OffsetForLeaderEpochRequestTopic(topic=TOPIC, partitions=[epoch])
@@ -320,6 +320,16 @@ def _of_administration(key: ApiKey, version: int, topic_id: bytes) -> list[Any]:
                 )
                 for kind, name in ((_TOPIC_RESOURCE, TOPIC), (_BROKER_RESOURCE, ""))
             ]
+        case ApiKey.DESCRIBE_LOG_DIRS:
+            return [DescribeLogDirsRequest(topics=None)]
+        case ApiKey.CREATE_PARTITIONS:
+            grown = CreatePartitionsRequestTopic(name=TOPIC, count=1, assignments=None)
+            return [CreatePartitionsRequest(topics=[grown], timeout_ms=1000)]
+    return []
+
+
+def _of_settings(key: ApiKey, _version: int, _topic_id: bytes) -> list[Any]:
+    match key:
         case ApiKey.ALTER_CONFIGS:
             change = AlterConfigsRequestConfig(name="retention.ms", value="100000")
             of_broker = AlterConfigsRequestConfig(name="log.cleaner.threads", value="1")
@@ -354,11 +364,6 @@ def _of_administration(key: ApiKey, version: int, topic_id: bytes) -> list[Any]:
                     (_BROKER_RESOURCE, "", for_broker),
                 )
             ]
-        case ApiKey.DESCRIBE_LOG_DIRS:
-            return [DescribeLogDirsRequest(topics=None)]
-        case ApiKey.CREATE_PARTITIONS:
-            grown = CreatePartitionsRequestTopic(name=TOPIC, count=1, assignments=None)
-            return [CreatePartitionsRequest(topics=[grown], timeout_ms=1000)]
     return []
 
 
@@ -439,6 +444,7 @@ _SOURCES = (
     _of_groups,
     _of_transactions,
     _of_administration,
+    _of_settings,
     _of_cluster,
     _of_security,
 )
@@ -459,7 +465,8 @@ def errors_in(message: Any) -> list[ErrorCode]:
 
 
 def _codes(message: Any) -> Iterator[int]:
-    for each in fields_of(type(message)):
+    message_class: type = type(message)
+    for each in fields_of(message_class):
         value = getattr(message, each.name)
         if each.name.endswith("error_code"):
             yield value

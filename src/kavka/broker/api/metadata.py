@@ -99,8 +99,11 @@ def _has_suspected_leaders(
         names = {
             topic.name or metadata.name_of(TopicId(topic.topic_id)) for topic in _distinct(request)
         }
-        known = (metadata.topics[name] for name in names if name in metadata.topics)
-        topics = [topic for topic in known if _may_list(context, topic.name)]
+        topics = [
+            metadata.topics[name]
+            for name in names
+            if name is not None and name in metadata.topics and _may_list(context, name)
+        ]
     leaders = {partition.leader for topic in topics for partition in topic.partitions}
     return any(metadata.is_suspected(leader, now_ms) for leader in leaders)
 

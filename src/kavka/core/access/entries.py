@@ -53,7 +53,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AclEntry(NamedTuple):
-    """What a pattern's ACL says: a principal at a host may, or may not, do something."""
+    """The entry of a pattern's ACL: a principal at a host may, or may not, do something."""
 
     principal: str
     host: str
