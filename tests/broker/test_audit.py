@@ -76,7 +76,7 @@ def test_authentications_are_recorded(run: Run, tmp_path: Path) -> None:
         audit = served.broker.access_control.audit
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         audit.authentication_failed(session, "SCRAM-SHA-256", "wrong password", user="alice")
-        audit.authenticated(session, "SCRAM-SHA-256")
+        audit.authentication_ended(session, "SCRAM-SHA-256", None)
 
     failed, done = audited(run, tmp_path, story)
     assert (failed["event"], failed["user"]) == ("authentication_failed", "alice")

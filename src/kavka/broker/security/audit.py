@@ -101,6 +101,13 @@ class Audit:
         }
         self._record("authentication_failed", session, what)
 
+    def authentication_ended(self, session: Session, mechanism: str, failure: str | None) -> None:
+        """Record an authentication, or why it failed: an observer of sessions."""
+        if failure is None:
+            self.authenticated(session, mechanism)
+        else:
+            self.authentication_failed(session, mechanism, failure)
+
     def audited(self, key: ApiKey, handle: Handler) -> Handler:
         """Return a handler that records what an administrative request does; other handlers as they are."""
         subjects_of = SUBJECTS.get(key)
