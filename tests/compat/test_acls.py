@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
+from kavka_compat.our_tools import our_tool
 from kavka_compat.ours import run_kavka
 
 pytestmark = [pytest.mark.compat]
@@ -148,3 +150,57 @@ def _consumed(broker: Broker, topic: str) -> int | None:
         return None if message.error() is None else message.error().code()
     finally:
         consumer.close()
+
+
+_ADDED = (
+    (
+        "--add",
+        "--allow-principal",
+        "User:a",
+        "--producer",
+        "--topic",
+        "T",
+        "--transactional-id",
+        "x",
+    ),
+    ("--add", "--allow-principal", "User:a", "--consumer", "--topic", "T", "--group", "g"),
+    ("--add", "--allow-principal", "User:c", "--producer", "--idempotent", "--topic", "T2"),
+    (
+        *("--add", "--deny-principal", "User:b", "--deny-host", "10.0.0.1", "--operation", "Read"),
+        *("--topic", "pre", "--resource-pattern-type", "prefixed"),
+    ),
+)
+_LISTED = (
+    ("--list", "--topic", "T"),
+    ("--list", "--topic", "prefix", "--resource-pattern-type", "match"),
+    ("--list", "--principal", "User:a"),
+)
+_REMOVED = (
+    ("--remove", "--force", "--topic", "T", "--allow-principal", "User:a", "--operation", "Write"),
+    ("--remove", "--force", "--topic", "T"),
+)
+
+
+def test_our_command_prints_what_kafka_acls_prints(guarded: Broker) -> None:
+    """The order of ACLs is that of a hash table in Kafka's, so lines are compared without it."""
+    apache = ApacheKafka("3.9")
+    at = ("--bootstrap-server", guarded.bootstrap)
+
+    def both(arguments: Sequence[str]) -> None:
+        ours = our_tool("acls", *at, *arguments)
+        theirs = apache.check("kafka-acls", *at, *arguments)
+        assert sorted(map(str.strip, ours.lines)) == sorted(map(str.strip, theirs.lines)), arguments
+
+    for arguments in (*_ADDED, *_LISTED):
+        both(arguments)
+    for arguments in _REMOVED:
+        ours = our_tool("acls", *at, *arguments)
+        for added in _ADDED[:2]:
+            our_tool("acls", *at, *added)
+        theirs = apache.check("kafka-acls", *at, *arguments)
+        assert sorted(map(str.strip, ours.lines)) == sorted(map(str.strip, theirs.lines)), arguments
+        for added in _ADDED[:2]:
+            our_tool("acls", *at, *added)
+    for wrong in (("--add", "--topic", "T"), ("--add", "--list"), ("--list", "--producer")):
+        assert apache.tool("kafka-acls", *at, *wrong).code == 1
+        our_tool("acls", *at, *wrong, code=1)
