@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kavka.broker.requests.session import Session
 from kavka.wire.messages.create_topics import CreateTopicsRequest
 from kavka.wire.messages.incremental_alter_configs import (
@@ -108,3 +110,20 @@ def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None
 
     assert len(audited(run, tmp_path, story)) == 1
     assert len((tmp_path / "audit.json.1").read_text().splitlines()) == 1
+
+
+def test_without_an_audit_one_denial_a_second_is_in_the_log(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Any) -> None:
+        alice = await connected_as(served, "alice")
+        with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
+            for _ in range(3):
+                await alice.fetch("t")
+
+    run(story, **SETTINGS)
+    said = [record.getMessage() for record in caplog.records if "denied" in record.getMessage()]
+    assert said[0] == (
+        "denied principal=User:alice host=127.0.0.1 operation=Read resource=Topic:'t' api=Fetch"
+    )
+    assert len(said) < 3

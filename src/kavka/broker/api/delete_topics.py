@@ -76,7 +76,9 @@ async def _answer(
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
         refusal = TopicRefusal(code, code.message)
     else:
-        refusal = _misuse(topic, count) or _unauthorized(services, context, answer)
+        # Before repetitions: that an id and a name are of one topic is not for a client that may not describe it.
+        refusal = _misuse(topic, 1) or _unauthorized(services, context, answer)
+        refusal = refusal or _misuse(topic, count)
         refusal = refusal or await _delete(services, answer, request.timeout_ms)
     if refusal is not None:
         answer.error_code = refusal.code

@@ -8,6 +8,7 @@ from kavka.broker.security.acl_changes import AclChanges
 from kavka.broker.security.acl_store import AclStore
 from kavka.broker.security.audit import Audit
 from kavka.broker.security.authorizer import AclAuthorizer, make_authorizer
+from kavka.broker.security.denied_log import DeniedLog
 from kavka.broker.security.refused_requests import refusal
 from kavka.values import replace
 
@@ -61,4 +62,6 @@ class AccessControl:
             )
         if self.audit is not None:
             policies = replace(policies, denied=self.audit.denied, audited=self.audit.audited)
+        elif self.authorizer is not None:
+            policies = replace(policies, denied=DeniedLog(self._context.clock).denied)
         return policies
