@@ -6,11 +6,14 @@ import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kavka.broker.requests.session import Session
+from kavka.broker.requests.session import AclOperation, AclResourceType, Session
+from kavka.broker.security.denied_log import DeniedLog
+from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_topics import CreateTopicsRequest
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -112,18 +115,32 @@ def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None
     assert len((tmp_path / "audit.json.1").read_text().splitlines()) == 1
 
 
-def test_without_an_audit_one_denial_a_second_is_in_the_log(
+def test_without_an_audit_denials_are_in_the_log(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(served: Any) -> None:
         alice = await connected_as(served, "alice")
         with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
-            for _ in range(3):
-                await alice.fetch("t")
+            await alice.fetch("t")
 
     run(story, **SETTINGS)
     said = [record.getMessage() for record in caplog.records if "denied" in record.getMessage()]
-    assert said[0] == (
+    assert said == [
         "denied principal=User:alice host=127.0.0.1 operation=Read resource=Topic:'t' api=Fetch"
-    )
-    assert len(said) < 3
+    ]
+
+
+def test_one_denial_a_second_is_logged_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = SimpleNamespace(now=0, tick_ms=lambda: clock.now)
+    denials = DeniedLog(clock)  # type: ignore[arg-type]
+    session = Session("PLAINTEXT", "PLAINTEXT", "10.0.0.1")
+    context: Any = SimpleNamespace(session=session, api=SimpleNamespace(key=ApiKey.FETCH))
+    with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
+        for now in (0, 10, 999, 1000):
+            clock.now = now
+            denials.denied(context, AclOperation.READ, AclResourceType.TOPIC, "t")
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "not_logged" not in first
+    assert second.endswith("not_logged_since_last=2")
