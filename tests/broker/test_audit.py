@@ -133,8 +133,8 @@ def test_without_an_audit_denials_are_in_the_log(
 def test_one_denial_a_second_is_logged_and_the_others_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clock = SimpleNamespace(now=0, tick_ms=lambda: clock.now)
-    denials = DeniedLog(clock)  # type: ignore[arg-type]
+    clock: Any = SimpleNamespace(now=0, tick_ms=lambda: clock.now)
+    denials = DeniedLog(clock)
     session = Session("PLAINTEXT", "PLAINTEXT", "10.0.0.1")
     context: Any = SimpleNamespace(session=session, api=SimpleNamespace(key=ApiKey.FETCH))
     with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
