@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kavka.broker.requests.pace import Pace
-from kavka.broker.security.acl_store import AclStore, UnreadableAcls
+from kavka.broker.security.acl_store import AclStore
 from kavka.core.access.entries import AclBinding, AclEntry, AclFilter, ResourcePattern
 from kavka.core.access.names import (
     CLUSTER_NAME,
@@ -16,7 +16,6 @@ from kavka.core.access.names import (
     PatternType,
     numbered,
 )
-from kavka.registry.interface import RegistryRefused
 
 if TYPE_CHECKING:
     from kavka.broker.security.access_control import AccessControl
@@ -96,15 +95,9 @@ async def create(
     by_pattern: dict[ResourcePattern, set[AclEntry]] = {}
     for pattern, entry in bindings:
         by_pattern.setdefault(pattern, set()).add(entry)
-    failures: dict[ResourcePattern, str] = {}
-    for pattern, entries in by_pattern.items():
-        try:
-            await store.change(pattern, entries.union)
-        except (RegistryRefused, UnreadableAcls) as error:
-            failures[pattern] = str(error)
         if pace.is_over():
             await pace.rest()
-    return failures
+    return await store.change({pattern: new.union for pattern, new in by_pattern.items()})
 
 
 class Deleted(NamedTuple):
@@ -120,37 +113,38 @@ async def delete(store: AclStore, filters: Sequence[AclFilter], pace: Pace) -> l
     patterns = dict.fromkeys(store.rules.patterns())
     for wanted in filters:
         patterns |= dict.fromkeys(wanted.patterns())  # some may not be known here yet
+    deletions: dict[ResourcePattern, _Deletion] = {}
     for pattern in patterns:
         matching = [(n, f) for n, f in enumerate(filters) if f.matches_pattern(pattern)]
+        if matching:
+            deletions[pattern] = _Deletion(matching)
         if pace.is_over(1 + len(filters)):
             await pace.rest()
-        if not matching:
-            continue
-        removed: dict[AclEntry, int] = {}
-        failure = await _delete_of(store, pattern, matching, removed)
-        for entry, number in removed.items():
-            rows[number].append(Deleted(AclBinding(pattern, entry), failure))
+    failures = await store.change(
+        {pattern: deletion.without for pattern, deletion in deletions.items()}
+    )
+    for pattern, deletion in deletions.items():
+        for entry, number in deletion.removed.items():
+            rows[number].append(Deleted(AclBinding(pattern, entry), failures.get(pattern)))
+        if pace.is_over(1 + len(deletion.removed)):
+            await pace.rest()
     return rows
 
 
-async def _delete_of(
-    store: AclStore,
-    pattern: ResourcePattern,
-    matching: list[tuple[int, AclFilter]],
-    removed: dict[AclEntry, int],
-) -> str | None:
-    """Remove ACLs of a pattern, and put each into `removed` with the filter that chose it; return what failed."""
+class _Deletion:
+    """The removal of a pattern's ACLs that filters choose."""
 
-    def without(before: frozenset[AclEntry]) -> frozenset[AclEntry]:
-        removed.clear()
+    def __init__(self, matching: Sequence[tuple[int, AclFilter]]) -> None:
+        """Take the filters that choose the pattern, with their numbers."""
+        self._matching = matching
+        self.removed: dict[AclEntry, int] = {}
+        """What was removed the last time that it was tried, with the number of the filter that chose it."""
+
+    def without(self, before: frozenset[AclEntry]) -> frozenset[AclEntry]:
+        """Return what is left."""
+        self.removed.clear()
         for entry in sorted(before):
-            number = next((n for n, f in matching if f.matches_entry(entry)), None)
+            number = next((n for n, f in self._matching if f.matches_entry(entry)), None)
             if number is not None:
-                removed[entry] = number
-        return before - removed.keys()
-
-    try:
-        await store.change(pattern, without)
-    except (RegistryRefused, UnreadableAcls) as error:
-        return str(error)
-    return None
+                self.removed[entry] = number
+        return before - self.removed.keys()

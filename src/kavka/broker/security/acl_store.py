@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kavka.broker.control.watched_registry import gathered
 from kavka.core.access.entries import AclEntry, ResourcePattern
@@ -29,6 +29,10 @@ from kavka.wire.stored.acl_znodes import AclChange, AclRow
 log = logging.getLogger(__name__)
 
 Entries = frozenset[AclEntry]
+Make = Callable[[Entries], Iterable[AclEntry]]
+"""Makes the ACLs of a pattern of those that it has; it may be called again."""
+_TOGETHER = 50
+"""Patterns that are changed in one transaction."""
 _AT_ONCE = 500
 _ABSENT = ANY_VERSION
 """The version of a znode that is not there."""
@@ -51,6 +55,7 @@ class AclStore:
     def __init__(self, registry: Registry, rules: AccessRules) -> None:
         """Read nothing before `load`."""
         self._registry = registry
+        self._at_once = 1 if isinstance(registry, EmbeddedRegistry) else _AT_ONCE
         self.rules = rules
         # Held from a read, or a write, until `rules` has it: else what is older could replace what is newer.
         self._lock = asyncio.Lock()
@@ -61,10 +66,9 @@ class AclStore:
 
     async def load(self) -> None:
         """Read all ACLs. Raise ConnectionError, and UnreadableAcls: a broker without some of them must not serve."""
-        at_once = 1 if isinstance(self._registry, EmbeddedRegistry) else _AT_ONCE
         async with self._lock:
             patterns = await self._patterns()
-            read = await gathered(self._read, patterns, at_once)
+            read = await gathered(self._read, patterns, self._at_once)
             for known in set(self.rules.patterns()) - set(patterns):
                 self.rules.put(known, ())
             for pattern, (entries, _version) in zip(patterns, read, strict=True):
@@ -90,25 +94,61 @@ class AclStore:
             entries, _version = await self._read(pattern)
             self.rules.put(pattern, entries)
 
-    async def change(
-        self, pattern: ResourcePattern, make: Callable[[Entries], Iterable[AclEntry]]
-    ) -> None:
-        """Store the ACLs that `make` gives a pattern, of those that are stored then. Raise as `read_again`."""
-        async with self._lock:
-            while True:
+    async def change(self, changes: Mapping[ResourcePattern, Make]) -> dict[ResourcePattern, str]:
+        """Store the ACLs that functions make for patterns, of those that are stored then, some patterns at a time.
+
+        Return the patterns that were not changed, and why. Raise ConnectionError.
+        """
+        failures: dict[ResourcePattern, str] = {}
+        wanted = list(changes.items())
+        for at in range(0, len(wanted), _TOGETHER):
+            some = wanted[at : at + _TOGETHER]
+            async with self._lock:
+                if len(some) > 1 and await self._change_together(some):
+                    continue
+                for pattern, make in some:
+                    failure = await self._change_one(pattern, make)
+                    if failure is not None:
+                        failures[pattern] = failure
+        return failures
+
+    async def _change_together(self, changes: Sequence[tuple[ResourcePattern, Make]]) -> bool:
+        """Change patterns in one transaction; return whether it went through. Each is changed alone if not."""
+        operations: list[Operation] = []
+        after: dict[ResourcePattern, Entries] = {}
+        try:
+            read = await gathered(
+                self._read, [pattern for pattern, _make in changes], self._at_once
+            )
+            for (pattern, make), (before, version) in zip(changes, read, strict=True):
+                after[pattern] = frozenset(make(before))
+                if after[pattern] != before:
+                    operations += _operations(pattern, after[pattern], version)
+            if operations:
+                await self._registry.multi(operations)
+        except (RegistryRefused, UnreadableAcls):
+            return False
+        for pattern, entries in after.items():
+            self.rules.put(pattern, entries)
+        return True
+
+    async def _change_one(self, pattern: ResourcePattern, make: Make) -> str | None:
+        """Change a pattern, again when another broker does so meanwhile; return what keeps it from being changed."""
+        while True:
+            try:
                 before, version = await self._read(pattern)
                 after = frozenset(make(before))
-                if after == before:
-                    break
-                try:
+                if after != before:
                     await self._registry.multi(_operations(pattern, after, version))
-                except RegistryRefused as refused:
-                    if refused.error not in _RACES:
-                        raise
-                    await self.prepare()
-                    continue
-                break
+            except UnreadableAcls as error:
+                return str(error)
+            except RegistryRefused as refused:
+                if refused.error not in _RACES:
+                    return str(refused)
+                await self.prepare()
+                continue
             self.rules.put(pattern, after)
+            return None
 
     async def _read(self, pattern: ResourcePattern) -> tuple[Entries, int]:
         path = _path(pattern)
