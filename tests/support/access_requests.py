@@ -74,7 +74,10 @@ from kavka.wire.messages.describe_producers import (
     DescribeProducersRequestTopic,
 )
 from kavka.wire.messages.describe_transactions import DescribeTransactionsRequest
-from kavka.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from kavka.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequestUserName,
+)
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopic
 from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.fetch import (
@@ -430,7 +433,9 @@ def _of_security(key: ApiKey, _version: int, _topic_id: bytes) -> list[Any]:
             entry = AlterClientQuotasRequestEntry(entity=[entity])
             return [AlterClientQuotasRequest(entries=[entry], validate_only=True)]
         case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
-            return [DescribeUserScramCredentialsRequest()]
+            # Of all users, which are null, Apache Kafka fails to refuse a description: no response comes.
+            named = DescribeUserScramCredentialsRequestUserName(name="other")
+            return [DescribeUserScramCredentialsRequest(users=[named])]
         case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
             deletion = AlterUserScramCredentialsRequestScramCredentialDeletion(
                 name="nonexistent", mechanism=1

@@ -269,12 +269,27 @@ async def _alter_credentials(context: RequestContext, request: Any, code: ErrorC
     return response
 
 
+async def _describe_credentials(context: RequestContext, request: Any, code: ErrorCode) -> Any:
+    from kavka.wire.messages.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsResponseResult,
+    )
+
+    response = context.api.response(error_code=code, error_message=code.message)
+    for asked in request.users or ():
+        row = DescribeUserScramCredentialsResponseResult(
+            user=asked.name, error_code=code, error_message=code.message
+        )
+        response.results.append(row)
+        await _step(context)
+    return response
+
+
 _REFUSE: Final[dict[ApiKey, Refuse]] = {
     ApiKey.JOIN_GROUP: _join_group,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
     ApiKey.DESCRIBE_ACLS: _with_message,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _with_message,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _with_message,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _in_slices(_describe_credentials),
     ApiKey.UPDATE_FEATURES: _with_message,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
     ApiKey.OFFSET_COMMIT: _in_slices(_offset_commit),
