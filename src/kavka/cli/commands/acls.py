@@ -283,7 +283,6 @@ def _adder(given: Given, wanted: Wanted) -> Act:
             for refused in (await admin.create_acls(bindings)).values():
                 if refused is not None:
                     raise refused
-        await _list(admin, _resources(given), ())
         return 0
 
     return act
@@ -294,7 +293,6 @@ def _remover(given: Given, wanted: Wanted) -> Act:
         for pattern, entries in wanted.items():
             if given.has("force") or _confirm(_question(pattern, entries)):
                 await _remove(admin, pattern, entries)
-        await _list(admin, _resources(given), ())
         return 0
 
     return act
