@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.requests.authorized_operations import AclOperation
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.policies import Policies, plaintext_session, refuse_whole
 from kavka.broker.requests.refusals import RefusalReason
-from kavka.broker.requests.session import AclResourceType, Principal, Session
+from kavka.broker.requests.session import AclOperation, AclResourceType, Principal, Session
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection
 from kavka.wire.apis import ApiKey

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
+    from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.sessions import Sessions
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
@@ -71,6 +72,7 @@ class Services:
         fetch_purgatory: Purgatory,
         produce_purgatory: Purgatory,
         lazy: LazyParts,
+        access_control: AccessControl | None = None,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
         self.broker_id = broker_id
@@ -96,6 +98,8 @@ class Services:
         self.fetch_sessions = fetch_sessions
         self.fetch_purgatory = fetch_purgatory
         self.produce_purgatory = produce_purgatory
+        self.access_control = access_control
+        """The authorizer, its ACLs and the audit; None where there is none of them."""
         self._lazy = lazy
 
     @cached_property

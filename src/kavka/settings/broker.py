@@ -6,6 +6,7 @@ Names that begin with `kavka.` are ours.
 
 from __future__ import annotations
 
+from kavka.settings.access import ACCESS_SETTINGS
 from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS, QUOTA_SETTINGS
@@ -278,6 +279,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
 BROKER_SETTINGS = Catalogue(
     [
         *EFFECTIVE_SETTINGS,
+        *ACCESS_SETTINGS,
         *LOG_SETTINGS,
         *GROUP_SETTINGS,
         *CONNECTION_SETTINGS,

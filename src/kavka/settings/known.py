@@ -68,9 +68,6 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("alter.log.dirs.replication.quota.window.size.seconds", _T.INT, 1),
     ("client.quota.callback.class", _T.CLASS, None),
     ("alter.config.policy.class.name", _T.CLASS, None),
-    ("authorizer.class.name", _T.STRING, ""),
-    ("super.users", _T.LIST, []),
-    ("allow.everyone.if.no.acl.found", _T.STRING, None),
     (
         "principal.builder.class",
         _T.CLASS,

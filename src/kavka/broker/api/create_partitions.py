@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -39,6 +40,11 @@ async def handle(
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        elif services.controller.is_active and not context.allows(
+            AclOperation.ALTER, AclResourceType.TOPIC, topic.name
+        ):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refusal = TopicRefusal(code, "The topic authorization is failed.")
         else:
             given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
             refusal = await services.topics.create_partitions(

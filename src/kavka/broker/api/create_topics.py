@@ -11,6 +11,7 @@ from kavka.broker.control.topics import CreatedTopic
 from kavka.broker.metadata.known_topics import NOT_TOPICS
 from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import MAX_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -43,13 +44,7 @@ async def handle(
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
             *(
-                _answer(
-                    services,
-                    request,
-                    topic,
-                    excess or _misuse(topic.name, named[topic.name]),
-                    changes,
-                )
+                _answer(services, context, request, topic, excess, named[topic.name], changes)
                 for topic in some
             )
         )
@@ -61,12 +56,16 @@ async def handle(
 
 async def _answer(
     services: Services,
+    context: RequestContext,
     request: CreateTopicsRequest,
     topic: CreateTopicsRequestTopic,
-    refusal: TopicRefusal | None,
+    excess: TopicRefusal | None,
+    count: int,
     changes: TopicChanges,
 ) -> CreateTopicsResponseTopic:
-    outcome: CreatedTopic | TopicRefusal | None = refusal
+    outcome: CreatedTopic | TopicRefusal | None
+    outcome = _unauthorized(services, context, topic.name, count) or excess
+    outcome = outcome or _misuse(topic.name, count)
     if outcome is None:
         outcome = await services.topics.create(
             _wanted(topic),
@@ -74,8 +73,43 @@ async def _answer(
             timeout_ms=request.timeout_ms,
             accept=changes.accept,
         )
+    shows = context.allows(
+        AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name, is_asked=False
+    )
     if isinstance(outcome, TopicRefusal):
-        return _refused(topic.name, outcome)
+        answer = _refused(topic.name, outcome)
+    else:
+        answer = _accepted(services, request, topic, outcome, shows=shows)
+    if not shows:
+        answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return answer
+
+
+def _unauthorized(
+    services: Services, context: RequestContext, name: str, count: int
+) -> TopicRefusal | None:
+    """Return why the client may not create a topic of this name; a name that stands twice is another error."""
+    if count > 1 or context.authorizer is None or not services.controller.is_active:
+        return None
+    create = AclOperation.CREATE
+    if context.allows(
+        create, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False
+    ) or context.allows(create, AclResourceType.TOPIC, name):
+        return None
+    return TopicRefusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+
+
+def _accepted(
+    services: Services,
+    request: CreateTopicsRequest,
+    topic: CreateTopicsRequestTopic,
+    outcome: CreatedTopic,
+    *,
+    shows: bool,
+) -> CreateTopicsResponseTopic:
+    """Return the answer of a topic that is created, or could be; its settings where the client may see them."""
+    if not shows:
+        return CreateTopicsResponseTopic(name=topic.name, topic_id=outcome.topic_id)
     rows = _rows(services, topic, validate_only=request.validate_only)
     return _created(topic.name, outcome, rows)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from kavka.broker.control.topics import over_quota
 from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -82,7 +83,9 @@ async def _answer(
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
         refusal = TopicRefusal(code, code.message)
     else:
-        refusal = _misuse(topic, count)
+        # Before repetitions: that an id and a name are of one topic is not for a client that may not describe it.
+        refusal = _misuse(topic, 1) or _unauthorized(services, context, answer)
+        refusal = refusal or _misuse(topic, count)
         refusal = refusal or await _delete(services, answer, request.timeout_ms, changes)
     if refusal is not None:
         answer.error_code = refusal.code
@@ -109,6 +112,29 @@ def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
     else:
         return None
     return TopicRefusal(ErrorCode.INVALID_REQUEST, message)
+
+
+def _unauthorized(
+    services: Services, context: RequestContext, answer: DeleteTopicsResponseTopic
+) -> TopicRefusal | None:
+    """Return why the client may not delete a topic.
+
+    The name of one by its id is not in the answer of a client that may not describe it.
+    """
+    if context.authorizer is None:
+        return None
+    name = answer.name or services.metadata.name_of(TopicId(answer.topic_id))
+    if name is None:
+        return None  # there is no such id
+    kind, by_id = AclResourceType.TOPIC, answer.name is None
+    if by_id and context.allows(AclOperation.DESCRIBE, kind, name, is_asked=False):
+        answer.name = name
+    if context.allows(AclOperation.DELETE, kind, name):
+        if by_id:
+            answer.name = None
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return TopicRefusal(code, code.message)
 
 
 async def _delete(

@@ -55,7 +55,11 @@ class OpenConnection:
         """Open the session."""
         self.session = policies.open_session(connection)
         self.authorizer = (
-            None if policies.allows is None else ConnectionAuthorizer(policies.allows, self.session)
+            None
+            if policies.allows is None
+            else ConnectionAuthorizer(
+                policies.allows, self.session, policies.allows_any, policies.denied
+            )
         )
         self.is_open = True
         self.waiting: dict[asyncio.Future[Any] | DeferredResponse, None] = {}

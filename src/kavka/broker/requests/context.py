@@ -9,11 +9,15 @@ from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
-    from kavka.broker.requests.authorized_operations import AclOperation
     from kavka.broker.requests.large import LargeRequest
     from kavka.broker.requests.loop_time import LoopTime
     from kavka.broker.requests.served_apis import ServedApi
-    from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer, Session
+    from kavka.broker.requests.session import (
+        AclOperation,
+        AclResourceType,
+        ConnectionAuthorizer,
+        Session,
+    )
 
 
 class RequestContext:
@@ -86,10 +90,37 @@ class RequestContext:
         session: Session = self.connection.attachment.session
         return session
 
-    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
-        """Return whether the client may do this with the resource of this name."""
+    def allows(
+        self,
+        operation: AclOperation,
+        resource: AclResourceType,
+        name: str,
+        *,
+        is_asked: bool = True,
+    ) -> bool:
+        """Return whether the client may do this with the resource of this name.
+
+        `is_asked` is false where the client did not ask for it by name, so that a refusal is no attempt at access.
+        """
         authorizer = self.authorizer
-        return authorizer is None or authorizer.allows(operation, resource, name)
+        if authorizer is None or authorizer.allows(operation, resource, name):
+            return True
+        if is_asked and authorizer.denied is not None:
+            authorizer.denied(self, operation, resource, name)
+        return False
+
+    def may_act_in_cluster(self) -> bool:
+        """Return whether the client may do what brokers do."""
+        if self.authorizer is None:
+            return True
+        from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
+
+        return self.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+    def allows_any(self, operation: AclOperation, resource: AclResourceType) -> bool:
+        """Return whether the client may do this with any resource of the type."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows_any(operation, resource)
 
     def count_error(self, code: int, count: int = 1) -> None:
         """Count an error in a response that the handler encodes itself."""

@@ -116,7 +116,7 @@ class Dispatcher:
         self.set_policies(replace(self._policies, quota=quota))
 
     def set_policies(self, policies: Policies) -> None:
-        """Apply policies to connections and requests from now on."""
+        """Apply policies to connections and requests from now on; `audited` to handlers not used before."""
         self._policies = policies
         self._is_restricted = policies != Policies()
         self._responses.quota = policies.quota
@@ -276,7 +276,10 @@ class Dispatcher:
         if key not in SUPPORTED_APIS:
             return None
         api_key = ApiKey(key)
-        handle = with_result(importlib.import_module(handler_module(api_key)).handle)
+        handle = importlib.import_module(handler_module(api_key)).handle
+        if self._policies.audited is not None:
+            handle = self._policies.audited(api_key, handle)
+        handle = with_result(handle)
         api = self._apis[key] = ServedApi(api_key, handle, self._most_decoded)
         return api
 

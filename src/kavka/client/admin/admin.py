@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.client.admin import (
+    acls,
     configs,
     elections,
     eligible_leaders,
@@ -111,6 +112,26 @@ class Admin(Client):
     ) -> dict[TopicPartition, eligible_leaders.EligibleLeaders]:
         """Return the replicas that may lead although they are out of sync (KIP-966); nothing before Kafka 3.7."""
         return await eligible_leaders.eligible_leaders(self._router, names, page_size, timeout_ms)
+
+    # ACLs
+
+    async def describe_acls(
+        self, chosen: acls.AclFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[acls.AclBinding]:
+        """Return the ACLs that a filter chooses, all of them without one. Raise KafkaError, TimeoutError."""
+        return await acls.describe_acls(self._router, chosen or acls.AclFilter(), timeout_ms)
+
+    async def create_acls(
+        self, bindings: Iterable[acls.AclBinding], *, timeout_ms: int | None = None
+    ) -> dict[acls.AclBinding, KafkaError | None]:
+        """Create ACLs; one that is there already stays as it is."""
+        return await acls.create_acls(self._router, bindings, timeout_ms)
+
+    async def delete_acls(
+        self, filters: Sequence[acls.AclFilter], *, timeout_ms: int | None = None
+    ) -> list[list[acls.AclBinding] | KafkaError]:
+        """Delete the ACLs that filters choose; return what each has removed, an ACL for the first that chose it."""
+        return await acls.delete_acls(self._router, filters, timeout_ms)
 
     # Reassignments
 
