@@ -268,7 +268,7 @@ class Life:
         for event in events:
             self.run(self.shard.handle(event, self.now_ms))
 
-    def pass_time(self, groups: Sequence[str] = ()) -> None:
+    def handle_timer(self, groups: Sequence[str] = ()) -> None:
         """Do what is due, then what is due next; those that joined bring and ask for assignments."""
         for _ in range(STEPS):
             deadline_ms = self.shard.deadline_ms()
@@ -338,7 +338,7 @@ def test_any_records_of_groups_are_loaded_or_refused(
         )
         shard.describe(group)
     shard.list()
-    life.pass_time(groups)
+    life.handle_timer(groups)
     assert not life.shard.list(states=["Dead"])
 
 
@@ -368,9 +368,9 @@ def test_any_records_of_transactions_are_loaded_or_refused(
                 answer_effects(life)
         shard.describe(one)
     shard.list(NOW_MS)
-    life.pass_time()
+    life.handle_timer()
     answer_effects(life)
-    life.pass_time()
+    life.handle_timer()
 
 
 def answer_effects(life: Life) -> None:

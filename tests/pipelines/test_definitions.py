@@ -9,7 +9,7 @@ from kavka.pipelines.definitions import (
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 SQL = """-- sales
 CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;
@@ -33,6 +33,13 @@ def test_outputs_of_sql_have_kind_and_line():
 def test_flows_of_sql_name_the_tables_that_they_read():
     _, flows = sql_definitions(SQL, "sales.sql")
     assert [flow.tables for flow in flows] == [("raw",), ("sales", "`shops`"), ("sales",)]
+
+
+def test_state_of_flows_in_sql_is_known_by_its_words():
+    _, flows = sql_definitions(SQL, "sales.sql")
+    assert [flow.is_stateful for flow in flows] == [False, True, False]
+    _, [counted] = sql_definitions("CREATE STREAMING TABLE n AS SELECT count(*) FROM STREAM x", "")
+    assert counted.is_stateful
 
 
 def test_the_last_part_of_a_qualified_name_is_the_short_one():

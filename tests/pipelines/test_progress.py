@@ -10,8 +10,8 @@ from kavka.metrics.server import page
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.observer import Observer
 from kavka.pipelines.view import PlainView, plain, rich_table
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.spark.queries.topic import status_table
 
 AT = TopicPartition("in", 0)

@@ -17,7 +17,7 @@ from typing import Any
 from kavka.pipelines.definitions import FlowDefinition
 from kavka.pipelines.project import PipelineError
 from kavka.spark.offsets import Offsets, from_json
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import short
 
 BACKFILL_NOTE = "backfill.json"
 """The file in the storage that says where flows were when a backfill began; it is removed at its end."""
@@ -62,7 +62,7 @@ class Checkpoints:
     """The checkpoints below a storage of this machine; none where the storage is elsewhere."""
 
     def __init__(self, storage: Path | None) -> None:
-        """Take the storage's path."""
+        """Set the path of the storage."""
         self._root = None if storage is None else storage / "_checkpoints"
 
     def of(self, flow: FlowDefinition) -> Path | None:
@@ -91,8 +91,8 @@ class Checkpoints:
         batch = None if folder is None else self.last_batch(folder)
         if batch is None:
             return []
-        found = (topic_offsets(source) for source in batch.sources)
-        return [offsets for offsets in found if offsets]
+        sources = (topic_offsets(source) for source in batch.sources)
+        return [offsets for offsets in sources if offsets]
 
 
 def require_no_backfill(storage: Path | None) -> None:

@@ -114,8 +114,7 @@ CONNECTION_SETTINGS: list[Setting] = [
         "kavka.queued.max.request.bytes",
         _T.LONG,
         None,
-        "What requests may take of memory, half-received ones included, before others are no longer read. "
-        "Default: 1/16 of the machine's memory, 64 MiB to 1 GiB.",
+        "Memory of received requests at which reading stops. Default: 1/16 of the machine's, 64 MiB to 1 GiB.",
         minimum=1 << 20,
     ),
     Setting(
@@ -129,16 +128,14 @@ CONNECTION_SETTINGS: list[Setting] = [
         "kavka.group.members.max.bytes",
         _T.LONG,
         268_435_456,
-        "Memory that the members of all groups may take together, mostly subscriptions, assignments and the "
-        "generations that are stored of them. A join or an assignment beyond it is answered GROUP_MAX_SIZE_REACHED.",
+        "Maximum memory of the members of all groups. A join or an assignment beyond it gets GROUP_MAX_SIZE_REACHED.",
         minimum=0,
     ),
     Setting(
         "kavka.max.incremental.fetch.session.cache.partitions",
         _T.INT,
         200_000,
-        "Partitions that all fetch sessions of consumers together remember, and as many those of followers; "
-        "a fetch beyond gets no session.",
+        "Maximum partitions in all fetch sessions of consumers, and of followers; further fetches get no session.",
         minimum=0,
     ),
 ]

@@ -21,7 +21,7 @@ class Links:
     """The cut links between processes. Used by several threads: each change is one step."""
 
     def __init__(self) -> None:
-        """Begin with every link whole."""
+        """Start with all links up."""
         self.listeners: dict[int, int] = {}
         """The process that listens on a port."""
         self.sources: dict[int, int] = {}
@@ -29,11 +29,11 @@ class Links:
         self._cut: frozenset[tuple[int, int]] = frozenset()
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Let nothing through from one to the other."""
+        """Drop everything from one host to the other."""
         self._cut |= {(sender, receiver)}
 
     def heal(self) -> None:
-        """Let everything through."""
+        """Restore all links."""
         self._cut = frozenset()
 
     def is_cut(self, sender: int | None, receiver: int) -> bool:

@@ -59,7 +59,7 @@ class Story:
 
     def do_pass(self, text: str) -> str:
         evaluation = self.evaluation()
-        evaluation.pass_time(_duration(text, "the time"))
+        evaluation.handle_timer(_duration(text, "the time"))
         return self.end(evaluation)
 
     def do_state(self, _: str) -> str:

@@ -140,14 +140,14 @@ class ConfluentProducer:
         """Serve callbacks for so long."""
         deadline = time.monotonic() + seconds
         while True:
-            left = deadline - time.monotonic()
+            remaining = deadline - time.monotonic()
             with _failures():
-                self._producer.poll(max(left, 0))
-            if left <= 0:
+                self._producer.poll(max(remaining, 0))
+            if remaining <= 0:
                 return
 
     def begin(self) -> None:
-        """Begin."""
+        """Start a transaction."""
         with _failures():
             self._producer.begin_transaction()
 
@@ -198,7 +198,7 @@ class ConfluentConsumer:
         self._positions: dict[TopicPartition, int] = {}
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
-        """Pass each position to assign as a number: librdkafka's assign drops positions.
+        """Assign partitions with positions as numbers: librdkafka's assign ignores positions.
 
         Where it had to ask for the beginning first, an answer that comes after the next assignment (from a leader that
         was paused, say) makes it ask again half a second later and go back there, in the middle of reading (2.16). The
@@ -241,14 +241,14 @@ class ConfluentConsumer:
         """Consume; events that are no records say nothing about positions."""
         with _failures():
             messages = self._consumer.consume(500, seconds)
-        found = [
+        records = [
             Record(TopicPartition(m.topic(), m.partition()), m.offset(), m.value().decode())
             for m in messages
             if m.error() is None
         ]
-        for record in found:
+        for record in records:
             self._positions[record.partition] = record.offset + 1
-        return found
+        return records
 
     def commit(self) -> None:
         """Commit what was returned."""
@@ -260,19 +260,19 @@ class ConfluentConsumer:
     ) -> tuple[int, int, list[Record]]:
         """Read until librdkafka says that this is the end."""
         deadline = time.monotonic() + seconds
-        place = self._library.TopicPartition(*topic_partition, self._library.OFFSET_BEGINNING)
+        assigned = self._library.TopicPartition(*topic_partition, self._library.OFFSET_BEGINNING)
         with _failures():
-            start, end = self._consumer.get_watermark_offsets(place, timeout=_CALL_SECONDS)
-            self._consumer.assign([place])
-            found: list[Record] = []
+            start, end = self._consumer.get_watermark_offsets(assigned, timeout=_CALL_SECONDS)
+            self._consumer.assign([assigned])
+            records: list[Record] = []
             while time.monotonic() < deadline:
                 for message in self._consumer.consume(1000, 0.1):
                     if message.error() is None:
-                        found.append(
+                        records.append(
                             Record(topic_partition, message.offset(), message.value().decode())
                         )
                     elif message.error().code() == self._library.KafkaError._PARTITION_EOF:
-                        return start, max(end, message.offset()), found
+                        return start, max(end, message.offset()), records
         raise ClientFailed(f"{topic_partition} was not read to its end {end} in time")
 
     def close(self) -> None:

@@ -113,7 +113,7 @@ class KavkaProducer:
         time.sleep(seconds)
 
     def begin(self) -> None:
-        """Begin."""
+        """Start a transaction."""
         with _failures():
             self._producer.begin_transaction()
 
@@ -190,10 +190,10 @@ class KavkaConsumer:
     def poll(self, seconds: float) -> list[Record]:
         """Poll."""
         with _failures():
-            found = self._consumer.poll(timeout_ms=int(seconds * 1000))
+            polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
         return [
             Record(batches.topic_partition, record.offset, record.value.decode())
-            for batches in found
+            for batches in polled
             for record in batches.records()
         ]
 
