@@ -11,6 +11,7 @@ import pytest
 
 from kavka.broker.requests.policies import Policies
 from kavka.errors import ErrorCode
+from kavka.wire.frame import encode_request
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -212,6 +213,24 @@ def test_a_producer_without_acknowledgements_is_muted_too(run: Run) -> None:
         there_is_none = asyncio.ensure_future(other.send(produce(5000, acks=0), 9))
         await until(lambda: muted(served) == 1)
         there_is_none.cancel()
+
+    run(story)
+
+
+def test_a_muted_connection_takes_bounded_memory(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await limit(served, {"client-id": "other"}, producer_byte_rate=1)
+        parts = encode_request(produce(100_000), 9, 1, "other")
+        frame = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+        _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(frame * 200)
+        await until(lambda: muted(served) == 1)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert served.broker.request_budget.held_bytes < 512 << 10
+        assert writer.transport.get_write_buffer_size() > 10 << 20  # the client is held back by TCP
+        writer.transport.abort()
 
     run(story)
 
