@@ -181,11 +181,13 @@ _REMOVED: Sequence[Sequence[str]] = (
 )
 
 
-def test_our_command_prints_what_kafka_acls_prints(guarded: Broker) -> None:
+def test_our_command_prints_what_kafka_acls_prints(tmp_path: Path) -> None:
     """The order of ACLs is that of a hash table in Kafka's, so lines are compared without it."""
-    apache = ApacheKafka("3.9")
-    at = ("--bootstrap-server", guarded.bootstrap)
+    with run_kavka(tmp_path, {**_SETTINGS, "super.users": "User:ANONYMOUS"}) as broker:
+        _compare_commands(ApacheKafka("3.9"), ("--bootstrap-server", broker.bootstrap))
 
+
+def _compare_commands(apache: ApacheKafka, at: Sequence[str]) -> None:
     def both(arguments: Sequence[str]) -> None:
         ours = our_tool("acls", *at, *arguments)
         theirs = apache.check("kafka-acls", *at, *arguments)
