@@ -21,7 +21,7 @@ demo: setup ## run a broker and a Spark pipeline on web traffic
 	@mkdir -p build
 	@.venv/bin/kavka demo --report build/kavka-demo-report.html $(if $(ACCESS_LOG),--access-log "$(ACCESS_LOG)")
 
-dev:
+dev: ## make .venv with all that lint, unit and docs need; no Java, no Spark
 	@scripts/setup.sh dev
 
 lint: ## format, style, types and layers; needs no Java
@@ -37,7 +37,6 @@ unit: ## unit tests; needs no Java, Spark or other people's clients
 	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --unit -n $(or $(JOBS),4) --dist loadfile
 
 check: ## format, lint, types, layers and unit tests: under two minutes on two cores
-	@scripts/setup.sh lint
 	@scripts/setup.sh unit
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
@@ -96,6 +95,7 @@ bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, besid
 	$(PY) bench/sql.py --spark --rounds $(or $(ROUNDS),$(if $(QUICK),2,5)) $(if $(QUICK),--rows 200000)
 	$(PY) bench/lake.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
 	$(PY) bench/collect.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
+	$(PY) bench/continuous.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,3)) $(if $(QUICK),--events 20)
 
 settings: dev ## rewrite docs/reference/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py

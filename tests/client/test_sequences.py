@@ -9,8 +9,8 @@ AT = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
 
 
-def batch(count, at=AT):
-    return ProducerBatch(at, 0, 0, 0, values=[b""] * count, timestamps=[0] * count)
+def batch(count, topic_partition=AT):
+    return ProducerBatch(topic_partition, 0, 0, 0, values=[b""] * count, timestamps=[0] * count)
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def sequences():
 
 def start(sequences, *partitions):
     """Have a first batch acknowledged: until then only one is let out."""
-    for at in partitions or (AT,):
-        first = batch(1, at)
+    for topic_partition in partitions or (AT,):
+        first = batch(1, topic_partition)
         drain(sequences, first)
         first.is_in_flight = False
         sequences.on_acked(first, 0)

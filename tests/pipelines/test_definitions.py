@@ -35,6 +35,13 @@ def test_flows_of_sql_name_the_tables_that_they_read():
     assert [flow.tables for flow in flows] == [("raw",), ("sales", "`shops`"), ("sales",)]
 
 
+def test_state_of_flows_in_sql_is_known_by_its_words():
+    _, flows = sql_definitions(SQL, "sales.sql")
+    assert [flow.is_stateful for flow in flows] == [False, True, False]
+    _, [counted] = sql_definitions("CREATE STREAMING TABLE n AS SELECT count(*) FROM STREAM x", "")
+    assert counted.is_stateful
+
+
 def test_the_last_part_of_a_qualified_name_is_the_short_one():
     assert unqualified("spark_catalog.default.events") == "events"
     assert unqualified("`shops`") == "shops"

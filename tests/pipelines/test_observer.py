@@ -53,7 +53,11 @@ def test_the_lag_of_each_partition_is_watched_and_published(servers):
     asyncio.run(until(lambda: len(table.of("events").lag) == 3))
     observer.close()
     lag = table.of("events").lag
-    assert {at: one.records for at, one in lag.items()} == {"in-0": 1, "in-1": 0, "side-0": 1}
+    assert {topic_partition: one.records for topic_partition, one in lag.items()} == {
+        "in-0": 1,
+        "in-1": 0,
+        "side-0": 1,
+    }
     seconds = lag["in-0"].seconds
     assert seconds is not None
     assert seconds > 1_000_000_000

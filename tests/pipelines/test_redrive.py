@@ -10,7 +10,12 @@ import pytest
 
 from kavka.client import Admin, NewTopic, TopicPartition, blocking
 from kavka.client.consumer.batches import ConsumerRecord
-from kavka.client.dead_letters import DeadLetter, dead_letter_of, original_headers
+from kavka.client.dead_letters import (
+    DeadLetter,
+    dead_letter_headers,
+    dead_letter_of,
+    original_headers,
+)
 from kavka.errors import KafkaError
 from kavka.pipelines.project import PipelineError
 from kavka.pipelines.redrive import Outcome, Selection, original_record, redrive
@@ -51,6 +56,14 @@ def test_headers_say_where_a_record_came_from_and_why():
     )
     assert letter.reason == "decode FramingError: it has 4 bytes"
     assert original_headers(OURS) == (("trace", b"1"),)
+
+
+def test_headers_are_written_as_they_are_read():
+    letter = DeadLetter("clicks", 1, 12, 5000, "webhook", message="HTTP 400")
+    written = dead_letter_headers(letter, OURS)
+    assert written[0] == ("trace", b"1")
+    assert dead_letter_of(written) == letter
+    assert dead_letter_headers(DeadLetter(), CONNECTS) == []
 
 
 def test_dead_letters_of_kafka_connect_are_read():
@@ -136,7 +149,9 @@ def read(cluster: LocalCluster, topic: str) -> list[ConsumerRecord]:
         places = [TopicPartition(topic, number) for number in range(2)]
         consumer.assign(places)
         ends = consumer.end_offsets(places)
-        while any(consumer.position(place) < ends[place] for place in places):
+        while any(
+            consumer.position(topic_partition) < ends[topic_partition] for topic_partition in places
+        ):
             for batch in consumer.poll(1000):
                 found += batch.records()
     return found
@@ -146,7 +161,12 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     for name, partitions in (("dead", 1), ("clicks", 2), ("orders", 2), ("other", 2)):
         make(cluster, name, partitions)
     fill(cluster, "dead", [OURS, CONNECTS, (("trace", b"2"),)])
-    settings = {"bootstrap.servers": cluster.bootstrap_servers}
+    # A file of settings is for all clients: no warning about those of others.
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "linger.ms": 1,
+        "fetch.min.bytes": 1,
+    }
     printed: list[str] = []
     selection = Selection("dead", "g")
 

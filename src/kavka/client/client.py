@@ -130,11 +130,11 @@ class Client(ABC):
         return f"{count} records unsent" if count else ""
 
     def abandon(self) -> None:
-        """Be closed without a word to brokers, and without a warning: what the client belonged to is over."""
+        """Close without requests to brokers, and without a warning: what the client belonged to is over."""
         self._is_open = False
 
     def _leave_to_parent(self) -> None:
-        """Be unusable from now on: this process is a forked child, and must not touch the parent's connections."""
+        """Make this client unusable: the process is a forked child, and must not touch the parent's connections."""
         self.abandon()
         self._is_inherited = True
 

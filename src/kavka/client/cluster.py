@@ -77,7 +77,7 @@ class Cluster:
         self._unchanged = 0  # answers in a row that brought nothing new
 
     async def start(self, timeout_ms: int = 0) -> None:
-        """Learn the brokers; close again where that fails.
+        """Fetch the first metadata; close again where that fails.
 
         While none of `bootstrap.servers` answers, try again for `timeout_ms`; an attempt in progress is finished. Raise
         BootstrapError then, and at once where another attempt cannot help.
@@ -108,7 +108,7 @@ class Cluster:
     # Topics
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Be interested in topics from the next update on."""
+        """Add topics to those whose metadata is fetched, from the next update on."""
         for topic in topics:
             if topic not in self._topics:
                 self._topics[topic] = None
@@ -116,7 +116,7 @@ class Cluster:
                     self.mark_stale()
 
     async def add_partitions_of_interest(self, partitions: Iterable[TopicPartition]) -> None:
-        """Be interested in the topics of partitions, and ask now about those that no update has brought.
+        """Fetch the metadata of partitions' topics, at once of those that no update has brought.
 
         Where no broker answers they stay unknown.
         """
@@ -129,7 +129,7 @@ class Cluster:
                 await self.refresh()
 
     def set_topics(self, topics: Iterable[str]) -> None:
-        """Be interested in these topics only."""
+        """Fetch the metadata of these topics only."""
         self._wants_all_topics = False
         wanted = dict.fromkeys(topics)
         for topic in self._topics:
@@ -139,7 +139,7 @@ class Cluster:
         self.add_topics(wanted)
 
     def want_all_topics(self) -> None:
-        """Be interested in every topic, as subscriptions by pattern are."""
+        """Fetch the metadata of every topic, as subscriptions by pattern need it."""
         if not self._wants_all_topics:
             self._wants_all_topics = True
             self.mark_stale()

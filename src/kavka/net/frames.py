@@ -64,7 +64,7 @@ class FrameReader:
         max_bytes: int,
         chunk: bytearray | None = None,
     ) -> None:
-        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`; receive into `chunk`.
+        """Take `on_frame`, which is called with every complete frame of up to `max_bytes`; `chunk` receives the bytes.
 
         What `on_frame` raises comes out of `buffer_updated`; the reader must not be used after that.
         """
@@ -86,7 +86,7 @@ class FrameReader:
         return 0 if self._frame is None else self._frame_size - self.partial_bytes
 
     def drop(self) -> None:
-        """Let go of a frame that will not be finished."""
+        """Release a frame that will not be finished."""
         self._frame, self._rest, self.partial_bytes = None, b"", 0
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -222,7 +222,7 @@ class Peer(asyncio.BufferedProtocol):
             self._closed.set_result(None)
 
     def pause_writing(self) -> None:
-        """Say so by `is_writable`; owners that bound their requests in flight need not look."""
+        """Make `is_writable` false; owners that bound their requests in flight need not check it."""
         self._is_paused = True
 
     def resume_writing(self) -> None:

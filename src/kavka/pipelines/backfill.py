@@ -1,9 +1,9 @@
 """`kavka pipelines backfill`: flows process a range of time of their topics once more.
 
 For each flow that reads topics: its checkpoint is set back to the offsets of the range's start, it runs once over the
-records of the range, and its checkpoint is set to where it was. The batches in between go on counting, so that tables
-and exactly-once sinks take them as new ones. Where each flow was is written into the storage first: a backfill that
-died is continued by the same command.
+records of the range that it has processed before, and its checkpoint is set to where it was: what it has not processed
+yet is left to the next run. The batches in between go on counting, so that tables and exactly-once sinks take them as
+new ones. Where each flow was is written into the storage first: a backfill that died is continued by the same command.
 
     batch 7 ends at P --set back--> 7 ends at FROM --run--> 8, 9 (rows of the range) --set to P--> 9 ends at P
 """
@@ -85,17 +85,21 @@ def run_backfill(
         definitions = Definitions()
         register(session, project, definitions)
         require_flows(definitions, names)
-        flows = _flows(definitions, names)
+        flows = chosen_flows(definitions, names)
         state = _BackfillState(storage / BACKFILL_STATE, Checkpoints(storage))
-        state.begin(time_range, flows, definitions)
+        ends = state.ends(time_range, flows)
+        groups = _by_target(flows)
+        limits = [limits_of(together, definitions, ends) for together in groups]
+        state.begin(time_range, flows, definitions, ends)
         print(f"backfill of {', '.join(unqualified(flow.name) for flow in flows)}", flush=True)
-        _run(session, project, flows, time_range)
-        state.finish(flows)
+        for together, limit in zip(groups, limits, strict=True):
+            _run(session, project, together, time_range, limit)
+        state.finish(flows, ends)
     print("done: the flows continue where they were; views are refreshed by the next run")
     return 0
 
 
-def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
+def chosen_flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
     """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
     chosen = {unqualified(name) for name in names}
     flows = []
@@ -111,7 +115,7 @@ def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinitio
             raise PipelineError(
                 f"{unqualified(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
             )
-        if flow.is_stateful:
+        if definitions.keeps_state(flow):
             raise PipelineError(
                 f"{unqualified(flow.name)} keeps state, in which old records would count twice or come too late: "
                 f"`kavka pipelines reset {unqualified(flow.name)}` computes it from the start"
@@ -119,35 +123,86 @@ def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinitio
         flows.append(flow)
     if not flows:
         raise PipelineError("no flow of this project reads topics without state")
+    _require_whole_targets(definitions, flows)
     return flows
 
 
+def _require_whole_targets(definitions: Definitions, flows: Sequence[FlowDefinition]) -> None:
+    """Raise PipelineError for a target with a flow that is not chosen: an update runs all flows of a target."""
+    names = {flow.name for flow in flows}
+    for target in dict.fromkeys(flow.target for flow in flows):
+        others = [
+            unqualified(flow.name)
+            for flow in definitions.flows
+            if unqualified(flow.target) == unqualified(target)
+            and flow.name not in names
+            and definitions.topic_reads(flow)
+        ]
+        if others:
+            raise PipelineError(
+                f"{', '.join(others)} writes into {unqualified(target)} as well, and runs with it: "
+                f"give --flow {unqualified(target)}"
+            )
+
+
+def _by_target(flows: Sequence[FlowDefinition]) -> list[list[FlowDefinition]]:
+    """Return the flows of each target, which one update runs together."""
+    found: dict[str, list[FlowDefinition]] = {}
+    for flow in flows:
+        found.setdefault(unqualified(flow.target), []).append(flow)
+    return list(found.values())
+
+
+def limits_of(
+    flows: Sequence[FlowDefinition], definitions: Definitions, ends: Mapping[str, Sequence[str]]
+) -> dict[str, Offsets]:
+    """Return how far each flow has processed its topics, and each temporary view that it reads. Raise PipelineError."""
+    limits: dict[str, Offsets] = {}
+    for flow in flows:
+        limit: Offsets = {}
+        for source in ends[flow.name]:
+            for at, offset in (topic_offsets(source) or {}).items():
+                limit[at] = min(offset, limit.get(at, offset))
+        for one in (flow, *definitions.views(flow)):
+            if limits.setdefault(unqualified(one.name), limit) != limit:
+                raise PipelineError(
+                    f"{unqualified(flow.name)} has read another part of its topics than the other flows into "
+                    f"{unqualified(flow.target)}: run the pipeline once first, and produce nothing meanwhile"
+                )
+    return limits
+
+
 def _run(
-    session: Session, project: Project, flows: Sequence[FlowDefinition], time_range: Range
+    session: Session,
+    project: Project,
+    flows: Sequence[FlowDefinition],
+    time_range: Range,
+    limits: Mapping[str, Offsets],
 ) -> None:
-    """Run the flows once, over records of the range only."""
+    """Run the flows of one target once, over records of the range only that they have processed before."""
     names = {unqualified(flow.name) for flow in flows}
 
     def rewrite(name: str, plan: Any) -> Any:
-        return with_time_filter(plan, time_range)
+        limit = limits.get(unqualified(name))
+        return plan if limit is None else with_filter(plan, condition(time_range, limit))
 
     graph_id = register(session, project, Definitions(), rewrite)
-    tables = sorted({flow.target for flow in flows})
-    for message in update(session, project, graph_id, Refresh(refresh=tables), dry=False):
+    refresh = Refresh(refresh=[flows[0].target])
+    for message in update(session, project, graph_id, refresh, dry=False):
         words = message.split()
         if len(words) < 2 or unqualified(words[1].strip("'")) in names or "FAILED" in words:
             print(message, flush=True)
 
 
-def with_time_filter(plan: Any, time_range: Range) -> Any:
-    """Return a plan of Spark Connect in which each streaming read of topics gives records of the range only."""
+def with_filter(plan: Any, condition: str) -> Any:
+    """Return a plan of Spark Connect in which each streaming read of topics gives rows that meet a condition only."""
     changed = type(plan)()
     changed.CopyFrom(plan)
-    _filter_reads(changed, time_range)
+    _filter_reads(changed, condition)
     return changed
 
 
-def _filter_reads(message: Any, time_range: Range) -> None:
+def _filter_reads(message: Any, condition: str) -> None:
     if message.DESCRIPTOR.name == "Relation" and _is_topic_stream(message):
         inner = type(message)()
         inner.CopyFrom(message)
@@ -156,13 +211,13 @@ def _filter_reads(message: Any, time_range: Range) -> None:
         message.common.plan_id = inner.common.plan_id
         message.filter.input.CopyFrom(inner)
         message.filter.input.common.ClearField("plan_id")
-        message.filter.condition.expression_string.expression = condition(time_range)
+        message.filter.condition.expression_string.expression = condition
         return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
         for child in [value] if hasattr(value, "DESCRIPTOR") else value:
-            _filter_reads(child, time_range)
+            _filter_reads(child, condition)
 
 
 def _is_topic_stream(relation: Any) -> bool:
@@ -174,14 +229,18 @@ def _is_topic_stream(relation: Any) -> bool:
     )
 
 
-def condition(time_range: Range) -> str:
-    """Return the range as a condition of Spark's SQL on the column `timestamp`."""
-    start = f"timestamp >= timestamp_millis({time_range.start_ms})"
-    return (
-        start
-        if time_range.end_ms is None
-        else f"{start} AND timestamp < timestamp_millis({time_range.end_ms})"
-    )
+def condition(time_range: Range, limit: Offsets) -> str:
+    """Return a range, and the offsets at which it ends at the latest, as a condition of Spark's SQL.
+
+    It is on the columns of the source; partitions without a limit have no row that meets it.
+    """
+    parts = [f"timestamp >= timestamp_millis({time_range.start_ms})"]
+    if time_range.end_ms is not None:
+        parts.append(f"timestamp < timestamp_millis({time_range.end_ms})")
+    ends = ", ".join(f"'{at}', {offset}L" for at, offset in sorted(limit.items()))
+    name = "concat(topic, '-', partition)"
+    parts.append(f"offset < coalesce(try_element_at(map({ends}), {name}), 0L)" if ends else "false")
+    return " AND ".join(parts)
 
 
 class _BackfillState:
@@ -191,36 +250,39 @@ class _BackfillState:
         self._path = path
         self._checkpoints = checkpoints
 
-    def begin(
-        self, time_range: Range, flows: Sequence[FlowDefinition], definitions: Definitions
-    ) -> None:
-        """Store the flows' positions and set them back; after a crash complete both. Raise PipelineError."""
-        range_json = [time_range.start_ms, time_range.end_ms]
-        if self._path.exists():
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
-            same = stored["range"] == range_json and set(stored["flows"]) == {
-                flow.name for flow in flows
-            }
-            if not same:
-                raise PipelineError(
-                    f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
-                )
-            was: dict[str, list[str]] = stored["flows"]
-        else:
-            was = {flow.name: self._sources(flow) for flow in flows}
-            self._write({"range": range_json, "flows": was, "rewound": []})
-        stored = json.loads(self._path.read_text(encoding="utf-8"))
-        for flow in flows:
-            if flow.name not in stored["rewound"]:
-                self._move(flow, _rewound(was[flow.name], flow, definitions, time_range))
-                stored["rewound"].append(flow.name)
-                self._write(stored)
+    def ends(self, time_range: Range, flows: Sequence[FlowDefinition]) -> dict[str, list[str]]:
+        """Return where the flows were before the backfill: the ends of their sources, by name. Raise PipelineError."""
+        if not self._path.exists():
+            return {flow.name: self._sources(flow) for flow in flows}
+        noted = json.loads(self._path.read_text(encoding="utf-8"))
+        found: dict[str, list[str]] = noted["flows"]
+        if noted["range"] != _range_json(time_range) or set(found) != {flow.name for flow in flows}:
+            raise PipelineError(
+                f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
+            )
+        return found
 
-    def finish(self, flows: Sequence[FlowDefinition]) -> None:
-        """Set the flows to where they were, and forget the note."""
-        was = json.loads(self._path.read_text(encoding="utf-8"))["flows"]
+    def begin(
+        self,
+        time_range: Range,
+        flows: Sequence[FlowDefinition],
+        definitions: Definitions,
+        ends: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Note where the flows are and set them back; after a crash do what is missing. Raise PipelineError."""
+        if not self._path.exists():
+            self._write({"range": _range_json(time_range), "flows": ends, "rewound": []})
+        noted = json.loads(self._path.read_text(encoding="utf-8"))
         for flow in flows:
-            self._move(flow, was[flow.name])
+            if flow.name not in noted["rewound"]:
+                self._move(flow, _rewound(ends[flow.name], flow, definitions, time_range))
+                noted["rewound"].append(flow.name)
+                self._write(noted)
+
+    def finish(self, flows: Sequence[FlowDefinition], ends: Mapping[str, Sequence[str]]) -> None:
+        """Set the flows to where they were, and forget the state."""
+        for flow in flows:
+            self._move(flow, ends[flow.name])
         self._path.unlink()
 
     def _write(self, value: Mapping[str, Any]) -> None:
@@ -251,6 +313,10 @@ class _BackfillState:
         batch = self._checkpoints.last_batch(folder)
         assert batch is not None, "it has run"
         replace_batch(folder, with_sources(batch, sources))
+
+
+def _range_json(time_range: Range) -> list[int | None]:
+    return [time_range.start_ms, time_range.end_ms]
 
 
 def _rewound(

@@ -99,13 +99,21 @@ class Definitions:
 
     def topic_reads(self, flow: FlowDefinition) -> list[TopicRead]:
         """Return the reads of topics of a flow, those of the temporary views that it reads too."""
-        reads = list(flow.reads)
+        return [read for one in (flow, *self.views(flow)) for read in one.reads]
+
+    def keeps_state(self, flow: FlowDefinition) -> bool:
+        """Return whether a flow, or a temporary view that it reads, keeps state between batches."""
+        return any(one.is_stateful for one in (flow, *self.views(flow)))
+
+    def views(self, flow: FlowDefinition) -> list[FlowDefinition]:
+        """Return the temporary views that a flow reads, and those that they read."""
+        found: list[FlowDefinition] = []
         for name in flow.tables:
             output = self.output(name)
             source = self.flow(name)
             if output is not None and output.kind == "temporary view" and source is not None:
-                reads += self.topic_reads(source)
-        return reads
+                found += [source, *self.views(source)]
+        return found
 
 
 Rewrite = Callable[[str, Any], Any]
@@ -242,11 +250,14 @@ _SQL_OUTPUT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SQL_KINDS = {"STREAMING TABLE": "table", "MATERIALIZED VIEW": "materialized view"}
+_SQL_STATE = re.compile(
+    r"\b(?:GROUP\s+BY|DISTINCT|JOIN|(?:COUNT|SUM|MIN|MAX|AVG)\s*\()", re.IGNORECASE
+)
 _SQL_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(?:STREAM\s*\(?\s*)?([\w.`]+)", re.IGNORECASE)
 
 
 def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[FlowDefinition]]:
-    """Return what a file of SQL creates, with lines; the flows have the tables after FROM and JOIN."""
+    """Return what a file of SQL creates, with lines; flows have the tables after FROM and JOIN, and state by words."""
     outputs, flows = [], []
     matches = list(_SQL_OUTPUT.finditer(text))
     for match, following in zip(matches, [*matches[1:], None], strict=True):
@@ -258,5 +269,6 @@ def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[
         name = match["name"].strip("`")
         if kind != "FLOW":
             outputs.append(OutputDefinition(name, _SQL_KINDS.get(kind, "temporary view"), at))
-        flows.append(FlowDefinition(name, name, at, tables=tables))
+        is_stateful = _SQL_STATE.search(body) is not None
+        flows.append(FlowDefinition(name, name, at, tables=tables, is_stateful=is_stateful))
     return outputs, flows

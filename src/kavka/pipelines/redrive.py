@@ -16,12 +16,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kavka.client.admin import Admin
+from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
 from kavka.client.dead_letters import DeadLetter, dead_letter_of, original_headers
 from kavka.client.exactly_once import ExactlyOnce
 from kavka.client.producer import Producer
 from kavka.client.producer.records import ProducerRecord
+from kavka.client.setting_names import settings_for
 from kavka.core.transactional_producer.errors import FatalError
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -124,7 +126,7 @@ def redrive(
 async def _redrive(
     settings: Mapping[str, Any], selection: Selection, dry_run: bool, print_line: PrintLine
 ) -> Outcome:
-    async with Admin(settings) as admin:
+    async with Admin(settings_for(ADMIN, settings)) as admin:
         run = _Run(selection, admin, print_line if dry_run else None)
         partitions = await run.partitions_of(selection.topic)
         topic_partitions = [TopicPartition(selection.topic, number) for number in range(partitions)]
@@ -134,7 +136,11 @@ async def _redrive(
             return run.outcome
         await _require_no_members(admin, selection.group)
         producer = Producer(
-            {"acks": "all", **settings, "transactional.id": f"kavka-redrive-{selection.group}"}
+            {
+                "acks": "all",
+                **settings_for(PRODUCER, settings),
+                "transactional.id": f"kavka-redrive-{selection.group}",
+            }
         )
         try:
             async with producer:
@@ -164,7 +170,7 @@ async def _require_no_members(admin: Admin, group: str) -> None:
 def _consumer(settings: Mapping[str, Any], selection: Selection) -> Consumer:
     return Consumer(
         {
-            **settings,
+            **settings_for(CONSUMER, settings),
             "group.id": selection.group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

@@ -2,7 +2,7 @@
 
 started --fails--> waiting for its back-off --due--> started
    |                                                    |
-   +--has run for a while, or made a batch: the back-off begins from its first step again
+   +--has made a batch: the back-off begins from its first step again
 """
 
 from __future__ import annotations

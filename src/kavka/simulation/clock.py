@@ -36,7 +36,7 @@ class SimClock:
         self._offset_ms += by_ms
 
     def stall(self, process: Process, seconds: float) -> None:
-        """Let a blocking call of `process` take time: the clocks move on within the step, everything after it waits."""
+        """Delay a blocking call of `process`: the clocks move on within the step, everything after it waits."""
         self._ahead_s += seconds
         process.pause()
         self._loop.call_later(

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from kavka.client.config import CONSUMER, PRODUCER
@@ -20,6 +21,7 @@ from kavka.client.setting_names import unknown_names
 from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import Catalogue
+from kavka.settings.durations import duration_ms
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 
@@ -165,8 +167,6 @@ _FORBIDDEN_TO_SINK = {
     "key.serializer": "keys are written as binary; cast them in the data frame",
     "value.serializer": "values are written as binary; cast them in the data frame",
 }
-_DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|min|h|d)?\s*")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def schema_includes_headers(options: Mapping[str, str]) -> bool:
@@ -557,13 +557,8 @@ def _number(name: str, text: str, *, minimum: int) -> int:
 
 
 def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
-    def duration(text: str) -> int:
-        match = _DURATION.fullmatch(text)
-        if match is None:
-            raise ValueError
-        return int(match[1]) * _UNIT_MS[match[2] or "ms"]
-
-    return _read(given, name, default, duration, "a duration such as 500ms, 20s or 15m")
+    read = partial(duration_ms, default_unit="ms")
+    return _read(given, name, default, read, "a duration such as 500ms, 20s or 15m")
 
 
 def _read(

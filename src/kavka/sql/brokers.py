@@ -6,7 +6,7 @@ Scans call from the engine's threads, and the connection works on while the engi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,7 +57,7 @@ class Brokers:
         self._timeout_ms = self.config.integer("default.api.timeout.ms")
         self._thread = LoopThread("sql")
         try:
-            self._cluster = self._thread.run(self._start())
+            self._cluster = self._thread.run(self._start)
         except BaseException:
             self._thread.stop()
             raise
@@ -72,16 +72,16 @@ class Brokers:
     def close(self) -> None:
         """Close the connections and end the thread."""
         with suppress(RuntimeError):
-            self._thread.run(self._cluster.close())
+            self._thread.run(self._cluster.close)
         self._thread.stop()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the connection's loop and return its outcome."""
-        return self._thread.run(work)
+    def run(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """Run a coroutine function on the connection's loop and return its outcome."""
+        return self._thread.run(function, *args)
 
     def topics(self) -> list[str]:
         """Return the names of all topics, internal ones last."""
-        return self.run(self._topics())
+        return self.run(self._topics)
 
     async def _topics(self) -> list[str]:
         self._cluster.want_all_topics()
@@ -92,7 +92,7 @@ class Brokers:
 
     def partitions(self, topic: str) -> list[TopicPartition] | None:
         """Return the partitions of a topic, None when it does not exist. Raise KafkaError for one that is refused."""
-        return self.run(self._partitions(topic))
+        return self.run(self._partitions, topic)
 
     async def _partitions(self, topic: str) -> list[TopicPartition] | None:
         await self._cluster.add_partitions_of_interest([TopicPartition(topic, 0)])
@@ -110,7 +110,7 @@ class Brokers:
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the first offset at or after a time in milliseconds, or of EARLIEST or LATEST; -1 for none."""
-        return self.run(self._offsets(timestamps)) if timestamps else {}
+        return self.run(self._offsets, timestamps) if timestamps else {}
 
     async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         offsets = await look_up_offsets(
@@ -130,12 +130,12 @@ class Brokers:
             last = self._offsets(dict.fromkeys(places, LATEST))
             return await asyncio.gather(first, last)
 
-        starts, ends = self.run(both())
+        starts, ends = self.run(both)
         return [OffsetRange(place, starts[place], ends[place]) for place in starts]
 
     def has_ordered_timestamps(self, topic: str) -> bool:
         """Return whether the log sets the timestamps of a topic, so that they do not decrease."""
-        return self.run(self._has_log_append_time(topic))
+        return self.run(self._has_log_append_time, topic)
 
     async def _has_log_append_time(self, topic: str) -> bool:
         resource = DescribeConfigsRequestResource(
@@ -174,7 +174,7 @@ class RangesReader:
 
     def next_columns(self) -> tuple[TopicPartition, Columns] | None:
         """Return the next records and their partition, None at the end. Raise SqlError, KafkaError, OSError."""
-        return self._brokers.run(self._next())
+        return self._brokers.run(self._next)
 
     async def _next(self) -> tuple[TopicPartition, Columns] | None:
         while True:
@@ -212,7 +212,7 @@ class RangesReader:
             self._waiting.clear()
 
         with suppress(RuntimeError):  # the session was closed first
-            self._brokers.run(cancel())
+            self._brokers.run(cancel)
 
 
 def refused(topic: str) -> SqlError:

@@ -78,7 +78,7 @@ def handle(
 async def _handle_many(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | DeferredResponse:
-    """Do as `handle` for a large request, in slices of the loop's time."""
+    """Handle a large request as `handle` does, in time slices."""
     pace = context.pace
     named: dict[PartitionKey, FetchPartition] = {}
     for key, asked in named_partitions(request):
@@ -143,7 +143,7 @@ async def _load_and_respond(
     reader: FetchReader,
     reads: list[ConsumerRead],
 ) -> FetchResponse:
-    """Bring what is not in the page cache there, then build the response in slices of the loop's time."""
+    """Load what is not in the page cache, then build the response in time slices."""
     try:
         if any(read.is_uncached for read in reads):
             await reader.load(reads)
@@ -185,7 +185,7 @@ async def _load(
     reader: FetchReader,
     reads: list[ConsumerRead],
 ) -> FetchResponse:
-    """Bring what is not in the page cache there, in the pool, then answer."""
+    """Load what is not in the page cache, in the pool, then answer."""
     await reader.load(reads)
     return _response(services, context, request, session, reads)
 
@@ -296,7 +296,7 @@ async def _response_at(
     reads: list[ConsumerRead],
     pace: Pace,
 ) -> FetchResponse:
-    """Do as `_response`, in slices of the loop's time."""
+    """Return what `_response` does, in time slices."""
     await pace.rest_if_over()
     answer = _finish(services, context, session, reads)
     await pace.rest_if_over()

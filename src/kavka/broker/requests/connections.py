@@ -64,7 +64,7 @@ class OpenConnection:
         connection.unblock()
 
     def close(self) -> None:
-        """Give up what waits: fetches, responses to what is done."""
+        """Cancel what waits: fetches, responses to what is done."""
         self.is_open = False
         if self._unmute_timer is not None:
             self._unmute_timer.cancel()

@@ -108,7 +108,7 @@ class RequestContext:
         return self.received_ms
 
     def block_connection(self) -> None:
-        """Have the connection's further requests wait for this large one."""
+        """Block the connection's further requests until this large one is done."""
         assert self.large is not None
         if not self.large.blocks_connection:
             self.large.blocks_connection = True
@@ -121,7 +121,7 @@ class RequestContext:
             self.connection.unblock()
 
     def finish(self) -> None:
-        """Give back what a large request has taken: it was answered, or is given up."""
+        """Release what a large request has taken: it was answered or cancelled."""
         if self.large is not None:
             self.large.give_memory()
             self.unblock_connection()

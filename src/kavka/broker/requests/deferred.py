@@ -91,14 +91,14 @@ class DeferredResponse(ABC):
                 self._on_wake(self)
 
     def cancel(self) -> None:
-        """Give it up: the connection is gone, or the broker stops."""
+        """Cancel the response: the connection is gone, or the broker stops."""
         if not self.is_done:
             self.is_done = True
             self._on_wake = None
             self.release()
 
     def call_on_wake(self, callback: Callable[[DeferredResponse], None]) -> None:
-        """Have this called once: now, if it was woken already."""
+        """Register a callback that is called once: now, if the response was woken already."""
         self._on_wake = callback
         if self._is_woken:
             callback(self)

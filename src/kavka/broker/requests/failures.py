@@ -61,7 +61,7 @@ class RequestFailures:
         self.close(context.connection, key, RefusalReason.UNAUTHENTICATED, text)
 
     def malformed(self, context: RequestContext, error: BaseException) -> None:
-        """Give up a request after an unexpected error of its handler, or refuse one above a bound."""
+        """Close the connection of a request whose handler raised an unexpected error, or refuse one above a bound."""
         if isinstance(error, RequestTooLarge):
             self.refuse(context.connection, context.api.key, error)
         else:
@@ -72,7 +72,7 @@ class RequestFailures:
         context.finish()
 
     def failed(self, context: RequestContext, error: BaseException) -> None:
-        """Give up a request after its second stage failed: a disk, the registry, or a bug."""
+        """Close the connection of a request whose second stage failed: a disk, the registry, or a bug."""
         if not isinstance(error, OSError):
             self.malformed(context, error)
             return

@@ -124,7 +124,7 @@ class Responses:
         context.connection.answer(context.slot, parts)
 
     async def _encode_later(self, context: RequestContext, response: Any) -> None:
-        """Encode the response of a request that took long, after others had their turn."""
+        """Encode the response of a request that took long, in a later iteration of the loop."""
         await context.pace.rest()
         self._encode_in_slices(context, response)
 

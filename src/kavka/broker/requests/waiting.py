@@ -28,7 +28,7 @@ class Waiting:
         note_work: Callable[[Answering], None],
         tick_ms: Callable[[], int],
     ) -> None:
-        """Give each result to `deliver`; `note_work` notes it for the stalls of the loop."""
+        """Take `deliver`, called with each result, and `note_work`, which names work for stalls of the loop."""
         self._deliver = deliver
         self._failures = failures
         self._note_work = note_work
@@ -189,7 +189,7 @@ class Waiting:
             self._failures.failed(context, error)
 
     def stop(self) -> None:
-        """Give up all that has a task."""
+        """Cancel every response that has a task."""
         for task in list(self.tasks):
             task.cancel()
 

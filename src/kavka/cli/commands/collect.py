@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.text.times import current_time_ms
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.setting_names import effective_settings
 from kavka.collect.delivery import (
@@ -329,7 +330,7 @@ async def _run_files(
         barrier = None
         try:
             await delivery.start()
-            barrier = await delivery.barrier(*positions.barrier_record(name, _now_ms()))
+            barrier = await delivery.barrier(*positions.barrier_record(name, current_time_ms()))
             contents = await positions.read_positions(consumer_settings, topic, name, barrier)
             tailer = FileTailer(options, delivery, contents, statistics, reporter)
             await tailer.run(stop, once=chosen.once)
@@ -382,12 +383,6 @@ async def _run_samples(
             await delivery.close()
 
     await run_until_signal(partial(run_sessions, session))
-
-
-def _now_ms() -> int:
-    import time
-
-    return int(time.time() * 1000)
 
 
 def _open_files() -> int:

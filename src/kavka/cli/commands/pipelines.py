@@ -108,7 +108,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from kavka.spark.queries.topic import read_progress, status_table
+    from kavka.spark.queries.topic import forget_flows, is_over, read_progress, status_table
     from kavka.spark.queries.watch import now_ms
 
     settings = read_properties(given.command_config)
@@ -121,6 +121,10 @@ def _status(given: argparse.Namespace) -> int:
             "a run writes it to the cluster of its first source"
         ) from error
     flows = [one for one in found if given.pipeline in (None, one.pipeline)]
+    if given.forget_ended:
+        ended = [one for one in flows if is_over(one, now_ms())]
+        asyncio.run(forget_flows(settings, ended, given.progress_topic))
+        flows = [one for one in flows if one not in ended]
     if given.json:
         for one in flows:
             print(one.to_json())
@@ -345,6 +349,11 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap-server", required=True, metavar="BROKERS")
     parser.add_argument("--command-config", metavar="FILE", help="settings of the client")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each flow")
+    parser.add_argument(
+        "--forget-ended",
+        action="store_true",
+        help="remove flows that do not run from the topic first: renamed ones, pipelines that are gone",
+    )
     _add_progress_topic(parser)
 
 

@@ -86,7 +86,7 @@ class Admin(Client):
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Give topics more partitions; keys may go to other partitions from then on."""
+        """Add partitions to topics; keys may go to other partitions from then on."""
         return await topics.create_partitions(self._router, wanted, validate_only, timeout_ms)
 
     async def list_topics(
@@ -137,7 +137,7 @@ class Admin(Client):
         *,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Let partitions, by default all, elect a leader now; None stands for a new one.
+        """Elect leaders of partitions, by default of all; None stands for a new leader.
 
         ELECTION_NOT_NEEDED is the outcome where the leader is the right one already; asked about all partitions,
         brokers leave those out.
@@ -256,7 +256,10 @@ class Admin(Client):
         """Return how far positions (next offsets, as groups commit them) lie behind, in records and in time."""
         return await lags(
             self._cluster,
-            {TopicPartition(*at): offset for at, offset in positions.items()},
+            {
+                TopicPartition(*topic_partition): offset
+                for topic_partition, offset in positions.items()
+            },
             now_ms=self._clock.now_ms(),
             read_committed=read_committed,
             timeout_ms=self._router.timeout_ms(timeout_ms),

@@ -68,7 +68,7 @@ class _Partition:
             batch.sequence_was_reset = True
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give the batch the next sequences."""
+        """Assign the next sequences to a batch."""
         batch.producer_id = self.producer_id
         batch.producer_epoch = self.epoch
         batch.base_sequence = self.next
@@ -171,7 +171,7 @@ class SequenceNumbers:
             self._resolve(batch.topic_partition, state)
 
     def on_split(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
-        """Put the halves in the place of the batch."""
+        """Replace the batch by its halves."""
         state = self._partitions[batch.topic_partition]
         index = state.in_flight.index(batch)
         state.in_flight[index : index + 1] = halves

@@ -79,6 +79,11 @@ class Source:
     is_collected: bool = True
     """True if a collector sends it at intervals; windows of the pipeline come when they are complete."""
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return host and source, which count as labels of all samples."""
+        return {"host": self.host, "source": self.source}
+
 
 class Evaluation:
     """The rules over one source: call `evaluate` or `handle_timer`, then read `events` and `state`."""
@@ -109,7 +114,7 @@ class Evaluation:
             self._evaluate_time(time_ms, list(of_a_time))
 
     def _evaluate_time(self, time_ms: int, samples: list[Sample]) -> None:
-        source_labels = {"host": self._source.host, "source": self._source.source}
+        source_labels = self._source.labels
         series: dict[str, list[tuple[Mapping[str, str], float]]] = {}
         for sample in samples:
             series.setdefault(sample.name, []).append(
@@ -254,8 +259,8 @@ class Evaluation:
         source = self._source
         if not source.is_collected:
             return []
-        source_labels = {"host": source.host, "source": source.source}
-        return [rule for rule in self._rules.silences if matches_labels(rule.labels, source_labels)]
+        labels = source.labels
+        return [rule for rule in self._rules.silences if matches_labels(rule.labels, labels)]
 
     def _begin_silence(self, rule: SilenceRule, now_ms: int) -> None:
         if rule.name not in self.state["silent"]:

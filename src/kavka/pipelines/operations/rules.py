@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from typing import Any, Literal
 
 from kavka.pipelines.operations.baseline import BaselineSettings, Direction
 from kavka.pipelines.yaml_values import mapping_of
+from kavka.settings.durations import duration_ms
 
 Aggregate = Literal["max", "min", "sum", "mean"]
 _AGGREGATES = ("max", "min", "sum", "mean")
@@ -49,9 +51,6 @@ _RULE = (
 _NOT_OF_SILENCE = tuple(
     name for name in _RULE if name not in ("alert", "labels", "severity", "summary", "silent")
 )
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _STALE_AFTER_MS = 300_000
 _FORGET_AFTER_MS = 7 * 86_400_000
 _ANOMALY_ABOVE, _ANOMALY_CLEAR = 4.0, 2.0
@@ -339,8 +338,7 @@ def _duration(value: Any, name: str) -> int:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if 0 <= value < 1e9:
             return round(value * 1000)
-    elif isinstance(value, str) and _DURATION.fullmatch(value):
-        return round(
-            sum(float(size) * _UNITS[unit] for size, unit in _DURATION_PART.findall(value))
-        )
+    elif isinstance(value, str):
+        with suppress(ValueError):
+            return duration_ms(value)
     raise RuleError(f"{name} is a time such as 90s, 5m or 1h30m, not {value!r}")

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from kavka.pipelines.operations.evaluation import Evaluation, Sample, Source
 from kavka.pipelines.operations.rules import Rules
+from kavka.spark.frames import with_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,16 +69,6 @@ def alerts(samples: DataFrame, rules: Rules) -> DataFrame:
     return keyed.groupBy("stream", "host", "source").transformWithStateInPandas(
         _AlertProcessor(rules), ALERTS, "Append", "EventTime"
     )
-
-
-def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return the frame with a schema that Spark Connect need not request from the server.
-
-    Operators in Python request the columns of their input, which the functions of pipelines must not
-    (ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION). Spark 4.3 has no public way to declare them (decision 043).
-    """
-    frame._cached_schema = schema  # PySpark's attribute, private for lack of a public one
-    return frame
 
 
 class _AlertProcessor(StatefulProcessor):  # type: ignore[misc]

@@ -141,6 +141,12 @@ class ProgressTable:
             self._flows[name] = FlowProgress(self._pipeline, name)
         return self._flows[name]
 
+    def forget(self, flow: str) -> None:
+        """Remove a flow."""
+        name = unqualified(flow)
+        self._flows.pop(name, None)
+        self._positions.pop(name, None)
+
     def positions(self, flow: str) -> list[Offsets]:
         """Return how far a flow has read: for each of its sources the next offsets, for other sources none."""
         return self._positions.get(unqualified(flow), [])
@@ -216,8 +222,10 @@ class ProgressTable:
         return flow
 
     def lags(self, flow: str, by_partition: Mapping[TopicPartition, PartitionLag]) -> None:
-        """Record the lag of a flow by partition."""
-        self.of(flow).lag = {str(at): lag for at, lag in sorted(by_partition.items())}
+        """Record the lag of a flow by partition, unless it was removed while the brokers were queried."""
+        progress = self._flows.get(unqualified(flow))
+        if progress is not None:
+            progress.lag = {str(at): lag for at, lag in sorted(by_partition.items())}
 
 
 def _count_expectations(flow: FlowProgress, observed: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ class WorkloadProducer(Protocol):
         """Start a transaction. Raise ClientFailed."""
 
     def commit(self) -> None:
-        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, FatalClientError."""
+        """Commit. Raise ClientFailed when the outcome is unknown and an abort must follow, FatalClientError."""
 
     def abort(self) -> None:
         """Abort. Raise ClientFailed, FatalClientError."""

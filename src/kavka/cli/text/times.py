@@ -1,8 +1,9 @@
-"""Times and durations as ISO 8601 writes them and Kafka's tools take them."""
+"""The time now; times and durations as ISO 8601 writes them and Kafka's tools take them."""
 
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime
 
 from kavka.cli.arguments.options import BadValue
@@ -15,6 +16,11 @@ _DURATION = re.compile(
 )
 _MAX_MS = 1 << 62
 """A time that is as far from now has 64 bits."""
+
+
+def current_time_ms() -> int:
+    """Return the milliseconds since 1970, by the machine's clock."""
+    return int(time.time() * 1000)
 
 
 def moment_ms(text: str) -> int:
