@@ -530,15 +530,28 @@ class Broker:
         self.fetch_purgatory.close()
 
     async def _close_storage(self, *, is_clean: bool) -> None:
-        """Close the registry before the logs: their directories hold its lock."""
+        """Close the logs and the registry.
+
+        The own registry first: the directories of the logs hold its lock. A shared one last, as in Apache Kafka: once
+        the registration is gone others may be elected, so by then the logs are complete.
+        """
+        if self.has_own_registry:
+            await self._close_registry()
+        try:
+            if self.lazy.replication_manager.made is not None:
+                await self.lazy.replication_manager.made.stop()
+            if self.lazy.alter_log_dirs.made is not None:
+                await self.lazy.alter_log_dirs.made.stop()
+            await self.replica_manager.close(
+                is_clean=is_clean, broker_epoch=self.context.broker_epoch
+            )
+        finally:
+            await self._close_registry()
+
+    async def _close_registry(self) -> None:
         if self._registry_is_open:
             self._registry_is_open = False
             try:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        if self.lazy.replication_manager.made is not None:
-            await self.lazy.replication_manager.made.stop()
-        if self.lazy.alter_log_dirs.made is not None:
-            await self.lazy.alter_log_dirs.made.stop()
-        await self.replica_manager.close(is_clean=is_clean, broker_epoch=self.context.broker_epoch)
