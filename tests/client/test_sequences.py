@@ -293,3 +293,21 @@ def test_a_batch_of_a_transaction_that_others_overtook_is_given_up() -> None:
     assert sequences.may_repeat(three, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     sequences.on_acked(two, 1)  # type: ignore[arg-type]
     assert not sequences.may_repeat(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+
+
+def test_a_batch_that_others_overtook_is_given_up_and_they_go_on(
+    sequences,
+):
+    one, two, three = batch(1), batch(1), batch(1)
+    drain(sequences, one, two, three)
+    one.is_in_flight = two.is_in_flight = False
+    sequences.on_acked(two, 1)
+    assert not sequences.may_repeat(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.on_failed(one, is_certain=False)
+    sequences.bump()
+    assert (three.producer_epoch, three.base_sequence) == (0, 3)
+    three.is_in_flight = False
+    sequences.on_acked(three, 2)
+    last = batch(1)
+    drain(sequences, last)
+    assert (last.producer_epoch, last.base_sequence) == (0, 4)

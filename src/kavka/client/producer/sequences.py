@@ -194,7 +194,11 @@ class SequenceNumbers:
                 self._to_bump[batch.topic_partition] = (
                     None  # the broker does not know what it had acknowledged
                 )
-            return True  # otherwise an earlier batch failed and comes first
+            if batch.topic_partition in self._to_bump or state.last_acked == NO_SEQUENCE:
+                return True
+            # An earlier batch failed and comes first. Without one, a broker that knew nothing of the producer (after an
+            # unclean election) has taken a later batch: this one could only be written out of order.
+            return state.in_flight[0] is not batch
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset < 0:
                 return True  # it was not said what is gone: the next answer may
