@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -89,6 +89,10 @@ bench-failover: ## how long no client is served when a broker dies, stops or sta
 bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
 	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
+
+bench-connections: ## 10,000 idle connections, slow readers and half-sent requests: memory, and the latency of others
+	@scripts/setup.sh test
+	PYTHONPATH=tests/compat $(PY) bench/connections.py --count $(or $(COUNT),$(if $(QUICK),1000,10000))
 
 bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, beside what does the same
 	@scripts/setup.sh test

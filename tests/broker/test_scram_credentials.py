@@ -100,7 +100,7 @@ def test_a_credential_that_another_broker_or_tool_stores_holds_at_once(run: Run)
         )
         change = znodes.encode_config_change("users/bob")
         await registry.create(znodes.CONFIG_CHANGE, change, sequence=True)
-        credentials = server.broker.sessions.credentials
+        credentials = server.broker.security.sessions.credentials
         await until(lambda: credentials.of(SHA_256, "bob"))
         (await server.connect("bob", "secret", "SCRAM-SHA-256")).close()
 

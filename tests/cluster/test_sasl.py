@@ -61,8 +61,8 @@ async def create_user(cluster: Cluster, mechanism: str) -> None:
 
 
 def sessions_of(broker: Broker) -> Sessions:
-    assert broker.sessions is not None
-    return broker.sessions
+    assert broker.security.sessions is not None
+    return broker.security.sessions
 
 
 def authentications(cluster: Cluster) -> int:

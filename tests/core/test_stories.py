@@ -10,6 +10,7 @@ import pytest
 from support.stories.shard_story import play
 
 MACHINES = {
+    "access": 8,
     "alerts": 15,
     "controller": 30,
     "file_tracker": 20,

@@ -7,7 +7,8 @@ The line above a block may be one of these comments:
     <!-- output -->                    what the block before it prints
     <!-- pytest -->                    it is a test module
 
-All other blocks of Python and of shell are run in order, each page beside a broker and in its own directory.
+All other blocks of Python and of shell are run in order, each page beside a broker and in its own directory. A page
+with `<!-- broker: NAME=VALUE ... -->` has a broker with these settings; `{page}` in a value is the page's directory.
 """
 
 from __future__ import annotations
@@ -147,8 +148,19 @@ def _pages() -> Iterator[object]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", list(_pages()))
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    with run_kavka(tmp_path / "broker") as broker, Page(tmp_path, broker.bootstrap) as runner:
+    settings = broker_settings(page, tmp_path)
+    with (
+        run_kavka(tmp_path / "broker", settings) as broker,
+        Page(tmp_path, broker.bootstrap) as runner,
+    ):
         run_page(page, runner)
+
+
+def broker_settings(page: Path, directory: Path) -> dict[str, str]:
+    """Return the settings that a page asks for, if it does."""
+    found = re.search(r"^<!-- broker: (.*) -->$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    words = found[1].replace("{page}", str(directory)).split() if found else []
+    return dict(word.split("=", 1) for word in words)
 
 
 def run_page(page: Path, runner: Page) -> None:

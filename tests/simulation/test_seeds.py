@@ -86,6 +86,9 @@ def test_seeds_meet_every_situation(kind: Kind, marks: Collection[Mark]) -> None
             4236, id="a fetch of a given-up connection arrived late, and its position stayed"
         ),
         pytest.param(7541, id="a broker was deregistered before its logs were written"),
+        pytest.param(
+            8456, id="a producer was unknown in the epoch that it had begun for the batch"
+        ),
         pytest.param(3594, id="a throttled follower dropped an answer and never got it again"),
     ],
 )

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "zookeeper-server-stop": "stop the registries of this machine",
     "topics": "create, list, describe, alter and delete topics",
     "configs": "describe and alter the configuration of topics and brokers",
+    "acls": "list, add and remove access control lists",
     "console-producer": "send lines of standard input to a topic",
     "console-consumer": "print the records of topics",
     "sql": "query topics with SQL",

@@ -22,15 +22,8 @@ _SHORT: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _SEQUENCE, _SET, _OID, _VERSION = 0x30, 0x31, 0x06, 0xA0
-_ENCODINGS: Final = {
-    0x0C: "utf-8",
-    0x13: "ascii",  # PrintableString
-    0x14: "latin-1",  # T61String
-    0x16: "ascii",  # IA5String
-    0x1B: "ascii",  # GeneralString
-    0x1C: "utf-32-be",  # UniversalString
-    0x1E: "utf-16-be",  # BMPString
-}
+_TEXTS: Final = frozenset([0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E])
+"""Tags of UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 
@@ -99,14 +92,10 @@ def _attribute(attribute: Element) -> str:
         raise BadCertificate("an attribute of a name has no type and value")
     oid = _dotted(parts[0].content)
     value = parts[1]
-    encoding = _ENCODINGS.get(value.tag)
-    if oid not in _SHORT or encoding is None:
+    if oid not in _SHORT or value.tag not in _TEXTS:
         return f"{_SHORT.get(oid, oid)}=#{value.whole.hex()}"
-    try:
-        text = value.content.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise BadCertificate(f"a name is not {encoding}: {error}") from error
-    return f"{_SHORT[oid]}={_escaped(text)}"
+    # Whatever the type says, Java takes the bytes for UTF-8.
+    return f"{_SHORT[oid]}={_escaped(value.content.decode('utf-8', 'replace'))}"
 
 
 def _escaped(text: str) -> str:

@@ -13,6 +13,7 @@ are handled in order, though one may take many iterations of the loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -122,6 +123,7 @@ class Connection:
         self._sent_at_end = 0
         self.bytes_received = 0
         self._total_received = False
+        self._is_held_open = False
         self._corked = False
         self._slice_bytes = 0  # of answers that leave at the end of the time slice
         self._writing_paused = False
@@ -136,7 +138,7 @@ class Connection:
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
         self._total_received = self._handler.opened(self)
-        if not self._total_received:
+        if not (self._total_received or self._is_held_open):
             transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -299,6 +301,13 @@ class Connection:
         if not self._corked:
             self._account()
 
+    def hold_open(self) -> None:
+        """Leave this connection, which its handler refuses, open and unread until it is aborted."""
+        self._is_held_open = True
+        if self._transport is not None:
+            # A transport reads from the end of `connection_made` on.
+            asyncio.get_running_loop().call_soon(self._transport.pause_reading)
+
     def read_on(self) -> None:
         """Read again: the budget has room."""
         self._is_held_back = False
@@ -311,6 +320,10 @@ class Connection:
     def uncork(self) -> None:
         """Send the answers that are ready."""
         self._corked = False
+        self._flush()
+
+    def send_ready(self) -> None:
+        """Send the answers that are ready now, in the middle of a turn."""
         self._flush()
 
     @property

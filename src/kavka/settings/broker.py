@@ -6,9 +6,10 @@ Names that begin with `kavka.` are ours.
 
 from __future__ import annotations
 
+from kavka.settings.access import ACCESS_SETTINGS
 from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
-from kavka.settings.connections import CONNECTION_SETTINGS
+from kavka.settings.connections import CONNECTION_SETTINGS, QUOTA_SETTINGS
 from kavka.settings.declaration import Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.known import KNOWN_SETTINGS
@@ -278,9 +279,11 @@ EFFECTIVE_SETTINGS: list[Setting] = [
 BROKER_SETTINGS = Catalogue(
     [
         *EFFECTIVE_SETTINGS,
+        *ACCESS_SETTINGS,
         *LOG_SETTINGS,
         *GROUP_SETTINGS,
         *CONNECTION_SETTINGS,
+        *QUOTA_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,

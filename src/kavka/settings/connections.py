@@ -29,12 +29,45 @@ def _overrides_fault(value: Value) -> str | None:
     return None
 
 
+QUOTA_SETTINGS: list[Setting] = [
+    Setting(
+        "quota.window.num",
+        _T.INT,
+        11,
+        "Samples over which the rates of client quotas, and of new connections, are measured.",
+        minimum=1,
+    ),
+    Setting(
+        "quota.window.size.seconds",
+        _T.INT,
+        1,
+        "Seconds of each such sample. It is also the longest throttle of the quota of request time.",
+        minimum=1,
+    ),
+    Setting(
+        "controller.quota.window.num",
+        _T.INT,
+        11,
+        "Samples of the quota of changes of topics: what it allows in all of them may be used at once.",
+        minimum=1,
+    ),
+    Setting(
+        "controller.quota.window.size.seconds",
+        _T.INT,
+        1,
+        "Seconds of each such sample.",
+        minimum=1,
+    ),
+]
+
 CONNECTION_SETTINGS: list[Setting] = [
     Setting(
         "max.connections",
         _T.INT,
         2_147_483_647,
-        "Connections of the broker.",
+        "Connections of the broker, and of one listener as listener.name.<name>.max.connections. While there are so "
+        "many no further one is accepted, except by the listener between brokers where that is one of its own: then "
+        "the connection that was used least recently is closed.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -52,6 +85,16 @@ CONNECTION_SETTINGS: list[Setting] = [
         "",
         "Another number for some addresses: 10.0.0.7:500,10.0.0.8:50. Host names, which Kafka takes, are refused.",
         check=_overrides_fault,
+        scope=_ANYWHERE,
+    ),
+    Setting(
+        "max.connection.creation.rate",
+        _T.INT,
+        2_147_483_647,
+        "Connections a second that are accepted, and by one listener as "
+        "listener.name.<name>.max.connection.creation.rate; the others wait. For one address it is the quota "
+        "connection_creation_rate.",
+        minimum=0,
         scope=_ANYWHERE,
     ),
     Setting(

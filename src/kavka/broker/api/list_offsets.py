@@ -15,6 +15,7 @@ from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
 from kavka.broker.requests.pace import UNPACED, Pace
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -85,11 +86,12 @@ async def _answer(
         if pace.is_over():
             await pace.rest()
         partitions = []
+        refused = _refusal(context, topic.name)
         for asked in topic.partitions:
             answer = ListOffsetsResponsePartition(partition_index=asked.partition_index)
-            error = ErrorCode.NONE
+            error = refused
             is_repeated = (topic.name, asked.partition_index) in repeated
-            if context.version > 0:
+            if context.version > 0 and error is ErrorCode.NONE:
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
                 topic_partition = TopicPartition(topic.name, asked.partition_index)
@@ -102,6 +104,12 @@ async def _answer(
                 await pace.rest()
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+def _refusal(context: RequestContext, topic: str) -> ErrorCode:
+    if context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
+        return ErrorCode.NONE
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:

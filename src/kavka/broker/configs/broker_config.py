@@ -19,8 +19,10 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
+_OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
@@ -175,13 +177,7 @@ class BrokerConfig:
             raise InvalidSetting("inter.broker.listener.name", self.inter_broker_listener, reason)
         if not self.log_directories:
             raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
-        authorizer = self.optional("authorizer.class.name")
-        if authorizer:
-            reason = (
-                "this release has no access control, so every client could do everything; "
-                "remove the setting if that is meant"
-            )
-            raise InvalidSetting("authorizer.class.name", authorizer, reason)
+        self._check_authorizer()
         most, largest = map(self.integer, ("queued.max.request.bytes", "socket.request.max.bytes"))
         if 0 < most < largest:
             reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
@@ -219,6 +215,15 @@ class BrokerConfig:
             except InvalidSetting as error:
                 log.warning("stored setting ignored name=%s reason=%s", name, error.reason)
         return values
+
+    def _check_authorizer(self) -> None:
+        name = self.text("authorizer.class.name")
+        if name and name != ACL_AUTHORIZER and _OWN_CLASS.fullmatch(name) is None:
+            reason = (
+                f"must be {ACL_AUTHORIZER}, or module:Class of an authorizer in Python; "
+                "without it every client may do everything"
+            )
+            raise InvalidSetting("authorizer.class.name", name, reason)
 
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")

@@ -24,9 +24,15 @@ _KEPT_MS = 15 * 60_000
 class ConfigChanges:
     """Follows the notifications."""
 
-    def __init__(self, context: BrokerContext, dynamic_configs: DynamicConfigs) -> None:
-        """Follow nothing before `start`."""
+    def __init__(
+        self,
+        context: BrokerContext,
+        dynamic_configs: DynamicConfigs,
+        entity_changed: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """Follow nothing before `start`; `entity_changed` is given other entities than topics and brokers."""
         self._context = context
+        self._entity_changed = entity_changed
         self._dynamic_configs = dynamic_configs
         self._seen = ""
         self.user_changed: Callable[[str], Awaitable[None]] | None = None
@@ -72,7 +78,8 @@ class ConfigChanges:
         if kind == "users" and self.user_changed is not None:
             await self.user_changed(node)
         if kind not in ("topics", "brokers"):
-            return  # clients, addresses: their settings have no effect in this release
+            await self._entity_changed(entity)
+            return
         overrides = await self._dynamic_configs.stored(f"/config/{kind}/{node}") or {}
         name = znodes.entity_name(node)
         if kind == "topics":

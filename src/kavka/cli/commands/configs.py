@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kavka.cli.admin.connection import with_admin
+from kavka.cli.admin.quota_configs import ENTITY_TYPES, alter_quotas, describe_quotas
 from kavka.cli.arguments.config_entries import entry_line, parse_pairs
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
@@ -42,7 +43,6 @@ _KINDS = {
     "client-metrics": _Kind(ResourceType.CLIENT_METRICS, 7),
     "groups": _Kind(ResourceType.GROUP, 8),
 }
-_QUOTAS = ("clients", "users", "ips")
 _TYPES = (
     "topics",
     "clients",
@@ -128,21 +128,16 @@ def main(argv: list[str]) -> int:
 
 
 def _act(given: Given, argv: list[str]) -> int:
-    entity = _checked(given)
+    entities = _checked(given)
+    entity = entities[0]
     if given.has(*_OFFLINE):
         return _act_offline(given, entity)
 
     async def act(admin: Admin) -> int:
         try:
-            if entity.kind == "users":
-                await _act_on_user(admin, given, entity)
-                return 0
-            if entity.kind in _QUOTAS:
-                raise _Failed(
-                    f"org.apache.kafka.common.errors.UnsupportedVersionException: {entity.kind} are not supported "
-                    "by this release"
-                )
-            if given.has("alter"):
+            if entity.kind in ENTITY_TYPES:
+                await _act_on_clients(admin, given, entities)
+            elif given.has("alter"):
                 await _alter(admin, given, entity)
             else:
                 await _describe(admin, entity, given.has("all"))
@@ -165,7 +160,8 @@ def _failed(text: str, argv: list[str]) -> int:
 # What is meant
 
 
-def _checked(given: Given) -> _Entity:
+def _checked(given: Given) -> list[_Entity]:
+    """Return the entities, all of one kind but users and clients."""
     action = given.one_action("describe", "alter")
     if not given.has("bootstrap-server", *_OFFLINE):
         raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
@@ -173,9 +169,10 @@ def _checked(given: Given) -> _Entity:
         given.forbid("describe", _ALTERING)
     else:
         given.forbid("alter", ("all",))
-    entity = _entity(given)
+    entities = _entities(given)
+    entity = entities[0]
     for option in _OFFLINE:
-        if given.has(option) and entity.kind != "users":
+        if given.has(option) and [each.kind for each in entities] != ["users"]:
             raise BadValue(_NO_ZOOKEEPER.format(option))
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
         if not _is_broker_id(entity.name):
@@ -186,7 +183,7 @@ def _checked(given: Given) -> _Entity:
         raise BadValue("An entity name must be specified with broker-loggers")
     if action == "alter":
         _check_alter(given, entity)
-    return entity
+    return entities
 
 
 def _is_broker_id(text: str) -> bool:
@@ -211,9 +208,13 @@ def _check_alter(given: Given, entity: _Entity) -> None:
         raise BadValue("Only one of --add-config or --add-config-file must be specified")
 
 
-def _entity(given: Given) -> _Entity:
+def _entities(given: Given) -> list[_Entity]:
     types = given.all("entity-type")
-    names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
+    named = iter(given.all("entity-name"))
+    names = [
+        next(named) if option == "entity-name" else ""
+        for option in given.in_order("entity-name", "entity-default")
+    ]
     flagged = _flagged(given)
     if flagged and given.has("entity-type", "entity-name", "entity-default"):
         raise BadValue(
@@ -240,7 +241,7 @@ def _entity(given: Given) -> _Entity:
             )
     if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
         raise BadValue("Only 'users' and 'clients' entity types may be specified together")
-    return found[0]
+    return found
 
 
 def _flagged(given: Given) -> list[_Entity]:
@@ -253,16 +254,23 @@ def _flagged(given: Given) -> list[_Entity]:
     return found
 
 
-# Users
+# Users and clients
 
 
-async def _act_on_user(admin: Admin, given: Given, entity: _Entity) -> None:
+async def _act_on_clients(admin: Admin, given: Given, entities: list[_Entity]) -> None:
+    """Describe or alter quotas, or the SCRAM credentials of one user."""
+    user = entities[0] if [entity.kind for entity in entities] == ["users"] else None
     if given.has("describe"):
-        if entity.name != "":
-            await describe_credentials(admin, entity.name)
+        await describe_quotas(admin, entities)
+        if user is not None and user.name != "":
+            await describe_credentials(admin, user.name)
         return
-    await alter_credentials(admin, _user_changes(given, entity))
-    print(f"Completed updating config for user {entity.name}.")
+    added, removed = _added(given), _removed(given)
+    if user is not None and any(map(is_scram, (*added, *removed))):
+        await alter_credentials(admin, _user_changes(given, user))
+    else:
+        await alter_quotas(admin, entities, added, removed)
+    _say_completed(entities[0])
 
 
 def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramDeletion]:
@@ -272,7 +280,7 @@ def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramD
         unknown = [name for name in names if not is_scram(name)]
         if unknown:
             raise BadValue(
-                f"Only SCRAM credential configs can be {verb} for 'users' in this release. "
+                f"Quotas and SCRAM credentials of 'users' cannot be {verb} by one command. "
                 f"Unexpected config names: {', '.join(unknown)}"
             )
     return scram_changes(entity.name, added, removed)
@@ -343,8 +351,7 @@ async def _entries(admin: Admin, entity: _Entity, name: str, show_all: bool) -> 
 async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
     name = entity.name
     assert name is not None  # `_check_alter` insists on it
-    added = _added(given)
-    removed = _removed(given)
+    added, removed = _added(given), _removed(given)
     loggers = entity.kind == "broker-loggers"
     if removed or loggers:
         known = {entry.name for entry in await _entries(admin, entity, name, False)}
@@ -360,8 +367,12 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(error.code)
         raise error
-    if name:
-        print(f"Completed updating config for {entity.singular} {name}.")
+    _say_completed(entity)
+
+
+def _say_completed(entity: _Entity) -> None:
+    if entity.name:
+        print(f"Completed updating config for {entity.singular} {entity.name}.")
     else:
         print(f"Completed updating default config for {entity.kind} in the cluster.")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.client.admin import (
+    acls,
     configs,
     elections,
     eligible_leaders,
     features,
     groups,
     nodes,
+    quotas,
     reassignments,
     records,
     replica_log_dirs,
@@ -110,6 +112,26 @@ class Admin(Client):
     ) -> dict[TopicPartition, eligible_leaders.EligibleLeaders]:
         """Return the replicas that may lead although they are out of sync (KIP-966); nothing before Kafka 3.7."""
         return await eligible_leaders.eligible_leaders(self._router, names, page_size, timeout_ms)
+
+    # ACLs
+
+    async def describe_acls(
+        self, chosen: acls.AclFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[acls.AclBinding]:
+        """Return the ACLs that a filter chooses, all of them without one. Raise KafkaError, TimeoutError."""
+        return await acls.describe_acls(self._router, chosen or acls.AclFilter(), timeout_ms)
+
+    async def create_acls(
+        self, bindings: Iterable[acls.AclBinding], *, timeout_ms: int | None = None
+    ) -> dict[acls.AclBinding, KafkaError | None]:
+        """Create ACLs; one that is there already stays as it is."""
+        return await acls.create_acls(self._router, bindings, timeout_ms)
+
+    async def delete_acls(
+        self, filters: Sequence[acls.AclFilter], *, timeout_ms: int | None = None
+    ) -> list[list[acls.AclBinding] | KafkaError]:
+        """Delete the ACLs that filters choose; return what each has removed, an ACL for the first that chose it."""
+        return await acls.delete_acls(self._router, filters, timeout_ms)
 
     # Reassignments
 
@@ -242,6 +264,26 @@ class Admin(Client):
         return await configs.incremental_alter_configs(
             self._router, changes, validate_only, timeout_ms
         )
+
+    async def describe_client_quotas(
+        self,
+        components: Iterable[quotas.QuotaComponent] = (),
+        *,
+        strict: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[quotas.ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of entities that have all these parts, and, if `strict`, no other."""
+        return await quotas.describe_client_quotas(self._router, components, strict, timeout_ms)
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[quotas.ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[quotas.ClientQuotaEntity, KafkaError | None]:
+        """Set quotas of users, clients and addresses; None removes one."""
+        return await quotas.alter_client_quotas(self._router, changes, validate_only, timeout_ms)
 
     async def alter_configs(
         self,

@@ -320,7 +320,9 @@ class Sender:
         may_repeat = code.retriable
         if self._sequences is not None:
             may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
-        self._repeat(batch, KafkaError(code, part.error_message), may_repeat)
+        # A broker that is out of step need not know what it, or an earlier leader, has written.
+        is_certain = code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self._repeat(batch, KafkaError(code, part.error_message), may_repeat, is_certain)
 
     def _request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """Handle the loss of a connection: whether the batches were written is not known."""
