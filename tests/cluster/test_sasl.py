@@ -39,7 +39,7 @@ def settings(mechanism: str, protocol: str = "SASL_PLAINTEXT") -> dict[str, str]
         "sasl.enabled.mechanisms": mechanism,
         "sasl.mechanism.inter.broker.protocol": mechanism,
         f"{prefix}.sasl.jaas.config": f"{MODULES[mechanism]} required {USER}{users};",
-        f"{prefix}.connections.max.reauth.ms": "400",
+        f"{prefix}.connections.max.reauth.ms": "1000",
         "group.initial.rebalance.delay.ms": "0",
         "default.replication.factor": "3",
         "offsets.topic.replication.factor": "3",
