@@ -11,7 +11,7 @@ from kavka.settings.broker import EFFECTIVE_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
-from kavka.settings.tls import TLS_SETTINGS
+from kavka.settings.tls import TLS_SETTINGS, ZOOKEEPER_TLS_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -41,6 +41,7 @@ BROKER_SETTINGS = [
     *REPLICATION_SETTINGS,
     *CLUSTER_SETTINGS,
     *TLS_SETTINGS,
+    *(one for one in ZOOKEEPER_TLS_SETTINGS if one.check is None),
     *TRANSACTION_SETTINGS,
 ]
 

@@ -12,7 +12,7 @@ from kavka.settings.connections import CONNECTION_SETTINGS
 from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
 from kavka.settings.known import KNOWN_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
-from kavka.settings.tls import TLS_SETTINGS
+from kavka.settings.tls import TLS_SETTINGS, ZOOKEEPER_TLS_SETTINGS
 from kavka.settings.topic import gzip_level_fault
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -535,6 +535,7 @@ BROKER_SETTINGS = Catalogue(
         *REPLICATION_SETTINGS,
         *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *ZOOKEEPER_TLS_SETTINGS,
         *KNOWN_SETTINGS,
     ]
 )

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import ssl
-import time
 
 from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
 from kavka.net.tls.client import FollowingClientTls
-from kavka.net.tls.contexts import FollowedContext, server_context
+from kavka.net.tls.contexts import FollowedContext
+from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
-
-_LOGGED_AT_ONCE = 20
-_LOG_WINDOW_S = 10.0
 
 
 class BrokerTls:
@@ -79,39 +75,3 @@ def tls_settings(configs: Configs, listener: str) -> TlsSettings:
     """Return the settings of TLS now in force for a listener. Raise InvalidSetting, which names its own setting."""
     values = configs.listener(listener)
     return parse_settings(values.get, str(values["ssl.client.auth"]))
-
-
-class ListenerTls:
-    """Implements `io.ServerTls` for one listener."""
-
-    def __init__(
-        self, name: str, settings: TlsSettings, max_handshakes: int, handshake_timeout_ms: int
-    ) -> None:
-        """Read the stores. Raise InvalidSetting."""
-        self._name = name
-        self.followed = FollowedContext(settings, server_context, name)
-        self.max_handshakes = max_handshakes
-        self.handshake_timeout_ms = handshake_timeout_ms
-        self.failures = 0
-        """Handshakes that failed since the start."""
-        self._window_ends = 0.0
-        self._in_window = 0
-
-    def context(self) -> ssl.SSLContext:
-        """Return the context of the next connection."""
-        return self.followed.current
-
-    def handshake_failed(self, host: str, reason: str) -> None:
-        """Count a failure, and log it unless there are many."""
-        self.failures += 1
-        now = time.monotonic()
-        if now >= self._window_ends:
-            if self._in_window > _LOGGED_AT_ONCE:
-                unlogged = self._in_window - _LOGGED_AT_ONCE
-                log.warning("TLS handshakes failed listener=%s unlogged=%d", self._name, unlogged)
-            self._window_ends, self._in_window = now + _LOG_WINDOW_S, 0
-        self._in_window += 1
-        if self._in_window <= _LOGGED_AT_ONCE:
-            log.warning(
-                "TLS handshake failed listener=%s peer=%s reason=%s", self._name, host, reason
-            )
