@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.configs.broker_config import BrokerConfig, Endpoint
+from kavka.broker.configs.broker_config import METRICS_LISTENER, BrokerConfig, Endpoint
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.config_changes import ConfigChanges
 from kavka.broker.control.control_requests import ControlRequests
@@ -216,7 +216,10 @@ class Broker:
         """Make what connections with TLS need; without any it is not imported. Raise InvalidSetting."""
         self.tls: BrokerTls | None = None
         listeners = self.config.listeners
-        if any(endpoint.is_encrypted for endpoint in listeners):
+        if (
+            any(endpoint.is_encrypted for endpoint in listeners)
+            or self.config.serves_metrics_with_tls
+        ):
             from kavka.broker.security.tls import BrokerTls
 
             self.tls = BrokerTls(self.context)
@@ -398,7 +401,11 @@ class Broker:
             from kavka.broker.metrics.exposition import Exposition
 
             self.exposition = Exposition(self.metrics_sources())
-            await self.exposition.start(self.config.text("kavka.metrics.host"), port)
+            tls = None
+            if self.config.serves_metrics_with_tls:
+                assert self.tls is not None
+                tls = self.tls.of_name(METRICS_LISTENER)
+            await self.exposition.start(self.config.text("kavka.metrics.host"), port, tls)
 
     def metrics_sources(self) -> MetricsSources:
         """Return the parts with counters and states for the metrics."""

@@ -462,7 +462,15 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.metrics.host",
         _T.STRING,
         "127.0.0.1",
-        "The address of kavka.metrics.port. It has no access control.",
+        "The address of kavka.metrics.port. It has no access control but that of kavka.metrics.security.protocol.",
+    ),
+    Setting(
+        "kavka.metrics.security.protocol",
+        _T.STRING,
+        "PLAINTEXT",
+        "SSL serves the metrics over HTTPS, by ssl.* or listener.name.metrics.ssl.*; "
+        "listener.name.metrics.ssl.client.auth=required asks readers for a certificate.",
+        choices=("PLAINTEXT", "SSL"),
     ),
     Setting(
         "num.recovery.threads.per.data.dir",

@@ -20,6 +20,8 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.LeaderSelector",
 )
 _SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
+METRICS_LISTENER = "METRICS"
+"""The name of the metrics' port, for settings of TLS."""
 _LISTENER_PREFIX = "listener.name."
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
@@ -112,6 +114,11 @@ class BrokerConfig:
             return name.upper()
         protocol = self.text("security.inter.broker.protocol")
         return next((e.name for e in self.advertised if e.protocol == protocol), protocol)
+
+    @property
+    def serves_metrics_with_tls(self) -> bool:
+        """Return whether the metrics' port has TLS."""
+        return self.text("kavka.metrics.security.protocol") == "SSL"
 
     def host_name(self) -> str:
         """Return the advertised host when neither listeners nor advertised.listeners names one."""
@@ -252,5 +259,5 @@ class BrokerConfig:
             log.warning("unknown setting ignored name=%s%s", name, hint)
         elif not BROKER_SETTINGS[base].effective:
             log.warning("setting without effect in this release name=%s", name)
-        elif listener.upper() not in {endpoint.name for endpoint in self.listeners}:
+        elif listener.upper() not in {METRICS_LISTENER, *(one.name for one in self.listeners)}:
             log.warning("setting of a listener that there is not name=%s", name)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from kavka.broker.configs.broker_config import Endpoint
-from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
 from kavka.net.tls.client import FollowingClientTls
-from kavka.net.tls.contexts import FollowedContext
+from kavka.net.tls.contexts import FollowedContext, server_context
 from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
-from kavka.settings.declaration import InvalidSetting
+from kavka.settings.declaration import InvalidSetting, Value
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +27,17 @@ class BrokerTls:
         self._listeners: dict[str, ListenerTls] = {}
         self._to_brokers: FollowingClientTls | None = None
         self._configs.on_broker_change.append(self._settings_changed)
+        self._configs.broker_checks.append(self._fault)
 
     def of_listener(self, endpoint: Endpoint) -> ListenerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting."""
-        if not endpoint.is_encrypted:
-            return None
-        settings = self._settings(endpoint.name)
-        found = self._listeners[endpoint.name] = ListenerTls(
-            endpoint.name,
+        return self.of_name(endpoint.name) if endpoint.is_encrypted else None
+
+    def of_name(self, name: str) -> ListenerTls:
+        """Return the TLS by the settings of the listener of this name. Raise InvalidSetting."""
+        settings = self._settings(name)
+        found = self._listeners[name] = ListenerTls(
+            name,
             settings,
             self._config.integer("kavka.ssl.max.handshakes"),
             self._config.integer("kavka.ssl.handshake.timeout.ms"),
@@ -53,6 +56,17 @@ class BrokerTls:
         for tls in self._listeners.values():
             tls.followed.refresh()
 
+    def _fault(self, overrides: Mapping[str, str]) -> str | None:
+        """Return why dynamic overrides of this broker could not be applied: a store cannot be used, say."""
+        try:
+            for name, tls in self._listeners.items():
+                settings = tls_settings(self._configs.merged_listener(name, overrides))
+                if settings != tls.followed.settings:
+                    server_context(settings)
+        except InvalidSetting as error:
+            return str(error)
+        return None
+
     def _settings_changed(self) -> None:
         for name, tls in self._listeners.items():
             self._configure(tls.followed, name)
@@ -68,10 +82,9 @@ class BrokerTls:
             )
 
     def _settings(self, listener: str) -> TlsSettings:
-        return tls_settings(self._configs, listener)
+        return tls_settings(self._configs.listener(listener))
 
 
-def tls_settings(configs: Configs, listener: str) -> TlsSettings:
-    """Return the settings of TLS now in force for a listener. Raise InvalidSetting, which names its own setting."""
-    values = configs.listener(listener)
+def tls_settings(values: Mapping[str, Value]) -> TlsSettings:
+    """Return the settings of TLS among those of a listener. Raise InvalidSetting."""
     return parse_settings(values.get, str(values["ssl.client.auth"]))
