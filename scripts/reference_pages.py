@@ -12,8 +12,11 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
+from kavka.broker.security.api_table import NEEDS, Need
 from kavka.cli.commands.pipelines import SUBCOMMANDS
 from kavka.cli.main import COMMANDS, main
+from kavka.core.access.names import SUPPORTED_OPERATIONS
 from kavka.wire.apis import APIS, Api, ApiKey
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -129,9 +132,53 @@ def decisions() -> str:
     )
 
 
+def access() -> str:
+    """Return the page of what each API needs."""
+    served = [key for key in SUPPORTED_APIS if NEEDS[key]]
+    free = [key.title for key in SUPPORTED_APIS if not NEEDS[key]]
+    return "\n".join(
+        [
+            "# Access: APIs, operations, errors",
+            "",
+            f"{WRITTEN} [How to use ACLs](../how-to/acls.md).",
+            "",
+            "A client needs each operation of its request. Without one *of the request*, nothing of it is done;",
+            "others are of topics, groups and transactional ids in it: each that is refused has the error, and what is",
+            "allowed is done. Errors and their order are those of Apache Kafka 3.9.",
+            "",
+            "| API | operation | on | error | of the request |",
+            "|---|---|---|---|---|",
+            *(_access_row(key, need) for key in served for need in NEEDS[key]),
+            "",
+            f"Every client may use {', '.join(free)}. The authorized operations of the cluster in DescribeCluster and",
+            "Metadata are 0 for a client without DESCRIBE on the cluster.",
+            "",
+            "## Operations of resources",
+            "",
+            "| resource | operations |",
+            "|---|---|",
+            *(
+                f"| {kind.title} | {', '.join(o.title for o in operations)} |"
+                for kind, operations in SUPPORTED_OPERATIONS.items()
+            ),
+            "",
+            "`All` is each. Read, Write, Delete and Alter imply Describe, AlterConfigs implies DescribeConfigs;",
+            "what is denied implies nothing.",
+            "",
+        ]
+    )
+
+
+def _access_row(key: ApiKey, need: Need) -> str:
+    is_whole = need.name_of is not None or need.on == "the cluster"
+    error = need.error.name if need.error else ""
+    return f"| {key.title} | {need.operation.title} | {need.on} | {error} | {'yes' if is_whole else ''} |"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/protocol.md": protocol,
     "reference/commands.md": commands,
+    "reference/access.md": access,
     "explanation/decisions/index.md": decisions,
 }
 

@@ -30,6 +30,10 @@ class Clock(Protocol):
         """Return milliseconds of a clock that never goes back; only differences mean anything."""
         ...
 
+    def tick_ns(self) -> int:
+        """Return nanoseconds of the clock of `tick_ms`, to measure work."""
+        ...
+
 
 class Random(Protocol):
     """The source of ids and jitter."""
@@ -262,6 +266,14 @@ class Listener(Protocol):
     @property
     def port(self) -> int:
         """The bound port, also when 0 was asked for."""
+        ...
+
+    def pause_accepting(self) -> None:
+        """Leave new connections waiting until `resume_accepting`."""
+        ...
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
         ...
 
     def close(self) -> None:

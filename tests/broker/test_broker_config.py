@@ -4,9 +4,9 @@ from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.settings.declaration import InvalidSetting
 
 
-def test_a_broker_with_an_authorizer_does_not_start_without_access_control() -> None:
-    with pytest.raises(InvalidSetting, match="no access control"):
-        BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+def test_an_authorizer_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InvalidSetting, match="AclAuthorizer, or module:Class"):
+        BrokerConfig({"authorizer.class.name": "org.example.RangerAuthorizer"})
 
 
 def test_an_empty_authorizer_is_none() -> None:

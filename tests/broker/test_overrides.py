@@ -100,7 +100,6 @@ def test_what_is_stored_does_not_stand_in_the_way_of_a_change(run: Run) -> None:
         ("num.recovery.threads.per.data.dir", "2"),
         ("log.preallocate", "true"),
         ("log.message.downconversion.enable", "false"),
-        ("max.connection.creation.rate", "10"),
         ("metric.reporters", "their.Reporter"),
         ("remote.log.index.file.cache.total.size.bytes", "100"),
         ("listeners", "PLAINTEXT://127.0.0.1:9"),

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.requests.authorized_operations import AclOperation
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.policies import Policies, plaintext_session, refuse_whole
 from kavka.broker.requests.refusals import RefusalReason
-from kavka.broker.requests.session import AclResourceType, Principal, Session
+from kavka.broker.requests.session import AclOperation, AclResourceType, Principal, Session
 from kavka.errors import ErrorCode
 from kavka.net.connection import Connection
 from kavka.wire.apis import ApiKey
@@ -208,6 +207,9 @@ class Throttle:
         self._key = key
         self._request_ms = request_ms
         self._response_ms = response_ms
+
+    def loop_time(self, context: RequestContext) -> None:
+        return None
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         return self._request_ms if context.api.key is self._key else 0

@@ -24,6 +24,10 @@ class Topic:
         return self._partitions
 
 
+ANYBODY: Any = SimpleNamespace(allows=lambda *_asked, **_how: True)
+"""The context of a client that may do everything."""
+
+
 def broker(topics: dict[str, Topic]) -> Any:
     metadata = SimpleNamespace(
         topics=topics,
@@ -37,7 +41,7 @@ def broker(topics: dict[str, Topic]) -> Any:
 def test_a_topic_that_is_named_many_times_is_looked_at_once(suspect: bool) -> None:
     topic = Topic(1, 2 if suspect else 3, 1)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")] * 20_000)
-    assert _has_suspected_leaders(broker({"t": topic}), request) is suspect
+    assert _has_suspected_leaders(broker({"t": topic}), ANYBODY, request) is suspect
     assert topic.reads == 1
 
 
@@ -46,9 +50,9 @@ def test_topics_are_found_by_name_and_by_id() -> None:
     by_id = MetadataRequestTopic(name=None, topic_id=b"\x05" * 16)
     by_name = MetadataRequestTopic(name="t")
     found = broker(topics)
-    assert not _has_suspected_leaders(found, MetadataRequest(topics=[by_name]))
-    assert _has_suspected_leaders(found, MetadataRequest(topics=[by_name, by_id]))
-    assert _has_suspected_leaders(found, MetadataRequest(topics=None))
+    assert not _has_suspected_leaders(found, ANYBODY, MetadataRequest(topics=[by_name]))
+    assert _has_suspected_leaders(found, ANYBODY, MetadataRequest(topics=[by_name, by_id]))
+    assert _has_suspected_leaders(found, ANYBODY, MetadataRequest(topics=None))
     assert not _has_suspected_leaders(
-        found, MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+        found, ANYBODY, MetadataRequest(topics=[MetadataRequestTopic(name="new")])
     )

@@ -252,7 +252,7 @@ def test_half_open_handshakes_are_bounded_and_others_get_through(files: TlsFiles
         sockets = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(30)]
         for _ in range(30):
             await connect(served, files.security())
-        tls = served.broker.tls
+        tls = served.broker.security.tls
         assert tls is not None
         assert tls._listeners["SSL"].failures >= 10
         for each in sockets:
@@ -268,10 +268,10 @@ def test_a_new_certificate_holds_for_new_connections_and_none_is_lost(files: Tls
     async def story(served: Served) -> None:
         before = subject(served.peer)
         (files.directory / "broker.pem").write_bytes(b"-----BEGIN broken")
-        await served.broker.tls.follow_files()
+        await served.broker.security.tls.follow_files()
         assert subject(await connect(served, files.security())) == before
         files.write("broker.pem", files.authority.sign("renewed"))
-        await served.broker.tls.follow_files()
+        await served.broker.security.tls.follow_files()
         assert subject(await connect(served, files.security())) != before
         await served.topic("t")
         assert subject(served.peer) == before

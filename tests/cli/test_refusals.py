@@ -14,6 +14,7 @@ PRODUCING = "kavka.cli.commands.producer_perf_test --bootstrap-server a:1 --topi
 OFFSETS = "kavka.cli.commands.get_offsets --bootstrap-server 127.0.0.1:1"
 
 REASSIGN = "kavka.cli.commands.reassign_partitions --bootstrap-server 127.0.0.1:1"
+ACLS = "kavka.cli.commands.acls --bootstrap-server 127.0.0.1:1"
 ELECT = "kavka.cli.commands.leader_election --bootstrap-server 127.0.0.1:1"
 
 
@@ -27,6 +28,28 @@ def _run(command: str) -> int:
     ("command", "sentence"),
     [
         ("kavka.cli.commands.topics --list", "--bootstrap-server must be specified"),
+        ("kavka.cli.commands.acls --list", 'Missing required argument "[bootstrap-server]"'),
+        ("kavka.cli.commands.acls --list --bootstrap-controller a:1", "use --bootstrap-server"),
+        (f"{ACLS} --list --add", "Command must include exactly one action: --list, --add, --remove."),
+        (f"{ACLS} --list --producer", 'Option "[list]" can\'t be used with option "[producer]"'),
+        (f"{ACLS} --add --producer --allow-principal User:a", "With --producer you must specify a --topic"),
+        (f"{ACLS} --add --consumer --topic t", "With --consumer you must specify a --topic and a --group"),
+        (
+            f"{ACLS} --add --producer --topic t --operation Read",
+            'Option "[producer]" can\'t be used with option "[operation]"',
+        ),
+        (f"{ACLS} --add --allow-principal User:a", "You must provide at least one resource"),
+        (f"{ACLS} --add --topic t", "You must specify one of: --allow-principal, --deny-principal"),
+        (f"{ACLS} --add --topic t --allow-principal alice", "principalType:principalName but got alice"),
+        (f"{ACLS} --add --topic t --allow-principal User:a --operation Fly", "'Fly' is not one of Any, All, Read"),
+        (
+            f"{ACLS} --add --group g --allow-principal User:a --operation Write",
+            "ResourceType GROUP only supports operations [READ, DELETE, DESCRIBE, ALL]",
+        ),
+        (
+            f"{ACLS} --add --topic t --allow-principal User:a --resource-pattern-type match",
+            "A '--resource-pattern-type' value of 'MATCH' is not valid when adding acls.",
+        ),
         (f"{TOPICS} --list --delete", "exactly one action: --list, --describe, --create, --alter or --delete"),
         (f"{TOPICS} --create", 'Missing required argument "[topic]"'),
         (f"{TOPICS} --alter --topic t", 'Missing required argument "[partitions]"'),
@@ -89,7 +112,7 @@ def _run(command: str) -> int:
         ),
         (
             "kavka.cli.commands.configs --zookeeper a:1 --describe --broker 0",
-            "--zookeeper: this release asks brokers only"),
+            "--zookeeper: without a broker this release changes the SCRAM credentials"),
         (
             f"{CONFIGS} --describe --broker 2147483648",
             "The entity name for brokers must be a valid integer broker id, but it is: 2147483648",

@@ -12,6 +12,7 @@ import pytest
 from kavka.client import Admin, Consumer, Producer
 from kavka.client.config import PRODUCER, Config
 from kavka.client.security import peer_security
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.peer_security import TlsHandshakeFailed
 from support.certificates import PASSWORD, Authority
@@ -186,10 +187,10 @@ def test_a_clients_new_certificate_holds_for_its_next_connection(files: TlsFiles
 def test_a_store_that_cannot_be_used_is_named(given: Settings, reason: str) -> None:
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "security.protocol": "SSL"} | given)
     with pytest.raises(ValueError, match=reason):
-        peer_security(config)
+        peer_security(config, SystemClock(), SystemRandom())
 
 
 def test_without_a_trust_store_those_of_the_system_are_trusted() -> None:
     for given in ({}, {"ssl.ca.location": "probe"}):
         config = Config(PRODUCER, {"bootstrap.servers": "a:1", "security.protocol": "SSL"} | given)
-        assert peer_security(config).tls is not None
+        assert peer_security(config, SystemClock(), SystemRandom()).tls is not None

@@ -10,12 +10,14 @@ import pytest
 from support.stories.shard_story import play
 
 MACHINES = {
+    "access": 8,
     "alerts": 15,
     "controller": 30,
     "file_tracker": 20,
     "follower": 8,
     "group": 10,
     "group_member": 15,
+    "sasl": 16,
     "transaction": 15,
     "transaction_markers": 24,
     "transactional_producer": 15,

@@ -7,7 +7,8 @@ The line above a block may be one of these comments:
     <!-- output -->                    what the block before it prints
     <!-- pytest -->                    it is a test module
 
-All other blocks of Python and of shell are run in order, each page beside a broker and in its own directory.
+All other blocks of Python and of shell are run in order, each page beside a broker and in its own directory. A page
+with `<!-- broker: NAME=VALUE ... -->` has a broker with these settings; `{page}` in a value is the page's directory.
 """
 
 from __future__ import annotations
@@ -18,63 +19,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from kavka_compat.ours import run_kavka
+from support.code_blocks import DATA, PROGRAMS, ROOT, Block, blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 )
-PROGRAMS = ("python", "sh", "console", "sql")
-"""Languages of blocks that are run, by whatever test."""
-DATA = ("json", "mermaid", "promql", "properties", "text", "toml", "yaml")
-
-_FENCE = re.compile(r"^ *```")
-_COMMENT = re.compile(r"^ *<!-- (.*) -->$")
-
-
-class Block(NamedTuple):
-    """A code block of a page."""
-
-    page: Path
-    line: int
-    language: str
-    comment: str
-    """The text of the comment above it, or nothing."""
-    text: str
-
-    @property
-    def name(self) -> str:
-        """Return page and line."""
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
-
-    @property
-    def is_run_here(self) -> bool:
-        """Return whether this module runs it."""
-        return self.language in ("python", "sh") and self.comment in ("", "pytest")
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    """Return the blocks of a page, in order."""
-    lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
-    before = ""
-    for number, line in lines:
-        if _FENCE.match(line):
-            indent = len(line) - len(line.lstrip())
-            language = line.strip().removeprefix("```").partition(" ")[0]
-            text: list[str] = []
-            for _, inside in lines:
-                if _FENCE.match(inside):
-                    break
-                text.append(inside[indent:])
-            comment = _COMMENT.match(before)
-            said = comment[1] if comment else ""
-            yield Block(page, number, language, said, "\n".join(text) + "\n")
-        before = line
-
 
 ALL = [block for page in PAGES for block in blocks(page)]
 RUN = {page: [b for b in ALL if b.page == page] for page in PAGES}
@@ -195,8 +148,19 @@ def _pages() -> Iterator[object]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", list(_pages()))
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    with run_kavka(tmp_path / "broker") as broker, Page(tmp_path, broker.bootstrap) as runner:
+    settings = broker_settings(page, tmp_path)
+    with (
+        run_kavka(tmp_path / "broker", settings) as broker,
+        Page(tmp_path, broker.bootstrap) as runner,
+    ):
         run_page(page, runner)
+
+
+def broker_settings(page: Path, directory: Path) -> dict[str, str]:
+    """Return the settings that a page asks for, if it does."""
+    found = re.search(r"^<!-- broker: (.*) -->$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    words = found[1].replace("{page}", str(directory)).split() if found else []
+    return dict(word.split("=", 1) for word in words)
 
 
 def run_page(page: Path, runner: Page) -> None:

@@ -54,7 +54,7 @@ def test_half_open_handshakes_take_little_and_others_get_through(tmp_path: Path)
             peer.close()
             for writer in writers:
                 writer.transport.abort()
-        tls = served.broker.tls
+        tls = served.broker.security.tls
         assert tls is not None
         # Both ends are in this process: 100 KB for both of each open pair would be too much.
         assert resident_bytes() - before < (in_wave + 200) * 100_000

@@ -10,7 +10,10 @@ import kavka
 from kavka.settings.broker import EFFECTIVE_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS
+from kavka.settings.groups import GROUP_SETTINGS
+from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS
 from kavka.settings.tls import TLS_SETTINGS, ZOOKEEPER_TLS_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
@@ -37,8 +40,11 @@ def test_an_effective_topic_setting_is_read(name: str) -> None:
 
 BROKER_SETTINGS = [
     *EFFECTIVE_SETTINGS,
+    *LOG_SETTINGS,
+    *GROUP_SETTINGS,
     *CONNECTION_SETTINGS,
     *REPLICATION_SETTINGS,
+    *SASL_SETTINGS,
     *CLUSTER_SETTINGS,
     *TLS_SETTINGS,
     *(one for one in ZOOKEEPER_TLS_SETTINGS if one.check is None),

@@ -24,7 +24,7 @@ class BrokerContext:
     def __init__(
         self, config: BrokerConfig, environment: Environment, *, has_own_registry: bool
     ) -> None:
-        """Know the settings; the identity is found by the start."""
+        """Take the settings; the start finds the identity."""
         self.config = config
         self.configs = Configs(config)
         """The settings as they are now: those of topics, and what is changed while the broker runs."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
 from kavka.client.config import Config
 from kavka.client.metadata import MetadataCache
-from kavka.client.security import peer_security
-from kavka.errors import KafkaError
+from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.ids import BrokerId
 from kavka.io import Network, Random
 from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
-from kavka.net.peer_security import TlsHandshakeFailed
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity, TlsHandshakeFailed
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -73,7 +71,12 @@ class Connections:
     """All connections of one client. Addresses come from the metadata, the first one from `bootstrap.servers`."""
 
     def __init__(
-        self, config: Config, metadata: MetadataCache, network: Network, random: Random
+        self,
+        config: Config,
+        metadata: MetadataCache,
+        network: Network,
+        random: Random,
+        security: PeerSecurity = PLAINTEXT,
     ) -> None:
         """Open no connection before it is requested. Raise InvalidSetting where a key or trust store cannot be used."""
         self._metadata = metadata
@@ -82,7 +85,7 @@ class Connections:
         self._bootstrap = config.addresses()
         self._next_bootstrap = int(random.random() * len(self._bootstrap))
         self._client_id = config.text("client.id")
-        self._security = peer_security(config)
+        self._security = security
         self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
         self._backoff_ms = config.integer("reconnect.backoff.ms")
         self._backoff_max_ms = config.integer("reconnect.backoff.max.ms")
@@ -95,6 +98,8 @@ class Connections:
         self._is_closed = False
         self.last_failure: str | None = None
         """Reason why the last connection could not be made, None when it was made."""
+        self.authentication_failure: AuthenticationFailed | None = None
+        """The newest refusal of the credential, until a connection is authenticated; who raises it sets None."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
@@ -186,7 +191,10 @@ class Connections:
             )
         except NOT_REACHED as error:
             self.last_failure = f"cannot connect to {host}:{port}: {error}"
+            if isinstance(error, AuthenticationFailed):
+                self.authentication_failure = error
             raise
+        self.authentication_failure = None
         if self._is_closed:
             peer.close()
             raise ConnectionError("the client was closed")
@@ -203,7 +211,8 @@ class Connections:
     async def any_peer(self) -> Peer:
         """Return the connection with the least work, or make one to any broker, those first that did not fail lately.
 
-        Raise ConnectionError when neither a known broker nor one of `bootstrap.servers` answers.
+        Raise ConnectionError when neither a known broker nor one of `bootstrap.servers` answers, and
+        AuthenticationFailed when one refuses the credential.
         """
         opened = [p for (_, c), p in self._peers.items() if c is Channel.MAIN and not p.is_closed]
         if not opened and self._bootstrap_peer is not None and not self._bootstrap_peer.is_closed:
@@ -214,8 +223,12 @@ class Connections:
                 await asyncio.sleep(peer.throttled_s)
             return peer
         for broker_id in sorted(self._shuffled(list(self._metadata.brokers)), key=self._wait_s):
-            with suppress(*NOT_REACHED):  # the next may answer; the last resort says why none did
+            try:
                 return await self.peer(broker_id, Channel.MAIN)
+            except AuthenticationFailed:
+                raise
+            except NOT_REACHED:
+                continue  # the next may answer; the last resort says why none did
         return await self._bootstrapped()
 
     async def _bootstrapped(self) -> Peer:
@@ -226,6 +239,8 @@ class Connections:
             self._next_bootstrap = (self._next_bootstrap + 1) % len(self._bootstrap)
             try:
                 opened = await self._open(host, port)
+            except AuthenticationFailed:
+                raise  # the others know no other credential
             except NOT_REACHED as error:
                 reasons.append(error)
             else:

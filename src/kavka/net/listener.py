@@ -57,12 +57,26 @@ class SocketListener:
         self._loop = asyncio.get_running_loop()
         self._first_reserved = _first_reserved_descriptor()
         self._resume: asyncio.TimerHandle | None = None
+        self._is_paused = False
         self._loop.add_reader(sock.fileno(), self._accept)
 
     @property
     def port(self) -> int:
         """The bound port."""
         return int(self._sock.getsockname()[1])
+
+    def pause_accepting(self) -> None:
+        """Leave new connections in the backlog until `resume_accepting`."""
+        if not self._is_paused:
+            self._is_paused = True
+            self._loop.remove_reader(self._sock.fileno())
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
+        if self._is_paused:
+            self._is_paused = False
+            if self._resume is None:
+                self._loop.add_reader(self._sock.fileno(), self._accept)
 
     def close(self) -> None:
         """Accept no more; connections that were accepted stay open. Calling it twice is allowed."""
@@ -77,6 +91,8 @@ class SocketListener:
 
     def _accept(self) -> None:
         for _ in range(self._options.backlog):
+            if self._is_paused:
+                return
             try:
                 sock, _address = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -100,9 +116,12 @@ class SocketListener:
         """Out of descriptors or memory: leave connections in the backlog for a while."""
         log.error("accepting connections paused port=%d reason=%s", self.port, error)
         self._loop.remove_reader(self._sock.fileno())
-        self._resume = self._loop.call_later(
-            _PAUSE_S, self._loop.add_reader, self._sock.fileno(), self._accept
-        )
+        self._resume = self._loop.call_later(_PAUSE_S, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._resume = None
+        if not self._is_paused:
+            self._loop.add_reader(self._sock.fileno(), self._accept)
 
 
 def _first_reserved_descriptor() -> int:

@@ -35,10 +35,10 @@ class Negotiated(Protocol):
 class SaslLogin(Protocol):
     """The SASL exchange of connections to brokers."""
 
-    async def authenticate(self, peer: Negotiated, host: str, timeout_ms: int) -> None:
-        """Authenticate a connection whose versions are negotiated.
+    async def authenticate(self, peer: Negotiated, host: str, timeout_ms: int) -> int:
+        """Authenticate a connection whose versions are negotiated, first or again (KIP-368).
 
-        Raise KafkaError SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, or OSError.
+        Return the milliseconds after which to do so again; 0 is never. Raise AuthenticationFailed, or OSError.
         """
         ...
 

@@ -27,9 +27,9 @@ from kavka.io import Buffer, BufferedProtocol, FileRange, Sendable
 log = logging.getLogger(__name__)
 
 _GATHER = 64  # buffers in one sendmsg
-_TURN_BYTES = 4 << 20  # what one connection may send before the loop serves the others
+_SLICE_BYTES = 4 << 20  # what one connection may send before the loop serves the others
 RANGE_COST = 256
-"""What a queued range counts towards the marks."""
+"""The cost of a queued range towards the marks."""
 _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two system calls more
 
 
@@ -171,8 +171,8 @@ class SocketTransport:
             self._protocol.pause_writing()
 
     def _send(self) -> None:
-        """Send until the queue is empty, the socket is full, or this connection has had its turn."""
-        budget = _TURN_BYTES
+        """Send until the queue is empty, the socket is full, or this connection's time slice is over."""
+        budget = _SLICE_BYTES
         try:
             while self._queue and budget > 0:
                 head = self._queue[0]
@@ -226,7 +226,7 @@ class SocketTransport:
     def _send_range(self, part: FileRange) -> int:
         left = part.length - self._sent_of_head
         position = part.position + self._sent_of_head
-        sent = os.sendfile(self._descriptor, part.file.fileno(), position, min(left, _TURN_BYTES))
+        sent = os.sendfile(self._descriptor, part.file.fileno(), position, min(left, _SLICE_BYTES))
         if sent == 0:
             raise range_ended(left)
         if sent == left:

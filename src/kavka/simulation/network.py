@@ -85,7 +85,8 @@ class SimNetwork(Links):
         """Return the listener on `port`, None if it refuses this time."""
         if self.weather.refuse and self._source.random() < self.weather.refuse:
             return None
-        return self._listeners.get((node.name, port))
+        listener = self._listeners.get((node.name, port))
+        return None if listener is None or listener.is_paused else listener
 
     def pair(self, client: Process, client_node: Host, listener: SimListener) -> Endpoint:
         """Make the two ends of a connection. Return the client's."""
@@ -116,8 +117,17 @@ class SimListener:
         self.node = node
         self.port = port
         self.make = make
+        self.is_paused = False
         self._network = network
         process.at_end.append(self.close)
+
+    def pause_accepting(self) -> None:
+        """Refuse connections: there is no queue of those that wait."""
+        self.is_paused = True
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
+        self.is_paused = False
 
     def close(self) -> None:
         """Accept no more."""

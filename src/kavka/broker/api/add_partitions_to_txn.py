@@ -11,6 +11,7 @@ import asyncio
 from kavka.broker.metadata.cache import INTERNAL_TOPICS
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.errors import ErrorCode
@@ -78,7 +79,7 @@ async def _handle_transaction(
         for index in topic.partitions:
             topic_partition = TopicPartition(topic.name, index)
             asked[topic_partition] = None
-            code = _refusal(services, version, topic_partition)
+            code = _refusal(services, context, topic_partition)
             if code is not ErrorCode.NONE:
                 refused[topic_partition] = code
             if context.pace.is_over():
@@ -96,9 +97,15 @@ async def _handle_transaction(
     }
 
 
-def _refusal(services: Services, version: int, topic_partition: TopicPartition) -> ErrorCode:
-    """Return why a partition can take no part: it is unknown, or to a client one that only brokers write."""
-    if version < _FIRST_BATCHED and topic_partition.topic in INTERNAL_TOPICS:
+def _refusal(
+    services: Services, context: RequestContext, topic_partition: TopicPartition
+) -> ErrorCode:
+    """Return why a partition can take no part: it is unknown, or the client may not write there."""
+    topic = topic_partition.topic
+    if context.version < _FIRST_BATCHED and (
+        topic in INTERNAL_TOPICS
+        or not context.allows(AclOperation.WRITE, AclResourceType.TOPIC, topic)
+    ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if services.metadata.partition(topic_partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,10 +8,12 @@ from kavka.broker.configs.overrides import ConfigRefused
 from kavka.broker.control.config_resources import (
     DUPLICATE_RESOURCE,
     alter,
+    check_access,
     check_changes,
     duplicates,
 )
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
@@ -31,7 +33,8 @@ async def handle(
     duplicated = await duplicates(named, pace)
     responses = []
     for resource in request.resources:
-        answer = await _alter(services, resource, duplicated, validate_only=request.validate_only)
+        validate_only = request.validate_only
+        answer = await _alter(services, context, resource, duplicated, validate_only=validate_only)
         responses.append(answer)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -40,6 +43,7 @@ async def handle(
 
 async def _alter(
     services: Services,
+    context: RequestContext,
     resource: AlterConfigsRequestResource,
     duplicated: Collection[tuple[int, str]],
     *,
@@ -54,6 +58,7 @@ async def _alter(
     try:
         if (kind, name) in duplicated:
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
+        check_access(context, AclOperation.ALTER_CONFIGS, kind, name)
         check_changes((config.name, config.value) for config in resource.configs)
         await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:

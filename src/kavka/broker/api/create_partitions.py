@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -14,6 +15,9 @@ from kavka.wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsResponseTopic,
 )
+
+_FIRST_STRICT = 3
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -31,10 +35,16 @@ async def handle(
     results = []
     request.topics = []
     context.begin_wait()
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     for topic in distinct.values():
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        elif services.controller.is_active and not context.allows(
+            AclOperation.ALTER, AclResourceType.TOPIC, topic.name
+        ):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refusal = TopicRefusal(code, "The topic authorization is failed.")
         else:
             given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
             refusal = await services.topics.create_partitions(
@@ -43,6 +53,7 @@ async def handle(
                 given,
                 validate_only=request.validate_only,
                 timeout_ms=request.timeout_ms,
+                accept=changes.accept,
             )
         code = ErrorCode.NONE if refusal is None else refusal.code
         message = None if refusal is None else error_message(refusal.message)
@@ -51,4 +62,5 @@ async def handle(
         )
         if pace.is_over():
             await pace.rest()
+    changes.throttle()
     return CreatePartitionsResponse(results=results)

@@ -9,7 +9,9 @@ from kavka.broker.configs.effective_configs import ConfigEntry
 from kavka.broker.configs.overrides import check_new_topic_overrides
 from kavka.broker.control.topics import CreatedTopic
 from kavka.broker.metadata.known_topics import NOT_TOPICS
+from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import MAX_PARTITIONS, USE_DEFAULT, NewTopic, TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -22,6 +24,8 @@ from kavka.wire.messages.create_topics import (
 )
 
 _AT_ONCE = 64
+_FIRST_STRICT = 6
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -30,6 +34,7 @@ async def handle(
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
     excess = _excess(services, request)
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     pace = services.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
@@ -38,27 +43,73 @@ async def handle(
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
-            *(_answer(services, request, topic, excess, named[topic.name]) for topic in some)
+            *(
+                _answer(services, context, request, topic, excess, named[topic.name], changes)
+                for topic in some
+            )
         )
         if pace.is_over(len(some)):
             await pace.rest()
+    changes.throttle()
     return CreateTopicsResponse(topics=answers)
 
 
 async def _answer(
     services: Services,
+    context: RequestContext,
     request: CreateTopicsRequest,
     topic: CreateTopicsRequestTopic,
     excess: TopicRefusal | None,
     count: int,
+    changes: TopicChanges,
 ) -> CreateTopicsResponseTopic:
-    outcome: CreatedTopic | TopicRefusal | None = excess or _misuse(topic.name, count)
+    outcome: CreatedTopic | TopicRefusal | None
+    outcome = _unauthorized(services, context, topic.name, count) or excess
+    outcome = outcome or _misuse(topic.name, count)
     if outcome is None:
         outcome = await services.topics.create(
-            _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
+            _wanted(topic),
+            validate_only=request.validate_only,
+            timeout_ms=request.timeout_ms,
+            accept=changes.accept,
         )
+    shows = context.allows(
+        AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name, is_asked=False
+    )
     if isinstance(outcome, TopicRefusal):
-        return _refused(topic.name, outcome)
+        answer = _refused(topic.name, outcome)
+    else:
+        answer = _accepted(services, request, topic, outcome, shows=shows)
+    if not shows:
+        answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return answer
+
+
+def _unauthorized(
+    services: Services, context: RequestContext, name: str, count: int
+) -> TopicRefusal | None:
+    """Return why the client may not create a topic of this name; a name that stands twice is another error."""
+    if count > 1 or context.authorizer is None or not services.controller.is_active:
+        return None
+    create = AclOperation.CREATE
+    if context.allows(
+        create, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False
+    ) or context.allows(create, AclResourceType.TOPIC, name):
+        return None
+    return TopicRefusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+
+
+def _accepted(
+    services: Services,
+    request: CreateTopicsRequest,
+    topic: CreateTopicsRequestTopic,
+    outcome: CreatedTopic,
+    *,
+    shows: bool,
+) -> CreateTopicsResponseTopic:
+    """Return the answer of a topic that is created, or could be; its settings where the client may see them."""
+    if not shows:
+        return CreateTopicsResponseTopic(name=topic.name, topic_id=outcome.topic_id)
     rows = _rows(services, topic, validate_only=request.validate_only)
     return _created(topic.name, outcome, rows)
 

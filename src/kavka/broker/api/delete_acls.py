@@ -1,24 +1,60 @@
-"""DeleteAcls: the removal of access rules."""
+"""DeleteAcls: the removal of the ACLs that filters choose."""
 
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.security.acl_requests import Deleted, acl_store, delete, read_filter
 from kavka.broker.services import Services
-from kavka.errors import ErrorCode
+from kavka.core.access.entries import AclFilter
+from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
     DeleteAclsResponseFilterResult,
+    DeleteAclsResponseMatchingAcl,
 )
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    """Refuse each filter as Apache Kafka without an authorizer: SECURITY_DISABLED."""
-    refused = DeleteAclsResponseFilterResult(
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured.",
-        matching_acls=[],
+    """Remove ACLs, each for the first filter that chooses it; SECURITY_DISABLED as with CreateAcls."""
+    store = acl_store(services.access_control)
+    if store is None:
+        refused = DeleteAclsResponseFilterResult(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+        )
+        return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+    filters: list[AclFilter | str] = []
+    for one in request.filters:
+        filters.append(read_filter(one, version=context.version))
+        if context.pace.is_over():
+            await context.pace.rest()
+    usable = [each for each in filters if isinstance(each, AclFilter)]
+    deleted = iter(await delete(store, usable, services.slices.pace()))
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsResponseFilterResult(
+                error_code=ErrorCode.INVALID_REQUEST, error_message=error_message(each)
+            )
+            if isinstance(each, str)
+            else DeleteAclsResponseFilterResult(matching_acls=[_row(row) for row in next(deleted)])
+            for each in filters
+        ]
     )
-    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+
+
+def _row(deleted: Deleted) -> DeleteAclsResponseMatchingAcl:
+    (pattern, entry), failure = deleted
+    code = ErrorCode.NONE if failure is None else ErrorCode.UNKNOWN_SERVER_ERROR
+    return DeleteAclsResponseMatchingAcl(
+        error_code=code,
+        error_message=failure and error_message(failure),
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )

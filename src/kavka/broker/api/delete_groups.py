@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.group.events import DeleteGroup
 from kavka.core.machine import Token
@@ -25,8 +26,11 @@ async def handle(
         def make(token: Token, group_id: str = group_id) -> DeleteGroup:
             return DeleteGroup(token, group_id)
 
-        reply = await services.groups.submit(group_id, make)
-        code = reply if isinstance(reply, ErrorCode) else reply.error_code
+        if context.allows(AclOperation.DELETE, AclResourceType.GROUP, group_id):
+            reply = await services.groups.submit(group_id, make)
+            code = reply if isinstance(reply, ErrorCode) else reply.error_code
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         results.append(DeleteGroupsResponseGroup(group_id=group_id, error_code=code))
         if pace.is_over(4):
             await pace.rest()

@@ -7,6 +7,7 @@ import asyncio
 from kavka.broker.metadata.cache import INTERNAL_TOPICS
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -66,7 +67,7 @@ class _LowWatermarkWait:
             self._services.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
-        """Put into the answer what came of it."""
+        """Set the outcome in the answer."""
         await self.done
         code = self._judge()
         if code is not ErrorCode.NONE:
@@ -93,7 +94,7 @@ async def handle(
     topics: dict[str, DeleteRecordsResponseTopic] = {}
     waits = []
     for topic_partition, offset in offsets.items():
-        answer = _delete(services, topic_partition, offset)
+        answer = _delete(services, context, topic_partition, offset)
         of_topic = topics.get(topic_partition.topic)
         if of_topic is None:
             of_topic = topics[topic_partition.topic] = DeleteRecordsResponseTopic(
@@ -119,11 +120,14 @@ async def handle(
 
 
 def _delete(
-    services: Services, topic_partition: TopicPartition, offset: int
+    services: Services, context: RequestContext, topic_partition: TopicPartition, offset: int
 ) -> DeleteRecordsResponsePartition:
     answer = DeleteRecordsResponsePartition(
         partition_index=topic_partition.partition, low_watermark=-1
     )
+    if not context.allows(AclOperation.DELETE, AclResourceType.TOPIC, topic_partition.topic):
+        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return answer
     if topic_partition.topic in INTERNAL_TOPICS:
         answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return answer

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from kavka.broker.control.topics import over_quota
+from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -20,6 +23,8 @@ from kavka.wire.messages.delete_topics import (
 _AT_ONCE = 64
 _FIRST_DISABLED = 3
 """The first version with TOPIC_DELETION_DISABLED."""
+_FIRST_STRICT = 5
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -43,18 +48,20 @@ async def handle(
     answers: list[DeleteTopicsResponseTopic] = []
     request.topics, request.topic_names = [], []
     context.begin_wait()
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     for at in range(0, len(wanted), _AT_ONCE):
         # Some together: their replicas are stopped by the same requests.
         some = wanted[at : at + _AT_ONCE]
         counts = [named[_name(services, topic)] for topic in some]
         answers += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, count)
+                _answer(services, context, request, topic, count, changes)
                 for topic, count in zip(some, counts, strict=True)
             )
         )
         if pace.is_over(len(some)):
             await pace.rest()
+    changes.throttle()
     return DeleteTopicsResponse(responses=answers)
 
 
@@ -64,6 +71,7 @@ async def _answer(
     request: DeleteTopicsRequest,
     topic: DeleteTopicsRequestTopic,
     count: int,
+    changes: TopicChanges,
 ) -> DeleteTopicsResponseTopic:
     answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
     refusal: TopicRefusal | None
@@ -75,8 +83,10 @@ async def _answer(
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_new else ErrorCode.INVALID_REQUEST
         refusal = TopicRefusal(code, code.message)
     else:
-        refusal = _misuse(topic, count)
-        refusal = refusal or await _delete(services, answer, request.timeout_ms)
+        # Before repetitions: that an id and a name are of one topic is not for a client that may not describe it.
+        refusal = _misuse(topic, 1) or _unauthorized(services, context, answer)
+        refusal = refusal or _misuse(topic, count)
+        refusal = refusal or await _delete(services, answer, request.timeout_ms, changes)
     if refusal is not None:
         answer.error_code = refusal.code
         answer.error_message = error_message(refusal.message)
@@ -104,8 +114,34 @@ def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
     return TopicRefusal(ErrorCode.INVALID_REQUEST, message)
 
 
+def _unauthorized(
+    services: Services, context: RequestContext, answer: DeleteTopicsResponseTopic
+) -> TopicRefusal | None:
+    """Return why the client may not delete a topic.
+
+    The name of one by its id is not in the answer of a client that may not describe it.
+    """
+    if context.authorizer is None:
+        return None
+    name = answer.name or services.metadata.name_of(TopicId(answer.topic_id))
+    if name is None:
+        return None  # there is no such id
+    kind, by_id = AclResourceType.TOPIC, answer.name is None
+    if by_id and context.allows(AclOperation.DESCRIBE, kind, name, is_asked=False):
+        answer.name = name
+    if context.allows(AclOperation.DELETE, kind, name):
+        if by_id:
+            answer.name = None
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return TopicRefusal(code, code.message)
+
+
 async def _delete(
-    services: Services, answer: DeleteTopicsResponseTopic, timeout_ms: int
+    services: Services,
+    answer: DeleteTopicsResponseTopic,
+    timeout_ms: int,
+    changes: TopicChanges,
 ) -> TopicRefusal | None:
     """Delete the topic of an answer, which then has its name and its id."""
     name = answer.name
@@ -118,6 +154,8 @@ async def _delete(
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         refusal: TopicRefusal | None = TopicRefusal(missing, missing.message)
+    elif not changes.accept(len(topic.partitions)):
+        refusal = over_quota()
     else:
         refusal = await services.topics.delete(name, topic.topic_id, timeout_ms)
     if refusal is not None:

@@ -42,5 +42,5 @@ def handle(
         ],
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = cluster_operations()
+        answer.cluster_authorized_operations = cluster_operations(context)
     return answer

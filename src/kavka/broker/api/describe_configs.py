@@ -13,12 +13,14 @@ from kavka.broker.configs.loggers import describe_loggers
 from kavka.broker.configs.overrides import ConfigRefused
 from kavka.broker.control.config_resources import (
     ResourceType,
+    check_access,
     check_broker_resource,
     check_logger_resource,
 )
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
@@ -49,9 +51,14 @@ async def handle(
     pace = services.slices.pace()
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
     if services.has_own_registry or not topics:  # no other broker changes settings
-        return await _answer(services, request, context.version, {}, pace)
-    known = sorted(topics & services.metadata.topics.keys())
-    return await _answer(services, request, context.version, await _stored(services, known), pace)
+        return await _answer(services, context, request, {}, pace)
+    describe, kind = AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC
+    known = [
+        name
+        for name in sorted(topics & services.metadata.topics.keys())
+        if context.allows(describe, kind, name, is_asked=False)
+    ]
+    return await _answer(services, context, request, await _stored(services, known), pace)
 
 
 async def _stored(services: Services, topics: Iterable[str]) -> Stored:
@@ -75,7 +82,11 @@ async def _stored_of(services: Services, topic: str) -> Mapping[str, str]:
 
 
 async def _answer(
-    services: Services, request: DescribeConfigsRequest, version: int, stored: Stored, pace: Pace
+    services: Services,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    stored: Stored,
+    pace: Pace,
 ) -> DescribeConfigsResponse:
     """Describe each resource once, and answer it as often as it is named."""
     described: dict[tuple[int, str, frozenset[str] | None], DescribeConfigsResponseResource] = {}
@@ -87,7 +98,7 @@ async def _answer(
         which = resource.resource_type, resource.resource_name, keys
         answer = described.get(which)
         if answer is None:
-            answer = _describe(services, resource, keys, request, version, stored)
+            answer = _describe(services, context, resource, keys, request, stored)
             described[which] = answer
             steps = _STEPS_OF_NONE + 4 * len(answer.configs)
         else:
@@ -101,23 +112,25 @@ async def _answer(
 
 def _describe(
     services: Services,
+    context: RequestContext,
     resource: DescribeConfigsRequestResource,
     keys: frozenset[str] | None,
     request: DescribeConfigsRequest,
-    version: int,
     stored: Stored,
 ) -> DescribeConfigsResponseResource:
     answer = DescribeConfigsResponseResource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
+    kind, name = resource.resource_type, resource.resource_name
     try:
+        check_access(context, AclOperation.DESCRIBE_CONFIGS, kind, name)
         rows = _rows(services, resource, stored)
     except ConfigRefused as refused:
         answer.error_code, answer.error_message = refused.code, str(refused)
         return answer
     for row in rows:
         if keys is None or row.setting.name in keys:
-            answer.configs.append(_config(row, request, version))
+            answer.configs.append(_config(row, request, context.version))
     return answer
 
 

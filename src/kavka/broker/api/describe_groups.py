@@ -5,8 +5,10 @@ from __future__ import annotations
 from kavka.broker.requests.authorized_operations import group_operations
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.group.events import DescribedGroup
+from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -26,15 +28,24 @@ async def handle(
     for group_id in request.groups:
         group = shown.get(group_id)
         if group is None:
-            group = shown[group_id] = _show(services.groups.describe(group_id))
+            group = shown[group_id] = _describe(services, context, group_id)
             if request.include_authorized_operations and not group.error_code:
-                group.authorized_operations = group_operations()
+                group.authorized_operations = group_operations(context, group_id)
         else:
             repetitions.add(group)
         groups.append(group)
         if pace.is_over(1 + len(group.members)):
             await pace.rest()
     return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(
+    services: Services, context: RequestContext, group_id: str
+) -> DescribeGroupsResponseGroup:
+    if not context.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return DescribeGroupsResponseGroup(group_id=group_id, error_code=code)
+    return _show(services.groups.describe(group_id))
 
 
 def _show(group: DescribedGroup) -> DescribeGroupsResponseGroup:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kavka.broker.partitions.replica import Replica
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.producer_state import ProducerEntry
 from kavka.errors import ErrorCode
@@ -34,7 +36,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, index)
             row = rows.get(topic_partition)
             if row is None:
-                row = rows[topic_partition] = _partition(services, topic_partition)
+                row = rows[topic_partition] = _partition(services, context, topic_partition)
             else:
                 repetitions.add(row)
             answer.partitions.append(row)
@@ -44,9 +46,11 @@ async def handle(
 
 
 def _partition(
-    services: Services, topic_partition: TopicPartition
+    services: Services, context: RequestContext, topic_partition: TopicPartition
 ) -> DescribeProducersResponsePartition:
-    replica = services.replica_manager.find(topic_partition)
+    replica: Replica | ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if context.allows(AclOperation.READ, AclResourceType.TOPIC, topic_partition.topic):
+        replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return DescribeProducersResponsePartition(
             partition_index=topic_partition.partition,

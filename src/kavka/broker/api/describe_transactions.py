@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.transaction.events import DescribedTransaction
+from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -25,9 +27,8 @@ async def handle(
     for name in request.transactional_ids:
         state = shown.get(name)
         if state is None:
-            described = services.transactions.describe(name)
-            state = shown[name] = _show(described)
-            steps = 1 + len(described.partitions)
+            state = shown[name] = _describe(services, context, name)
+            steps = 1 + sum(len(topic.partitions) for topic in state.topics)
         else:
             repetitions.add(state)
             steps = 1
@@ -35,6 +36,25 @@ async def handle(
         if pace.is_over(steps):
             await pace.rest()
     return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _describe(
+    services: Services, context: RequestContext, name: str
+) -> DescribeTransactionsResponseTransactionState:
+    """Describe a transaction with the topics that the client may describe."""
+    describe = AclOperation.DESCRIBE
+    if not context.allows(describe, AclResourceType.TRANSACTIONAL_ID, name):
+        return DescribeTransactionsResponseTransactionState(
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=name
+        )
+    state = _show(services.transactions.describe(name))
+    if context.authorizer is not None:
+        state.topics = [
+            topic
+            for topic in state.topics
+            if context.allows(describe, AclResourceType.TOPIC, topic.topic, is_asked=False)
+        ]
+    return state
 
 
 def _show(described: DescribedTransaction) -> DescribeTransactionsResponseTransactionState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.find_coordinator import (
@@ -41,10 +42,27 @@ async def handle(
     return FindCoordinatorResponse(coordinators=found_all)
 
 
+def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
+    kind, error = {
+        _GROUP: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        _TRANSACTION: (
+            AclResourceType.TRANSACTIONAL_ID,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+    }.get(key_type, (None, None))
+    if kind is None or context.allows(AclOperation.DESCRIBE, kind, key):
+        return None
+    return error
+
+
 async def _find(
     services: Services, context: RequestContext, key_type: int, key: str
 ) -> FindCoordinatorResponseCoordinator:
     answer = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
+    refused = _refusal(context, key_type, key)
+    if refused is not None:
+        answer.error_code, answer.error_message = refused, refused.message
+        return answer
     if key_type == _GROUP:
         leader = await services.groups.leader_of(key)
     elif key_type == _TRANSACTION:

@@ -13,11 +13,13 @@ from kavka.broker.control.config_resources import (
     DUPLICATE_RESOURCE,
     ResourceType,
     alter,
+    check_access,
     check_changes,
     check_logger_resource,
     duplicates,
 )
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.incremental_alter_configs import (
@@ -37,7 +39,8 @@ async def handle(
     duplicated = await duplicates(named, pace)
     responses = []
     for resource in request.resources:
-        answer = await _alter(services, resource, duplicated, validate_only=request.validate_only)
+        validate_only = request.validate_only
+        answer = await _alter(services, context, resource, duplicated, validate_only=validate_only)
         responses.append(answer)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -46,6 +49,7 @@ async def handle(
 
 async def _alter(
     services: Services,
+    context: RequestContext,
     resource: IncrementalAlterConfigsRequestResource,
     duplicated: Collection[tuple[int, str]],
     *,
@@ -62,6 +66,7 @@ async def _alter(
     try:
         if (kind, name) in duplicated:
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
+        check_access(context, AclOperation.ALTER_CONFIGS, kind, name)
         changes = _changes(resource)
         if kind == ResourceType.BROKER_LOGGER:
             check_logger_resource(name, services.broker_id)

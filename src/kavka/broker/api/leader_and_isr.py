@@ -20,7 +20,10 @@ async def handle(
     services: Services, context: RequestContext, request: LeaderAndIsrRequest
 ) -> LeaderAndIsrResponse:
     """Apply the request if it comes from the controller."""
-    error = await services.control_request_check.check(request)
+    if not context.may_act_in_cluster():
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
     return await services.control_requests.leader_and_isr(request, context.version)

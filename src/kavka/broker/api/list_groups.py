@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.wire.messages.list_groups import (
     ListGroupsRequest,
@@ -15,6 +16,8 @@ def handle(
     services: Services, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
     """List groups, filtered by state (version 4 on) and type (version 5 on)."""
+    describe = AclOperation.DESCRIBE
+    sees_all = context.allows(describe, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False)
     code, groups = services.groups.list(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=code,
@@ -26,5 +29,7 @@ def handle(
                 group_type=group.group_type,
             )
             for group in groups
+            if sees_all
+            or context.allows(describe, AclResourceType.GROUP, group.group_id, is_asked=False)
         ],
     )

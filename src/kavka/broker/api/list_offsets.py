@@ -15,6 +15,7 @@ from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
 from kavka.broker.requests.pace import UNPACED, Pace
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -85,11 +86,12 @@ async def _answer(
         if pace.is_over():
             await pace.rest()
         partitions = []
+        refused = _refusal(context, topic.name)
         for asked in topic.partitions:
             answer = ListOffsetsResponsePartition(partition_index=asked.partition_index)
-            error = ErrorCode.NONE
+            error = refused
             is_repeated = (topic.name, asked.partition_index) in repeated
-            if context.version > 0:
+            if context.version > 0 and error is ErrorCode.NONE:
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
                 topic_partition = TopicPartition(topic.name, asked.partition_index)
@@ -104,6 +106,12 @@ async def _answer(
     return ListOffsetsResponse(topics=topics)
 
 
+def _refusal(context: RequestContext, topic: str) -> ErrorCode:
+    if context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
+        return ErrorCode.NONE
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:
     """Return the partitions that are named more than once."""
     named = [
@@ -111,19 +119,19 @@ def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:
     ]
     if len(set(named)) == len(named):
         return frozenset()
-    return {where for where, count in Counter(named).items() if count > 1}
+    return {named_partition for named_partition, count in Counter(named).items() if count > 1}
 
 
 async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
-    """Do as `_repeated`, in slices of the loop's time."""
+    """Return what `_repeated` does, in time slices."""
     named: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
     for topic in request.topics:
         if pace.is_over():
             await pace.rest()
         for asked in topic.partitions:
-            where = topic.name, asked.partition_index
-            (repeated if where in named else named).add(where)
+            named_partition = topic.name, asked.partition_index
+            (repeated if named_partition in named else named).add(named_partition)
             if pace.is_over():
                 await pace.rest()
     return repeated
@@ -146,7 +154,7 @@ async def _fill(
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
-    """Put what is found into the answer, or return why nothing can be said."""
+    """Fill the answer with what is found, or return the error."""
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.transaction.describe import STATE_NAMES
 from kavka.wire.messages.list_transactions import (
@@ -30,5 +31,11 @@ def handle(
                 transaction_state=one.state,
             )
             for one in listed
+            if context.allows(
+                AclOperation.DESCRIBE,
+                AclResourceType.TRANSACTIONAL_ID,
+                one.transactional_id,
+                is_asked=False,
+            )
         ],
     )

@@ -8,14 +8,11 @@ from contextlib import suppress
 
 from kavka.broker.metadata.cache import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
 from kavka.broker.metadata.encoded_topics import EncodedTopic, Form, pieces
-from kavka.broker.requests.authorized_operations import (
-    AclOperation,
-    cluster_operations,
-    topic_operations,
-)
+from kavka.broker.quotas.quota_manager import NEVER_STRICT
+from kavka.broker.requests.authorized_operations import cluster_operations, topic_operations
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
-from kavka.broker.requests.session import CLUSTER_NAME, AclResourceType
+from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
@@ -49,22 +46,30 @@ def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> Answer | SecondStage:
     """Answer at once, or after the topics that are asked for and missing have been created."""
-    if _has_expected_topics(services, request):
+    if _has_expected_topics(services, context, request):
         return SecondStage(_answer_when_updated(services, context, request))
-    if services.metadata.has_suspects and _has_suspected_leaders(services, request):
+    if services.metadata.has_suspects and _has_suspected_leaders(services, context, request):
         return SecondStage(_answer_when_unsuspected(services, context, request))
     return _answer_now(services, context, request)
 
 
-def _has_expected_topics(services: Services, request: MetadataRequest) -> bool:
-    """Return whether this broker has just started, and expects an update of the requested topics."""
+def _has_expected_topics(
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> bool:
+    """Return whether this broker has just started, and expects an update of the requested topics.
+
+    A topic that the client may not describe is not waited for: the wait would say that it exists.
+    """
     metadata = services.metadata
     if metadata.controller_id == NO_LEADER:
         return True
     expected = metadata.expected_topics(services.clock.tick_ms())
     if not expected or request.topics is None:
         return bool(expected)
-    return any(topic.name is None or topic.name in expected for topic in request.topics)
+    return any(
+        topic.name is None or (topic.name in expected and _may_list(context, topic.name))
+        for topic in request.topics
+    )
 
 
 async def _answer_when_updated(
@@ -77,13 +82,15 @@ async def _answer_when_updated(
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_UPDATE_WAIT_MS / 1000):
-            while _has_expected_topics(services, request):
+            while _has_expected_topics(services, context, request):
                 await services.metadata.next_change()
     answer = _answer_now(services, context, request)
     return await answer if isinstance(answer, SecondStage) else answer
 
 
-def _has_suspected_leaders(services: Services, request: MetadataRequest) -> bool:
+def _has_suspected_leaders(
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> bool:
     """Return whether a partition that is asked for has a leader that was lost a moment ago."""
     metadata, now_ms = services.metadata, services.clock.tick_ms()
     topics: Iterable[TopicMetadata]
@@ -93,7 +100,11 @@ def _has_suspected_leaders(services: Services, request: MetadataRequest) -> bool
         names = {
             topic.name or metadata.name_of(TopicId(topic.topic_id)) for topic in _distinct(request)
         }
-        topics = [metadata.topics[name] for name in names if name in metadata.topics]
+        topics = [
+            metadata.topics[name]
+            for name in names
+            if name is not None and name in metadata.topics and _may_list(context, name)
+        ]
     leaders = {partition.leader for topic in topics for partition in topic.partitions}
     return any(metadata.is_suspected(leader, now_ms) for leader in leaders)
 
@@ -104,7 +115,7 @@ async def _answer_when_unsuspected(
     """Wait a little for the new leaders: a client that gets a dead one retries much later."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_SUSPECT_WAIT_MS / 1000):
-            while _has_suspected_leaders(services, request):
+            while _has_suspected_leaders(services, context, request):
                 await services.metadata.next_change()
     answer = _answer_now(services, context, request)
     return await answer if isinstance(answer, SecondStage) else answer
@@ -157,7 +168,7 @@ def _all_known(
     if request.topics is None or (version == 0 and not request.topics):
         if not is_restricted:
             return list(topics.values())
-        return [topic for name, topic in topics.items() if _may_describe(context, name)]
+        return [topic for name, topic in topics.items() if _may_list(context, name)]
     found = []
     for wanted in _distinct(request):
         name = wanted.name
@@ -165,7 +176,7 @@ def _all_known(
             is_by_id = version >= _FIRST_BY_TOPIC_ID
             name = services.metadata.name_of(TopicId(wanted.topic_id)) if is_by_id else None
         topic = None if name is None else topics.get(name)
-        if topic is None or (is_restricted and not _may_describe(context, topic.name)):
+        if topic is None or (is_restricted and not _may_list(context, topic.name)):
             return None
         found.append(topic)
     return found
@@ -178,7 +189,11 @@ def _answer_known(
     known: list[TopicMetadata],
 ) -> EncodedResponse | SecondStage:
     """Answer with topics that are kept encoded, now, or after what is missing was encoded piece by piece."""
-    operations = topic_operations() if request.include_topic_authorized_operations else _NOT_ASKED
+    operations = _NOT_ASKED
+    if request.include_topic_authorized_operations:
+        if context.authorizer is not None:  # they differ between topics
+            return SecondStage(_answer_with_operations(services, context, request, known))
+        operations = topic_operations(context, "")
     topics = services.encoded_topics.take(known, Form(context.version, operations))
     (frame,) = encode_response(
         _answer(services, context, request, []), context.version, context.header.correlation_id
@@ -187,6 +202,22 @@ def _answer_known(
     if next(missing, _COMPLETE) is _COMPLETE:
         return _with_topics(context, frame, topics)
     return SecondStage(_answer_piecewise(context, frame, topics, missing))
+
+
+async def _answer_with_operations(
+    services: Services,
+    context: RequestContext,
+    request: MetadataRequest,
+    known: list[TopicMetadata],
+) -> MetadataResponse:
+    """Answer with topics, and with what the client may do with each, in slices of time."""
+    pace = services.slices.pace()
+    topics = []
+    for topic in known:
+        topics.append(_known(services, context, topic, request))
+        if pace.is_over(8 + len(topic.partitions)):
+            await pace.rest()
+    return _answer(services, context, request, topics)
 
 
 async def _answer_piecewise(
@@ -261,7 +292,7 @@ def _to_create(
         and topic.name not in services.metadata.topics
         and not services.metadata.is_expected(topic.name, services.clock.tick_ms())
         and bad_name(topic.name) is None
-        and _may_describe(context, topic.name)
+        and _may_list(context, topic.name)
     ]
 
 
@@ -269,15 +300,19 @@ async def _create(services: Services, context: RequestContext, name: str) -> Err
     """Create a topic because the client asked for it; return the error of its answer."""
     create = AclOperation.CREATE
     if not (
-        context.allows(create, AclResourceType.CLUSTER, CLUSTER_NAME)
+        context.allows(create, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False)
         or context.allows(create, AclResourceType.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return await services.topics.create_automatically(name)
+    changes = services.quotas.topic_changes(context, strict_since=NEVER_STRICT)
+    code = await services.topics.create_automatically(name, changes.accept)
+    changes.throttle()
+    return code
 
 
-def _may_describe(context: RequestContext, topic: str) -> bool:
-    return context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+def _may_list(context: RequestContext, topic: str) -> bool:
+    """Return whether the client may describe a topic, without an entry in the audit if not."""
+    return context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, is_asked=False)
 
 
 def _answer(
@@ -299,7 +334,7 @@ def _answer(
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = cluster_operations()
+        answer.cluster_authorized_operations = cluster_operations(context)
     return answer
 
 
@@ -319,7 +354,7 @@ def _describe_requested(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
-    if not _may_describe(context, name or ""):
+    if not context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, name or ""):
         return MetadataResponseTopic(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             name=name if topic_id == NO_TOPIC_ID else None,
@@ -327,7 +362,7 @@ def _describe_requested(
         )
     topic = services.metadata.topics.get(name or "")
     if topic is not None:
-        return _known(services, topic, request)
+        return _known(services, context, topic, request)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name is not None and services.metadata.is_expected(name, services.clock.tick_ms()):
         code = ErrorCode.LEADER_NOT_AVAILABLE  # it exists, and is published soon
@@ -339,7 +374,7 @@ def _describe_requested(
 
 
 def _known(
-    services: Services, topic: TopicMetadata, request: MetadataRequest
+    services: Services, context: RequestContext, topic: TopicMetadata, request: MetadataRequest
 ) -> MetadataResponseTopic:
     answer = MetadataResponseTopic(
         name=topic.name,
@@ -351,7 +386,7 @@ def _known(
         ],
     )
     if request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = topic_operations()
+        answer.topic_authorized_operations = topic_operations(context, topic.name)
     return answer
 
 

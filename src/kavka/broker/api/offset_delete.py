@@ -6,6 +6,7 @@ from functools import partial
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.partition_codes import Codes, topics_with_codes
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.group.events import DeleteOffsets
 from kavka.core.machine import Token
@@ -27,9 +28,13 @@ async def handle(
     """Ask the group's shard about partitions that exist."""
     pace = context.pace
     known: dict[TopicPartition, None] = {}
+    unauthorized: dict[str, ErrorCode] = {}
     for topic in request.topics:
         if pace.is_over():
             await pace.rest()
+        if not context.allows(AclOperation.READ, AclResourceType.TOPIC, topic.name):
+            unauthorized[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            continue
         for asked in topic.partitions:
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             if services.metadata.partition(topic_partition) is not None:
@@ -46,6 +51,7 @@ async def handle(
         OffsetDeleteResponseTopic,
         OffsetDeleteResponsePartition,
         pace,
+        unauthorized,
     )
     return OffsetDeleteResponse(topics=topics)
 

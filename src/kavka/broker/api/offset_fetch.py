@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.repetitions import Repetitions
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.group.events import FetchOffsets, FetchOffsetsReply
 from kavka.core.group.records import CommittedOffset
@@ -48,14 +49,14 @@ async def handle(
     """Answer each group."""
     pace = context.pace
     if context.version >= _FIRST_BATCHED:
-        return OffsetFetchResponse(groups=await _groups(services, request, pace))
+        return OffsetFetchResponse(groups=await _groups(services, context, request, pace))
     rows = _Rows(OffsetFetchResponseTopic, OffsetFetchResponsePartition)
     wanted = await _wanted(request.topics, pace)
-    code = await _fetch(services, request.group_id, wanted, request.require_stable, rows, pace)
+    code = await _fetch_allowed(services, context, request.group_id, wanted, request, rows)
     if code is not ErrorCode.NONE and context.version < _FIRST_WITH_GROUP_ERROR:
         # Old versions look for the error of a group in its partitions.
-        for where in wanted or ():
-            rows.add(*where, _NOTHING, code)
+        for topic_partition in wanted or ():
+            rows.add(*topic_partition, _NOTHING, code)
             if pace.is_over():
                 await pace.rest()
         code = ErrorCode.NONE
@@ -63,7 +64,7 @@ async def handle(
 
 
 async def _groups(
-    services: Services, request: OffsetFetchRequest, pace: Pace
+    services: Services, context: RequestContext, request: OffsetFetchRequest, pace: Pace
 ) -> list[OffsetFetchResponseGroup]:
     """Answer each group; repeated requests for all offsets of one, or for none, are looked up once."""
     repetitions = Repetitions("OFFSET_FETCH")
@@ -73,7 +74,7 @@ async def _groups(
         some = request.groups[at : at + _GROUPS_AT_ONCE]
         new = {_which(n, g): g for n, g in enumerate(some) if _which(n, g) not in whole}
         # Side by side, for each may wait for replicas.
-        work = (_group(services, g, request.require_stable, pace) for g in new.values())
+        work = (_group(services, context, g, request) for g in new.values())
         found = dict(zip(new, await asyncio.gather(*work), strict=True))
         whole |= {which: answer for which, answer in found.items() if which[1] is not None}
         for n, group in enumerate(some):
@@ -94,11 +95,14 @@ def _which(n: int, group: OffsetFetchRequestGroup) -> tuple[str | int, bool | No
 
 
 async def _group(
-    services: Services, group: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
+    services: Services,
+    context: RequestContext,
+    group: OffsetFetchRequestGroup,
+    request: OffsetFetchRequest,
 ) -> OffsetFetchResponseGroup:
     rows = _Rows(OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition)
-    wanted = await _wanted(group.topics, pace)
-    code = await _fetch(services, group.group_id, wanted, require_stable, rows, pace)
+    wanted = await _wanted(group.topics, context.pace)
+    code = await _fetch_allowed(services, context, group.group_id, wanted, request, rows)
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code, topics=rows.topics())
 
 
@@ -131,6 +135,10 @@ class _Rows:
     def clear(self) -> None:
         self._rows.clear()
 
+    def keep(self, may_show: Callable[[str], bool]) -> None:
+        """Drop the topics that may not be shown."""
+        self._rows = {name: rows for name, rows in self._rows.items() if may_show(name)}
+
     def topics(self) -> list[Any]:
         return [self._topic_class(name=name, partitions=rows) for name, rows in self._rows.items()]
 
@@ -150,6 +158,41 @@ async def _wanted(topics: Sequence[_Topic] | None, pace: Pace) -> Partitions | N
     return tuple(wanted)
 
 
+async def _fetch_allowed(
+    services: Services,
+    context: RequestContext,
+    group_id: str,
+    wanted: Partitions | None,
+    request: OffsetFetchRequest,
+    rows: _Rows,
+) -> ErrorCode:
+    """Do as `_fetch` for a client that may describe the group, with the topics that it may describe."""
+    pace = context.pace
+    if context.authorizer is None:
+        return await _fetch(services, group_id, wanted, request.require_stable, rows, pace)
+    if not context.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    refused = set()
+    for name in dict.fromkeys(name for name, _index in wanted or ()):
+        if not context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, name):
+            refused.add(name)
+        if pace.is_over():
+            await pace.rest()
+    allowed = None if wanted is None else tuple(one for one in wanted if one[0] not in refused)
+    code = await _fetch(services, group_id, allowed, request.require_stable, rows, pace)
+    if code is not ErrorCode.NONE:
+        return code
+    if wanted is None:
+        describe, topic = AclOperation.DESCRIBE, AclResourceType.TOPIC
+        rows.keep(lambda name: context.allows(describe, topic, name, is_asked=False))
+    for name, index in wanted or ():
+        if name in refused:
+            rows.add(name, index, _NOTHING, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if pace.is_over():
+            await pace.rest()
+    return ErrorCode.NONE
+
+
 async def _fetch(
     services: Services,
     group_id: str,
@@ -158,7 +201,7 @@ async def _fetch(
     rows: _Rows,
     pace: Pace,
 ) -> ErrorCode:
-    """Put the offsets of a group into rows, some at a time; return the error of the group."""
+    """Add the offsets of a group to rows, some at a time; return the error of the group."""
     for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
         some = None if wanted is None else wanted[at : at + _AT_ONCE]
         reply = await services.groups.submit(

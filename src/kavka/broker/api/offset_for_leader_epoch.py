@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -25,12 +26,35 @@ async def handle(
         if pace.is_over():
             await pace.rest()
         partitions = []
+        is_allowed = _is_allowed(context, topic.topic)
         for asked in topic.partitions:
-            partitions.append(_answer(services, topic.topic, asked))
+            if is_allowed:
+                partitions.append(_answer(services, topic.topic, asked))
+            else:
+                partitions.append(_refused(asked))
             if pace.is_over():
                 await pace.rest()
         topics.append(OffsetForLeaderEpochResponseTopic(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _is_allowed(context: RequestContext, topic: str) -> bool:
+    """Return whether the client is a broker, or may describe the topic."""
+    acts, cluster = AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER
+    return context.allows(acts, cluster, CLUSTER_NAME, is_asked=False) or context.allows(
+        AclOperation.DESCRIBE, AclResourceType.TOPIC, topic
+    )
+
+
+def _refused(
+    asked: OffsetForLeaderEpochRequestPartition,
+) -> OffsetForLeaderEpochResponsePartition:
+    return OffsetForLeaderEpochResponsePartition(
+        partition=asked.partition,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        leader_epoch=-1,
+        end_offset=-1,
+    )
 
 
 def _answer(

@@ -31,10 +31,9 @@ from kavka.broker.produce.produce_outcomes import (
     waiting,
     with_codes,
 )
-from kavka.broker.requests.authorized_operations import AclOperation
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import NO_RESPONSE, SecondStage
-from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -174,11 +173,10 @@ def _append_all(
 ) -> _Steps[list[TopicOutcomes]]:
     """Append to each partition of a request without transaction."""
     acks, version, find = request.acks, context.version, services.replica_manager.find
-    authorizer = context.authorizer
     topics: list[TopicOutcomes] = []
     for topic in request.topic_data:
         name = topic.name
-        refusal = _refusal(authorizer, request, name)
+        refusal = _refusal(context, request, name)
         outcomes: list[PartitionOutcome] = []
         for data in topic.partition_data:
             index, records = data.index, data.records
@@ -212,14 +210,12 @@ def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
 
 
-def _refusal(
-    authorizer: ConnectionAuthorizer | None, request: ProduceRequest, topic: str
-) -> AppendOutcome | None:
+def _refusal(context: RequestContext, request: ProduceRequest, topic: str) -> AppendOutcome | None:
     """Return why nothing of the request may be appended to the topic; None when it may.
 
     Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
     """
-    if authorizer is not None and not authorizer.allows(_WRITE, _TOPIC, topic):
+    if context.authorizer is not None and not context.allows(_WRITE, _TOPIC, topic):
         return AppendOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if request.acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -271,10 +267,11 @@ def _append_in_transaction(
                 yield None
             allowance.bytes_left -= _ROW_COST
             headers[-1].append(_header(data.records))
-    mixture = _mixture([header for some in headers for header in some if header is not None])
+    known = [header for some in headers for header in some if header is not None]
+    unauthorized, mixture = _unauthorized(context, request, known), _mixture(known)
     appends: list[_TopicAppends] = []
     for topic, some in zip(request.topic_data, headers, strict=True):
-        refusal = _refusal(context.authorizer, request, topic.name) or mixture
+        refusal = unauthorized or _refusal(context, request, topic.name) or mixture
         rows: list[PartitionOutcome | _Unverified] = []
         for data, header in zip(topic.partition_data, some, strict=True):
             if allowance.bytes_left < 0:
@@ -322,6 +319,19 @@ def _header(records: object) -> BatchHeader | None:
         return read_header(records) if isinstance(records, memoryview) else None
     except CorruptBatch:
         return None
+
+
+def _unauthorized(
+    context: RequestContext, request: ProduceRequest, headers: list[BatchHeader]
+) -> AppendOutcome | None:
+    """Refuse a request with transactional batches whose client may not write with its transactional id."""
+    if context.authorizer is None or not any(header.is_transactional for header in headers):
+        return None
+    assert request.transactional_id is not None
+    kind = AclResourceType.TRANSACTIONAL_ID
+    if context.allows(_WRITE, kind, request.transactional_id):
+        return None
+    return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 def _mixture(headers: list[BatchHeader]) -> AppendOutcome | None:

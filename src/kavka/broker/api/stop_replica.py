@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.control.control_requests import stopped_replicas
+from kavka.broker.control.control_request_messages import stopped_replicas
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode
@@ -17,7 +17,10 @@ async def handle(
     services: Services, context: RequestContext, request: StopReplicaRequest
 ) -> StopReplicaResponse:
     """Apply the request if it comes from the controller."""
-    error = await services.control_request_check.check(request)
+    if not context.may_act_in_cluster():
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
     return await services.control_requests.stop_replica(request, context.version)

@@ -6,6 +6,7 @@ from kavka.broker.api.offset_commit import batches
 from kavka.broker.metadata.cache import OFFSETS_TOPIC
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.partition_codes import Codes, topics_with_codes
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
 from kavka.errors import ErrorCode
@@ -40,9 +41,13 @@ async def handle(
     """
     pace = context.pace
     wanted: dict[tuple[str, int], OffsetToCommit] = {}
+    unauthorized: dict[str, ErrorCode] = {}
     for topic in request.topics:
         if pace.is_over():
             await pace.rest()
+        if not context.allows(AclOperation.READ, AclResourceType.TOPIC, topic.name):
+            unauthorized[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            continue
         for asked in topic.partitions:
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
@@ -68,6 +73,7 @@ async def handle(
         TxnOffsetCommitResponseTopic,
         TxnOffsetCommitResponsePartition,
         pace,
+        unauthorized,
     )
     return TxnOffsetCommitResponse(topics=topics)
 

@@ -12,7 +12,10 @@ async def handle(
     services: Services, context: RequestContext, request: UpdateMetadataRequest
 ) -> UpdateMetadataResponse:
     """Apply the request if it comes from the controller."""
-    error = await services.control_request_check.check(request)
+    if not context.may_act_in_cluster():
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        error = await services.control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return UpdateMetadataResponse(error_code=error)
     return await services.control_requests.update_metadata(request, context.version)

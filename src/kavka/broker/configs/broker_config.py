@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, Value, whole_number
-from kavka.settings.dynamic import base_name
+from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
 
@@ -19,10 +19,12 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
-_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
 METRICS_LISTENER = "METRICS"
 """The name of the metrics' port, for settings of TLS."""
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
+_OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
 )
@@ -60,10 +62,8 @@ class BrokerConfig:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         texts = without_kraft(texts, _host_names)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
-        self.listener_texts = {
-            name: text for name, text in texts.items() if name.startswith(_LISTENER_PREFIX)
-        }
-        """Settings of one listener, by their whole names."""
+        self.listener_texts = {n: text for n, text in texts.items() if is_of_a_listener(n)}
+        """The settings of one listener, or of one SASL mechanism."""
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""
         self.values = dict(self.set_values)
@@ -184,13 +184,7 @@ class BrokerConfig:
             raise InvalidSetting("inter.broker.listener.name", self.inter_broker_listener, reason)
         if not self.log_directories:
             raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
-        authorizer = self.optional("authorizer.class.name")
-        if authorizer:
-            reason = (
-                "this release has no access control, so every client could do everything; "
-                "remove the setting if that is meant"
-            )
-            raise InvalidSetting("authorizer.class.name", authorizer, reason)
+        self._check_authorizer()
         most, largest = map(self.integer, ("queued.max.request.bytes", "socket.request.max.bytes"))
         if 0 < most < largest:
             reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
@@ -229,6 +223,15 @@ class BrokerConfig:
                 log.warning("stored setting ignored name=%s reason=%s", name, error.reason)
         return values
 
+    def _check_authorizer(self) -> None:
+        name = self.text("authorizer.class.name")
+        if name and name != ACL_AUTHORIZER and _OWN_CLASS.fullmatch(name) is None:
+            reason = (
+                f"must be {ACL_AUTHORIZER}, or module:Class of an authorizer in Python; "
+                "without it every client may do everything"
+            )
+            raise InvalidSetting("authorizer.class.name", name, reason)
+
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")
         if not self.flag("broker.id.generation.enable"):
@@ -261,3 +264,8 @@ class BrokerConfig:
             log.warning("setting without effect in this release name=%s", name)
         elif listener.upper() not in {METRICS_LISTENER, *(one.name for one in self.listeners)}:
             log.warning("setting of a listener that there is not name=%s", name)
+
+
+def has_sasl(config: BrokerConfig) -> bool:
+    """Return whether clients of any listener authenticate by SASL."""
+    return any(endpoint.protocol.startswith("SASL_") for endpoint in config.listeners)

@@ -61,7 +61,7 @@ class ControllerChannelManager:
         self._stopping: set[asyncio.Task[None]] = set()
 
     def update(self, machine: ControllerMachine) -> None:
-        """Have one channel for each broker that the machine knows, awake when something is dirty."""
+        """Adapt the channels to the brokers that the machine knows, and wake those with dirty partitions."""
         brokers = machine.state.brokers
         for broker, channel in list(self._channels.items()):
             live = brokers.get(broker)

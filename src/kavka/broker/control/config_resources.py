@@ -17,10 +17,12 @@ from kavka.broker.configs.overrides import (
 )
 from kavka.broker.requests.memory import check_count
 from kavka.broker.requests.pace import Pace
+from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kavka.broker.control.dynamic_configs import DynamicConfigs
+    from kavka.broker.requests.context import RequestContext
 
 Edit = Callable[[dict[str, str]], Mapping[str, str | None]]
 """Makes new overrides of the present ones, or raises ConfigRefused."""
@@ -39,6 +41,19 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+def check_access(context: RequestContext, operation: AclOperation, kind: int, name: str) -> None:
+    """Raise ConfigRefused when the client may not do this with the settings of a resource."""
+    if context.authorizer is None:
+        return
+    if kind == ResourceType.TOPIC:
+        if not context.allows(operation, AclResourceType.TOPIC, name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            raise ConfigRefused(code, code.message)
+    elif not context.allows(operation, AclResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        raise ConfigRefused(code, code.message)
 
 
 def check_broker_resource(name: str, broker_id: int) -> None:
@@ -107,7 +122,7 @@ def present_overrides(dynamic_configs: DynamicConfigs, kind: int, name: str) -> 
 async def alter(
     dynamic_configs: DynamicConfigs, kind: int, name: str, edit: Edit, *, validate_only: bool
 ) -> None:
-    """Put in force what `edit` makes of the overrides of a resource. Raise ConfigRefused.
+    """Store and apply what `edit` makes of the overrides of a resource. Raise ConfigRefused.
 
     It is called with the newest overrides, so that of two changes at once neither is lost.
     """

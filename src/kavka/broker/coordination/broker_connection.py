@@ -80,7 +80,7 @@ class ConnectionPool:
         return connection
 
     def release(self, connection: BrokerConnection) -> None:
-        """Let another request use a connection."""
+        """Make a connection available to another request."""
         if len(self._free) < self._max_free:
             self._free.append(connection)
         else:

@@ -22,9 +22,8 @@ from kavka.broker.replication.selector import (
     RACK_AWARE,
     preferred_read_replica,
 )
-from kavka.broker.requests.authorized_operations import AclOperation
 from kavka.broker.requests.pace import Pace
-from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer
+from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.core.partition import Role
 from kavka.errors import ErrorCode
@@ -36,6 +35,7 @@ from kavka.storage.log.log_read import LogRange
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 
 if TYPE_CHECKING:
+    from kavka.broker.requests.context import RequestContext
     from kavka.broker.services import Services
 
 log = logging.getLogger(__name__)
@@ -148,13 +148,13 @@ class FetchReader:
         request: FetchRequest,
         version: int,
         partitions: Sequence[tuple[PartitionKey, FetchPartition]],
-        authorizer: ConnectionAuthorizer | None = None,
+        restricted: RequestContext | None = None,
     ) -> None:
         """`partitions` are those of the session, in the order in which bytes are shared out.
 
-        `authorizer` says which topics the client may read; None stands for all.
+        `restricted` says which topics the client may read; None stands for all.
         """
-        self._authorizer = authorizer
+        self._restricted = restricted
         self._services = services
         self._request = request
         self._version = version
@@ -228,7 +228,7 @@ class FetchReader:
             yield read
 
     async def load(self, reads: Iterable[ConsumerRead]) -> None:
-        """Bring the records of cold reads into the page cache."""
+        """Load the records of cold reads into the page cache."""
         reads = list(reads)
         try:
             await load_uncached(reads, self._services.disk, self._services.request_budget)
@@ -237,7 +237,7 @@ class FetchReader:
             raise
 
     def release(self, reads: Iterable[ConsumerRead]) -> None:
-        """Give up everything that was read."""
+        """Release everything that was read."""
         for read in reads:
             read.release()
 
@@ -260,9 +260,9 @@ class FetchReader:
     ) -> ConsumerRead:
         if topic_partition is None:
             return ConsumerRead(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self._authorizer is not None:
+        if self._restricted is not None:
             topic = topic_partition.topic
-            if not self._authorizer.allows(AclOperation.READ, AclResourceType.TOPIC, topic):
+            if not self._restricted.allows(AclOperation.READ, AclResourceType.TOPIC, topic):
                 return ConsumerRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = self._services.replica_manager.find(topic_partition)
         if isinstance(replica, ErrorCode):

@@ -29,7 +29,7 @@ class Listeners:
         self._network = context.environment.network
         self._frame_handler = frame_handler
         self._request_budget = request_budget
-        self._listeners: list[Listener] = []
+        self._listeners: dict[str, Listener] = {}
 
     async def bind(self) -> list[Endpoint]:
         """Open the listeners; return what is advertised, with the ports that were taken for 0.
@@ -52,7 +52,7 @@ class Listeners:
             listener = await self._network.listen(
                 endpoint.host, endpoint.port, make, self._tls_of(endpoint)
             )
-            self._listeners.append(listener)
+            self._listeners[endpoint.name] = listener
             bound[endpoint.name] = listener.port
         return [
             Endpoint(
@@ -64,8 +64,17 @@ class Listeners:
             for shown in config.advertised
         ]
 
+    def set_accepting(self, name: str, *, accepts: bool) -> None:
+        """Accept connections by one listener, or leave them waiting."""
+        listener = self._listeners.get(name)
+        if listener is not None:
+            if accepts:
+                listener.resume_accepting()
+            else:
+                listener.pause_accepting()
+
     def close(self) -> None:
         """Accept no more connections; those that there are stay."""
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()

@@ -41,7 +41,7 @@ class PeriodicTasks:
         connections: Collection[Connection],
         clock: Clock,
     ) -> None:
-        """Do nothing before `start`; `connections` are those that are open, at any time."""
+        """Create the tasks that `start` starts; `connections` are those that are open, at any time."""
         self._config = config
         self._replica_manager = replica_manager
         self._connections = connections

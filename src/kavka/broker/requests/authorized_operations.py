@@ -1,70 +1,49 @@
-"""Authorized operations of a client. Without an authorizer everything is allowed, and responses say so.
+"""Authorized operations of a client, as Metadata, DescribeCluster and DescribeGroups return them.
 
-Authorised operations are a bit field: bit n stands for ACL operation n (KIP-430).
+They are a bit field: bit n stands for ACL operation n (KIP-430). Without an authorizer everything is allowed, and
+responses say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 
-
-class AclOperation(IntEnum):
-    """Operations as ACLs number them."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from kavka.broker.requests.context import RequestContext
+from kavka.core.access.names import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    AclOperation,
+    AclResourceType,
+)
 
 
 def _bits(operations: Iterable[AclOperation]) -> int:
     return sum(1 << operation for operation in operations)
 
 
-_O = AclOperation
-_CLUSTER = _bits(
-    [
-        _O.CREATE,
-        _O.ALTER,
-        _O.DESCRIBE,
-        _O.CLUSTER_ACTION,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-        _O.IDEMPOTENT_WRITE,
-    ]
-)
-_TOPIC = _bits(
-    [
-        _O.READ,
-        _O.WRITE,
-        _O.CREATE,
-        _O.DELETE,
-        _O.ALTER,
-        _O.DESCRIBE,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-    ]
-)
-_GROUP = _bits([_O.READ, _O.DELETE, _O.DESCRIBE])
+_ALL = {kind: _bits(operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
 
 
-def cluster_operations() -> int:
-    """Return the operations on the cluster that the client may use."""
-    return _CLUSTER
+def _operations(context: RequestContext, kind: AclResourceType, name: str) -> int:
+    if context.authorizer is None:
+        return _ALL[kind]
+    operations = SUPPORTED_OPERATIONS[kind]
+    return _bits(o for o in operations if context.allows(o, kind, name, is_asked=False))
 
 
-def topic_operations() -> int:
+def cluster_operations(context: RequestContext) -> int:
+    """Return the operations on the cluster that the client may use; none if it may not describe the cluster."""
+    kind = AclResourceType.CLUSTER
+    if not context.allows(AclOperation.DESCRIBE, kind, CLUSTER_NAME):
+        return 0
+    return _operations(context, kind, CLUSTER_NAME)
+
+
+def topic_operations(context: RequestContext, topic: str) -> int:
     """Return the operations on a topic that the client may use."""
-    return _TOPIC
+    return _operations(context, AclResourceType.TOPIC, topic)
 
 
-def group_operations() -> int:
+def group_operations(context: RequestContext, group_id: str) -> int:
     """Return the operations on a group that the client may use."""
-    return _GROUP
+    return _operations(context, AclResourceType.GROUP, group_id)

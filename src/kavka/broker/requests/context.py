@@ -9,10 +9,15 @@ from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
-    from kavka.broker.requests.authorized_operations import AclOperation
     from kavka.broker.requests.large import LargeRequest
+    from kavka.broker.requests.loop_time import LoopTime
     from kavka.broker.requests.served_apis import ServedApi
-    from kavka.broker.requests.session import AclResourceType, ConnectionAuthorizer, Session
+    from kavka.broker.requests.session import (
+        AclOperation,
+        AclResourceType,
+        ConnectionAuthorizer,
+        Session,
+    )
 
 
 class RequestContext:
@@ -25,6 +30,7 @@ class RequestContext:
         "header",
         "large",
         "local_ms",
+        "loop_time",
         "pace",
         "received_ms",
         "slot",
@@ -58,6 +64,8 @@ class RequestContext:
         """Small requests are served in one iteration; a handler may set another pace where it finds much to do."""
         self.throttle_ms = 0
         """Milliseconds for which quotas throttle the client."""
+        self.loop_time: LoopTime | None = None
+        """The stopwatch of a request whose time is charged."""
 
     # -- for handlers
 
@@ -82,10 +90,37 @@ class RequestContext:
         session: Session = self.connection.attachment.session
         return session
 
-    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
-        """Return whether the client may do this with the resource of this name."""
+    def allows(
+        self,
+        operation: AclOperation,
+        resource: AclResourceType,
+        name: str,
+        *,
+        is_asked: bool = True,
+    ) -> bool:
+        """Return whether the client may do this with the resource of this name.
+
+        `is_asked` is false where the client did not ask for it by name, so that a refusal is no attempt at access.
+        """
         authorizer = self.authorizer
-        return authorizer is None or authorizer.allows(operation, resource, name)
+        if authorizer is None or authorizer.allows(operation, resource, name):
+            return True
+        if is_asked and authorizer.denied is not None:
+            authorizer.denied(self, operation, resource, name)
+        return False
+
+    def may_act_in_cluster(self) -> bool:
+        """Return whether the client may do what brokers do."""
+        if self.authorizer is None:
+            return True
+        from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
+
+        return self.allows(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+    def allows_any(self, operation: AclOperation, resource: AclResourceType) -> bool:
+        """Return whether the client may do this with any resource of the type."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows_any(operation, resource)
 
     def count_error(self, code: int, count: int = 1) -> None:
         """Count an error in a response that the handler encodes itself."""
@@ -107,8 +142,18 @@ class RequestContext:
         """Return the start of the work on it, under the name that `net.event_loop` uses."""
         return self.received_ms
 
+    def end_stage(self) -> None:
+        """Stop the time, and have it include the sending of a response that is ready."""
+        if self.loop_time is not None:
+            self.connection.send_ready()
+            self.loop_time.pause()
+
+    def forget_loop_time(self) -> None:
+        """Charge no time for the request."""
+        self.loop_time = None
+
     def block_connection(self) -> None:
-        """Have the connection's further requests wait for this large one."""
+        """Block the connection's further requests until this large one is done."""
         assert self.large is not None
         if not self.large.blocks_connection:
             self.large.blocks_connection = True
@@ -121,7 +166,7 @@ class RequestContext:
             self.connection.unblock()
 
     def finish(self) -> None:
-        """Give back what a large request has taken: it was answered, or is given up."""
+        """Release what a large request has taken: it was answered or cancelled."""
         if self.large is not None:
             self.large.give_memory()
             self.unblock_connection()

@@ -4,7 +4,7 @@
     authenticate   `Session.is_authenticated`  each connection is `ANONYMOUS`      open sessions that are not
                                                                                    authenticated yet
     authorise      `Policies.refusal`          no request is refused               return the response that refuses it
-    handle         `RequestContext.authorizer` None: everything is allowed         filter topics, groups … one by one
+    handle         `RequestContext.allows`     everything is allowed               filter topics, groups … one by one
     quota          `Policies.quota`            None: no request is throttled       return a throttle time before the
                                                                                    handler, and again for the response
 
@@ -20,17 +20,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kavka.broker.requests.session import Allows, Session
+from kavka.broker.requests.session import (
+    AclOperation,
+    AclResourceType,
+    Allows,
+    AllowsAny,
+    Session,
+)
 from kavka.values import frozen
 
 if TYPE_CHECKING:
     from kavka.broker.requests.context import RequestContext
+    from kavka.broker.requests.loop_time import LoopTime
+    from kavka.broker.requests.served_apis import Handler
     from kavka.errors import ErrorCode
     from kavka.net.connection import Connection
+    from kavka.wire.apis import ApiKey
 
 
 class Quota(Protocol):
     """The quotas of all clients."""
+
+    def loop_time(self, context: RequestContext) -> LoopTime | None:
+        """Return the stopwatch of a request whose time is charged, before it is decoded; None for any other."""
+        ...
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         """Charge a request before it is handled; return for how long it throttles its client."""
@@ -54,6 +67,12 @@ class Policies:
     refusal: Callable[[RequestContext, Any], Any] | None = None
     """Return the response that refuses a request as a whole; None lets it through."""
     allows: Allows | None = None
+    allows_any: AllowsAny | None = None
+    """Asked where any resource of a type is enough; None allows nothing by it. With `allows` only."""
+    denied: Callable[[RequestContext, AclOperation, AclResourceType, str], None] | None = None
+    """Called with what a client asked for and `allows` does not allow."""
+    audited: Callable[[ApiKey, Handler], Handler] | None = None
+    """Return the handler of an API that takes note of what is done, where the API is to be audited."""
     quota: Quota | None = None
 
 

@@ -3,30 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
-from kavka.broker.requests.authorized_operations import AclOperation
+from kavka.core.access.entries import ANONYMOUS, Principal
+from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 
+if TYPE_CHECKING:
+    from kavka.core.access.rules import Decisions
+    from kavka.net.connection import Connection, ResponseSlot
 
-class Principal(NamedTuple):
-    """An authenticated user, `User:alice` in the text of ACLs."""
-
-    type: str
-    name: str
-
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+__all__ = [
+    "ANONYMOUS",
+    "CLUSTER_NAME",
+    "AclOperation",
+    "AclResourceType",
+    "Allows",
+    "AllowsAny",
+    "ConnectionAuthorizer",
+    "Principal",
+    "Session",
+]
 
 
 class SessionRefused(Exception):
     """A connection gets no session, and is closed; the message says why."""
 
 
+class SaslState(Protocol):
+    """The authentication of a connection through a listener with SASL, as the way of a request asks about it."""
+
+    @property
+    def takes_raw_tokens(self) -> bool:
+        """Return whether the next frame is a token without a header."""
+        ...
+
+    def admits_frame(self) -> bool:
+        """Count a frame of a client that is not authenticated; return whether it may be read."""
+        ...
+
+    def take_raw_token(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
+        """Take a token without a header, and answer it alike."""
+        ...
+
+    def is_expired(self, tick_ms: int) -> bool:
+        """Return whether the client had to authenticate again before now."""
+        ...
+
+
 class Session:
     """The security session of one connection."""
 
-    __slots__ = ("host", "is_authenticated", "listener_name", "principal", "protocol")
+    __slots__ = (
+        "decisions",
+        "host",
+        "is_authenticated",
+        "listener_name",
+        "principal",
+        "protocol",
+        "sasl",
+    )
 
     def __init__(
         self,
@@ -43,37 +78,40 @@ class Session:
         self.host = host
         self.principal = principal
         self.is_authenticated = is_authenticated
-
-
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one resource of type CLUSTER."""
-
-
-class AclResourceType(IntEnum):
-    """Resource types as ACLs number them."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
+        self.sasl: SaslState | None = None
+        """None through a listener without SASL."""
+        self.decisions: tuple[Principal, Decisions] | None = None
+        """What an authorizer remembers of the session, for the principal that it had then."""
 
 
 Allows = Callable[[Session, AclOperation, AclResourceType, str], bool]
 """Return whether the session's principal may do this with the resource of this name."""
+AllowsAny = Callable[[Session, AclOperation, AclResourceType], bool]
+"""Return whether the session's principal may do this with any resource of the type (KIP-679)."""
 
 
 class ConnectionAuthorizer:
-    """The authorizer as handlers use it: for the session of their request's connection."""
+    """The authorizer as handlers use it, by their `RequestContext`: for the session of their request's connection."""
 
-    __slots__ = ("_allows", "_session")
+    __slots__ = ("_allows", "_allows_any", "_session", "denied")
 
-    def __init__(self, allows: Allows, session: Session) -> None:
-        """Ask `allows` about `session`."""
+    def __init__(
+        self,
+        allows: Allows,
+        session: Session,
+        allows_any: AllowsAny | None = None,
+        denied: Callable[..., None] | None = None,
+    ) -> None:
+        """Ask `allows` about `session`; `denied` takes note of what a client asked for and may not do."""
         self._allows = allows
+        self._allows_any = allows_any
         self._session = session
+        self.denied = denied
 
     def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Return whether the client may do this with the resource of this name."""
         return self._allows(self._session, operation, resource, name)
+
+    def allows_any(self, operation: AclOperation, resource: AclResourceType) -> bool:
+        """Return whether the client may do this with any resource of the type."""
+        return self._allows_any is not None and self._allows_any(self._session, operation, resource)

@@ -52,7 +52,7 @@ class BrokerTls:
         return self._to_brokers
 
     async def follow_files(self) -> None:
-        """Have connections from now on use the files as they are now; to be called from time to time."""
+        """Use the files as they are now for connections from now on; to be called from time to time."""
         for tls in self._listeners.values():
             tls.followed.refresh()
 

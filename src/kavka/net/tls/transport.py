@@ -19,7 +19,7 @@ from kavka.net.transport import RANGE_COST, SocketTransport, range_ended
 
 SCRATCH_BYTES = 256 << 10
 _CHUNK_BYTES = 64 << 10  # of plain text that is encrypted at once
-_TURN_BYTES = 1 << 20  # what one connection may send before the loop serves the others
+_SLICE_BYTES = 1 << 20  # what one connection may send before the loop serves the others
 _RECORD_BYTES = 20_000  # above the longest record
 _MAX_CONTROL_BYTES = 64 << 10  # of answers to key updates that a client does not read
 
@@ -101,7 +101,7 @@ class TlsTransport(SocketTransport):
         return True
 
     def _deliver(self, buffer: memoryview) -> None:
-        """Give the protocol what can be decrypted, until it pauses."""
+        """Pass what can be decrypted to the protocol, until it pauses."""
         while True:
             count, is_over = self._decrypt(buffer)
             if self._closing:
@@ -155,7 +155,7 @@ class TlsTransport(SocketTransport):
 
     def _send(self) -> None:
         """Encrypt and send until the queue is empty, the socket is full, or this connection has had its turn."""
-        budget = _TURN_BYTES
+        budget = _SLICE_BYTES
         try:
             while budget > 0 and (self._sealed or self._seal()):
                 sent = self._sock.send(self._sealed)
@@ -215,7 +215,7 @@ class TlsTransport(SocketTransport):
         self._sealed = memoryview(b"")
 
     def _say_end(self) -> None:
-        """Tell the client that nothing follows, as far as the socket takes that at once."""
+        """Send that nothing follows, as far as the socket takes that at once."""
         with suppress(
             OSError
         ):  # the client is gone, or has not said the same yet, which is SSLWantReadError

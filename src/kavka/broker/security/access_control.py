@@ -1,0 +1,67 @@
+"""Access control of a broker: its authorizer, ACLs and audit, as policies of its requests."""
+
+from __future__ import annotations
+
+from kavka.broker.context import BrokerContext
+from kavka.broker.requests.policies import Policies
+from kavka.broker.security.acl_changes import AclChanges
+from kavka.broker.security.acl_store import AclStore
+from kavka.broker.security.audit import Audit
+from kavka.broker.security.authorizer import AclAuthorizer, make_authorizer
+from kavka.broker.security.denied_log import DeniedLog
+from kavka.broker.security.refused_requests import refusal
+from kavka.values import replace
+
+
+class AccessControl:
+    """The parts of one broker that decide and record who does what; each is None where settings do not ask for it."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        """Make the authorizer. Raise InvalidSetting."""
+        self._context = context
+        self.authorizer = make_authorizer(context.config)
+        self.audit = Audit(context) if context.config.optional("kavka.audit.log") else None
+        self.acls: AclStore | None = None
+        """The ACLs, from the start on, if the authorizer keeps any."""
+        self._changes: AclChanges | None = None
+
+    async def start(self) -> None:
+        """Load the ACLs, which must be before a request is served. Raise ConnectionError, UnreadableAcls, OSError."""
+        if self.audit is not None:
+            await self.audit.start()
+        if self.authorizer is not None:
+            await self.authorizer.start()
+        if isinstance(self.authorizer, AclAuthorizer):
+            self.acls = AclStore(self._context.registry, self.authorizer.rules)
+            self._changes = AclChanges(self._context, self.acls)
+            await self._changes.start()
+
+    async def stop(self) -> None:
+        """Stop following changes, and write what is to be written."""
+        if self._changes is not None:
+            await self._changes.stop()
+        if self.authorizer is not None:
+            await self.authorizer.close()
+        if self.audit is not None:
+            await self.audit.stop()
+
+    def session_renewed(self) -> None:
+        """Note that the registry's session is another one."""
+        if self._changes is not None:
+            self._changes.session_renewed()
+
+    def policies(self, before: Policies) -> Policies:
+        """Return the policies of before with those of access control."""
+        policies = before
+        if self.authorizer is not None:
+            policies = replace(
+                policies,
+                refusal=refusal,
+                allows=self.authorizer.allows,
+                allows_any=self.authorizer.allows_any,
+            )
+        if self.audit is not None:
+            policies = replace(policies, denied=self.audit.denied, audited=self.audit.audited)
+        elif self.authorizer is not None:
+            policies = replace(policies, denied=DeniedLog(self._context.clock).denied)
+        return policies

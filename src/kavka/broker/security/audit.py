@@ -1,0 +1,231 @@
+"""The audit: denied and administrative actions, authentications and their failures, one JSON object a line.
+
+    {"time": "2026-01-31T12:00:00.123Z", "broker": 1, "event": "denied", "principal": "User:alice",
+     "host": "10.0.0.1", "listener": "SASL_SSL", "client_id": "app", "api": "Produce", "version": 9,
+     "correlation_id": 7, "operation": "WRITE", "resource_type": "TOPIC", "resource": "orders"}
+
+Events are `denied`, `administrative`, `authenticated`, `authentication_failed`, and `dropped` with the number of lines
+that were too many. Lines wait in memory for a moment, and are appended to the file together; the file may be renamed
+at any time. No value of a setting, credential or token is in a line: settings and users are named only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import logging
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.broker.context import BrokerContext
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.counters import error_steps
+from kavka.broker.requests.session import AclOperation, AclResourceType, Session
+from kavka.broker.security.audited_requests import SUBJECTS, Subjects
+from kavka.errors import ErrorCode
+from kavka.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kavka.broker.requests.served_apis import Handler
+    from kavka.io import Disk
+
+log = logging.getLogger(__name__)
+
+_FLUSH_S: Final = 0.1
+_MAX_WAITING: Final = 20_000
+"""Lines in memory while the disk does not take them."""
+_MAX_TEXT: Final = 512
+"""Characters of a text that comes from a client."""
+_MAX_SUBJECTS: Final = 50
+
+
+class Audit:
+    """The audit log of one broker."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        """Write nothing before `start`."""
+        self._context = context
+        self._disk: Disk = context.environment.disk
+        self._path = context.config.text("kavka.audit.log")
+        self._max_per_second = context.config.integer("kavka.audit.max.per.second")
+        self._second = self._in_second = 0
+        self._waiting: list[str] = []
+        self._dropped = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._write: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Find out that the file can be written. Raise OSError: without its audit a broker does not serve."""
+        await self._disk.run(_append, self._disk, self._path, b"")
+
+    async def stop(self) -> None:
+        """Write what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._write is not None:
+            await self._write
+        await self._flush()
+
+    # -- events
+
+    def denied(
+        self,
+        context: RequestContext,
+        operation: AclOperation,
+        resource: AclResourceType,
+        name: str,
+    ) -> None:
+        """Record that a client may not do what it asked for."""
+        what = {
+            "operation": operation.name,
+            "resource_type": resource.name,
+            "resource": name[:_MAX_TEXT],
+        }
+        self._record("denied", context.session, _request(context) | what)
+
+    def authenticated(self, session: Session, mechanism: str) -> None:
+        """Record that a client has authenticated by a mechanism, `SSL` or one of SASL."""
+        self._record("authenticated", session, {"mechanism": mechanism[:_MAX_TEXT]})
+
+    def authentication_failed(
+        self, session: Session, mechanism: str, reason: str, user: str | None = None
+    ) -> None:
+        """Record that a client did not authenticate; `user` is the name that it gave, if any. Never a secret."""
+        what = {
+            "mechanism": mechanism[:_MAX_TEXT],
+            "reason": reason[:_MAX_TEXT],
+            "user": None if user is None else user[:_MAX_TEXT],
+        }
+        self._record("authentication_failed", session, what)
+
+    def authentication_ended(self, session: Session, mechanism: str, failure: str | None) -> None:
+        """Record an authentication, or why it failed: an observer of sessions."""
+        if failure is None:
+            self.authenticated(session, mechanism)
+        else:
+            self.authentication_failed(session, mechanism, failure)
+
+    def audited(self, key: ApiKey, handle: Handler) -> Handler:
+        """Return a handler that records what an administrative request does; other handlers as they are."""
+        subjects_of = SUBJECTS.get(key)
+        if subjects_of is None:
+            return handle
+        begin: Subjects = subjects_of
+
+        async def handle_audited(services: Any, context: RequestContext, request: Any) -> Any:
+            subjects = list(islice(begin(request), _MAX_SUBJECTS + 1))
+            try:
+                result = handle(services, context, request)
+                response = await result if hasattr(result, "__await__") else result
+            except BaseException as error:
+                self._administrative(context, subjects, {type(error).__name__: 1})
+                raise
+            self._administrative(context, subjects, await _errors(context, response))
+            return response
+
+        return handle_audited
+
+    def _administrative(
+        self, context: RequestContext, subjects: list[str], errors: dict[str, int]
+    ) -> None:
+        what: dict[str, Any] = {
+            "subjects": [text[:_MAX_TEXT] for text in subjects[:_MAX_SUBJECTS]],
+            "has_more": len(subjects) > _MAX_SUBJECTS,
+            "result": "failed" if errors else "done",
+            "errors": errors,
+        }
+        self._record("administrative", context.session, _request(context) | what)
+
+    # -- lines
+
+    def _record(self, event: str, session: Session, what: dict[str, Any]) -> None:
+        now_ms = self._context.clock.now_ms()
+        second = now_ms // 1000
+        if second != self._second:
+            self._second, self._in_second = second, 0
+        if self._in_second >= self._max_per_second or len(self._waiting) >= _MAX_WAITING:
+            self._dropped += 1
+        else:
+            self._in_second += 1
+            line = self._head(event, now_ms) | {
+                "principal": str(session.principal)[:_MAX_TEXT],
+                "host": session.host,
+                "listener": session.listener_name,
+                "protocol": session.protocol,
+            }
+            self._waiting.append(json.dumps(line | what))
+        self._schedule()
+
+    def _head(self, event: str, now_ms: int) -> dict[str, Any]:
+        time = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
+        text = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return {"time": text, "broker": self._context.broker_id, "event": event}
+
+    def _schedule(self) -> None:
+        if self._timer is None and self._write is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_FLUSH_S, self._begin_write)
+
+    def _begin_write(self) -> None:
+        self._timer = None
+        self._write = asyncio.get_running_loop().create_task(self._write_waiting())
+
+    async def _write_waiting(self) -> None:
+        try:
+            await self._flush()
+        finally:
+            self._write = None
+            if self._waiting or self._dropped:
+                self._schedule()
+
+    async def _flush(self) -> None:
+        lines, self._waiting = self._waiting, []
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            head = self._head("dropped", self._context.clock.now_ms())
+            lines.append(json.dumps(head | {"count": dropped}))
+        if not lines:
+            return
+        data = ("\n".join(lines) + "\n").encode()
+        try:
+            await self._disk.run(_append, self._disk, self._path, data)
+        except OSError as error:
+            log.error("audit not written path=%s lines=%d reason=%s", self._path, len(lines), error)
+            self._dropped += len(lines)
+
+
+def _append(disk: Disk, path: str, data: bytes) -> None:
+    """Append to the file of this name now: it may have been renamed since the last time."""
+    file = disk.open(path, create=True, private=True)
+    try:
+        if data:
+            file.write_at(data, file.size())
+    finally:
+        file.close()
+
+
+def _request(context: RequestContext) -> dict[str, Any]:
+    return {
+        "client_id": context.client_id[:_MAX_TEXT],
+        "api": context.api.key.title,
+        "version": context.version,
+        "correlation_id": context.header.correlation_id,
+    }
+
+
+async def _errors(context: RequestContext, response: Any) -> dict[str, int]:
+    """Return the names of the errors in a response, and how often each is there."""
+    codes: Counter[int] = Counter()
+    response_class: type = type(response)
+    steps = error_steps(response_class)
+    for _ in () if steps is None else steps(response, lambda code: codes.update((code,))):
+        if context.pace.is_over():
+            await context.pace.rest()
+    return {_name(code): count for code, count in sorted(codes.items())}
+
+
+def _name(code: int) -> str:
+    return ErrorCode.of(code).name

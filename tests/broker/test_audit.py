@@ -1,0 +1,146 @@
+"""The audit: denied and administrative actions and authentications, one line each, and no secrets."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kavka.broker.requests.session import AclOperation, AclResourceType, Session
+from kavka.broker.security.denied_log import DeniedLog
+from kavka.wire.apis import ApiKey
+from kavka.wire.messages.create_topics import CreateTopicsRequest
+from kavka.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsRequestResource,
+)
+from kavka.wire.messages.metadata import MetadataRequest
+from support.access import SETTINGS, connected_as, create_acls
+
+Run = Callable[..., None]
+
+
+def audited(run: Run, tmp_path: Path, story: Any, **settings: str) -> list[dict[str, Any]]:
+    path = tmp_path / "audit.json"
+    run(story, kavka__audit__log=str(path), **{**SETTINGS, **settings})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_denied_and_administrative_actions_are_recorded(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        assert (await served.create("t")).error_code == 0
+        await create_acls(served, "User:bob Read Topic:t")
+        alice = await connected_as(served, "alice")
+        await alice.fetch("t")
+        await alice.send(MetadataRequest(topics=None), 9)  # which names no topic: nothing is denied
+        request = CreateTopicsRequest(topics=[served.new_topic("mine")], timeout_ms=1000)
+        await alice.send(request, 5)
+
+    created, acls, fetch, mine, refused = audited(run, tmp_path, story)
+    assert created["event"] == "administrative"
+    assert created["principal"] == "User:ANONYMOUS"
+    assert (created["api"], created["subjects"]) == ("CreateTopics", ["t"])
+    assert (created["result"], created["errors"]) == ("done", {})
+    assert acls["subjects"] == ["ALLOW User:bob from * READ on TOPIC:LITERAL:t"]
+    assert fetch["event"] == "denied"
+    assert fetch["principal"] == "User:alice"
+    assert (fetch["host"], fetch["listener"]) == ("127.0.0.1", "PLAINTEXT")
+    assert (fetch["client_id"], fetch["api"], fetch["version"]) == ("other", "Fetch", 11)
+    assert (fetch["operation"], fetch["resource_type"], fetch["resource"]) == ("READ", "TOPIC", "t")
+    assert fetch["time"].endswith("Z")
+    assert (mine["event"], mine["resource"]) == ("denied", "mine")
+    assert mine["correlation_id"] == refused["correlation_id"]
+    assert refused["errors"] == {"TOPIC_AUTHORIZATION_FAILED": 1}
+    assert refused["result"] == "failed"
+
+
+def test_values_of_settings_are_not_recorded(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        change = IncrementalAlterConfigsRequestConfig(
+            name="ssl.keystore.password", value="very-secret"
+        )
+        resource = IncrementalAlterConfigsRequestResource(
+            resource_type=4, resource_name="", configs=[change]
+        )
+        await served.send(IncrementalAlterConfigsRequest(resources=[resource]))
+
+    (line,) = audited(run, tmp_path, story)
+    assert line["subjects"] == ["broker <default>: ssl.keystore.password"]
+    assert "very-secret" not in json.dumps(line)
+
+
+def test_authentications_are_recorded(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        audit = served.broker.security.access_control.audit
+        session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
+        audit.authentication_failed(session, "SCRAM-SHA-256", "wrong password", user="alice")
+        audit.authentication_ended(session, "SCRAM-SHA-256", None)
+
+    failed, done = audited(run, tmp_path, story)
+    assert (failed["event"], failed["user"]) == ("authentication_failed", "alice")
+    assert (failed["reason"], failed["host"]) == ("wrong password", "10.0.0.1")
+    assert (done["event"], done["mechanism"]) == ("authenticated", "SCRAM-SHA-256")
+
+
+def test_lines_are_bounded_and_the_rest_is_counted(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        alice = await connected_as(served, "alice")
+        for _ in range(400):
+            await alice.fetch("t" * 249)
+
+    lines = audited(run, tmp_path, story, kavka__audit__max__per__second="5")
+    denied = [line for line in lines if line["event"] == "denied"]
+    dropped = sum(line["count"] for line in lines if line["event"] == "dropped")
+    assert len(denied) + dropped == 400
+    assert dropped > 0
+
+
+def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        audit = served.broker.security.access_control.audit
+        session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
+        audit.authenticated(session, "PLAIN")
+        await audit._flush()
+        (tmp_path / "audit.json").rename(tmp_path / "audit.json.1")
+        audit.authenticated(session, "PLAIN")
+
+    assert len(audited(run, tmp_path, story)) == 1
+    assert len((tmp_path / "audit.json.1").read_text().splitlines()) == 1
+
+
+def test_without_an_audit_denials_are_in_the_log(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Any) -> None:
+        alice = await connected_as(served, "alice")
+        with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
+            await alice.fetch("t")
+
+    run(story, **SETTINGS)
+    said = [record.getMessage() for record in caplog.records if "denied" in record.getMessage()]
+    assert said == [
+        "denied principal=User:alice host=127.0.0.1 operation=Read resource=Topic:'t' api=Fetch"
+    ]
+
+
+def test_one_denial_a_second_is_logged_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock: Any = SimpleNamespace(now=0, tick_ms=lambda: clock.now)
+    denials = DeniedLog(clock)
+    session = Session("PLAINTEXT", "PLAINTEXT", "10.0.0.1")
+    context: Any = SimpleNamespace(session=session, api=SimpleNamespace(key=ApiKey.FETCH))
+    with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
+        for now in (0, 10, 999, 1000):
+            clock.now = now
+            denials.denied(context, AclOperation.READ, AclResourceType.TOPIC, "t")
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "not_logged" not in first
+    assert second.endswith("not_logged_since_last=2")
