@@ -98,7 +98,7 @@ class Dispatcher:
             connection.unblock()
 
     def set_connection_control(self, control: ConnectionControl) -> None:
-        """Have this decide about new connections."""
+        """Ask `control` about each new connection from now on."""
         self._connections.control = control
 
     def set_quota(self, quota: Quota | None) -> None:
