@@ -49,7 +49,7 @@ _NAMES = {
 }
 _MORE_NAMES = {
     ApiKey.METADATA: ("new-one",),
-    ApiKey.CREATE_TOPICS: ("made",),
+    ApiKey.CREATE_TOPICS: ("made", "made-old"),
     ApiKey.DELETE_TOPICS: ("nonexistent",),
     ApiKey.DELETE_GROUPS: ("nonexistent",),
 }
@@ -196,7 +196,7 @@ async def begin_again(admin: Peer) -> None:
         resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
     )
     assert not errors_in(await admin.send(DeleteAclsRequest(filters=[everything]), 2))
-    names = ("new-one", "made")
+    names = ("new-one", "made-old")
     await admin.send(DeleteTopicsRequest(topic_names=list(names), timeout_ms=10_000), 3)
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
     asked.allow_auto_topic_creation = False
