@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -21,7 +21,7 @@ demo: setup ## run a broker and a Spark pipeline on web traffic
 	@mkdir -p build
 	@.venv/bin/kavka demo --report build/kavka-demo-report.html $(if $(ACCESS_LOG),--access-log "$(ACCESS_LOG)")
 
-dev:
+dev: ## make .venv with all that lint, unit and docs need; no Java, no Spark
 	@scripts/setup.sh dev
 
 lint: ## format, style, types and layers; needs no Java
@@ -37,7 +37,6 @@ unit: ## unit tests; needs no Java, Spark or other people's clients
 	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --unit -n $(or $(JOBS),4) --dist loadfile
 
 check: ## format, lint, types, layers and unit tests: under two minutes on two cores
-	@scripts/setup.sh lint
 	@scripts/setup.sh unit
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
@@ -91,11 +90,16 @@ bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
 	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
+bench-connections: ## 10,000 idle connections, slow readers and half-sent requests: memory, and the latency of others
+	@scripts/setup.sh test
+	PYTHONPATH=tests/compat $(PY) bench/connections.py --count $(or $(COUNT),$(if $(QUICK),1000,10000))
+
 bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, beside what does the same
 	@scripts/setup.sh test
 	$(PY) bench/sql.py --spark --rounds $(or $(ROUNDS),$(if $(QUICK),2,5)) $(if $(QUICK),--rows 200000)
 	$(PY) bench/lake.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
 	$(PY) bench/collect.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
+	$(PY) bench/continuous.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,3)) $(if $(QUICK),--events 20)
 
 settings: dev ## rewrite docs/reference/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py

@@ -138,8 +138,10 @@ class Bench:
             self._consumer = Consumer(
                 {"bootstrap.servers": self.broker.bootstrap, "group.id": "bench"}
             )
-        at = TopicPartition(topic, 0)
-        return int(self._consumer.get_watermark_offsets(at, timeout=30, cached=False)[1])
+        topic_partition = TopicPartition(topic, 0)
+        return int(
+            self._consumer.get_watermark_offsets(topic_partition, timeout=30, cached=False)[1]
+        )
 
 
 def children_cpu_s() -> float:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh lint` (style and types, without Java and Spark),
-# `setup.sh unit` (unit tests, without them too), `setup.sh docs` (the site), `setup.sh dev` (all of these and the tests), `setup.sh test` (dev, and other people's clients).
+# Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh lint` (style and types), `setup.sh unit` (unit tests),
+# `setup.sh docs` (the site), `setup.sh dev` (these three; none of them has Java or Spark), `setup.sh test` (all, and other people's clients).
 # Does nothing, quickly, when nothing is to do.
 # As root on Debian it installs what is missing with apt; otherwise it says in one sentence what to install.
 set -euo pipefail
@@ -91,24 +91,61 @@ need_java() {
 }
 
 fingerprint() {
-    { cat pyproject.toml setup.py; find src \( -name '*.pyx' -o -name '*.pxi' \) -print0 | sort -z | xargs -0 -r cat; pwd; } | sha256sum
+    { cat pyproject.toml setup.py scripts/setup.sh
+      find src \( -name '*.pyx' -o -name '*.pxi' \) -print0 | sort -z | xargs -0 -r cat; pwd; } | sha256sum
 }
 
+# extras_of NEED: the parts of kavka itself that a group of pyproject.toml works on
+extras_of() {
+    case "$1" in
+        demo) echo demo ;;
+        docs) echo ;;
+        lint) echo terminal ;;
+        unit | dev) echo collect,lake,oauth,schemas,sql,tls ;;
+        test) echo collect,demo,lake,oauth,schemas,sql,tls ;;
+    esac
+}
+
+# pip_install WHAT ARGUMENT...
 pip_install() {
-    local extra="$1" log="$state/pip.log"
-    say "installing kavka[$extra] with pip into .venv (the first time some minutes)"
-    if ! .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$extra]" 2>&1 |
+    local what="$1" log="$state/pip.log"; shift
+    if ! .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off "$@" 2>&1 |
         tee "$log" | awk '/^Collecting|^ *Building wheel|^Installing collected|^Successfully built/ {
             sub(/^ +/, ""); sub(/ \(from.*/, ""); print "setup:   " substr($0, 1, 100); fflush() }'; then
         tail -20 "$log" >&2
-        fail "pip could not install kavka[$extra] (all of it: $log)"
+        fail "pip could not install $what (all of it: $log)"
     fi
 }
 
+readonly knows_groups='import pip; assert tuple(int(part) for part in pip.__version__.split(".")[:2]) >= (25, 1)'
+
+# install_kavka NEED: this checkout with its extras, and what the group NEED of pyproject.toml has
+install_kavka() {
+    local extras what group=()
+    extras="$(extras_of "$1")"
+    what="kavka${extras:+[$extras]}"
+    if [ "$1" != demo ]; then
+        group=(--group "$1")
+        what="$what and the group $1"
+        .venv/bin/python -c "$knows_groups" 2>/dev/null || pip_install "a pip that knows groups" --upgrade 'pip>=25.1'
+    fi
+    say "installing $what with pip into .venv (the first time some minutes)"
+    pip_install "$what" -e ".${extras:+[$extras]}" "${group[@]}"
+}
+
+# covers NEED: the environments that have all that NEED asks for
+covers() {
+    case "$1" in
+        lint) echo test dev unit lint ;;
+        unit | docs) echo test dev "$1" ;;
+        *) echo test "$1" ;;
+    esac
+}
+
 environment() {
-    local extra="$1" now stamp
+    local now stamp
     now="$(fingerprint)"
-    for stamp in dev "$extra"; do
+    for stamp in $(covers "$need"); do
         if [ -x .venv/bin/kavka ] && [ "$(cat ".venv/kavka-$stamp" 2>/dev/null)" = "$now" ]; then return; fi
     done
     need_python
@@ -117,21 +154,20 @@ environment() {
         say "making .venv with $("$python" --version)"
         "$python" -m venv --clear .venv
     fi
-    pip_install "$extra"
+    install_kavka "$need"
     # pip compiles what it installs, but not what it installs as an editable checkout
     .venv/bin/python -m compileall -q src || true
-    printf '%s\n' "$now" >".venv/kavka-$extra"
+    printf '%s\n' "$now" >".venv/kavka-$need"
 }
 
 mkdir -p "$state"
 rm -f "$state/apt-updated"
 case "$need" in
-    demo | lint | unit | docs) environment "$need" ;;
-    dev | test) environment dev ;;
+    demo | lint | unit | docs | dev | test) environment ;;
     *) fail "demo, lint, unit, docs, dev or test?" ;;
 esac
 case "$need" in
-    lint | unit | docs) exit ;;
+    lint | unit | docs | dev) exit ;;
 esac
 need_java
 if [ "$need" = test ]; then

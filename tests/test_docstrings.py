@@ -9,6 +9,20 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 QUESTION = re.compile(r"(?:Who|Whom|Whose|What|How|Whether|Where|When|Which|Why)\b")
+VAGUE = re.compile(r"(?:Let|Have|Know|Tell|Hear|Make sure|Give(?! up)|Learn|Mind)\b")
+SUBJECTS = (
+    "broker",
+    "cli",
+    "client",
+    "core",
+    "net",
+    "registry",
+    "settings",
+    "simulation",
+    "storage",
+    "wire",
+)
+"""Packages whose docstrings begin with a verb of the field."""
 RAISED = re.compile(r"\b[Rr]aises? ([A-Z]\w+(?:(?:, | or |, or )[A-Z]\w+)*)")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -23,6 +37,17 @@ def test_no_docstring_begins_with_a_question_word() -> None:
             if text is not None and QUESTION.match(text):
                 found.append(f"{path.relative_to(SOURCE)}: {text.splitlines()[0]}")
     assert count > 5000
+    assert found == []
+
+
+def test_docstrings_begin_with_a_verb_of_the_field() -> None:
+    found = []
+    for subject in SUBJECTS:
+        for path in (SOURCE / "kavka" / subject).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                text = ast.get_docstring(node) if isinstance(node, Documented) else None
+                if text is not None and VAGUE.match(text):
+                    found.append(f"{path.relative_to(SOURCE)}: {text.splitlines()[0]}")
     assert found == []
 
 

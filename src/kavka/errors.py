@@ -197,3 +197,25 @@ class KafkaError(Exception):
     def retriable(self) -> bool:
         """Return whether the same call may succeed later."""
         return self.code.retriable
+
+
+class AuthenticationFailed(KafkaError):
+    """A broker did not authenticate this client, or the broker could not be: `mechanism` and `reason` say why.
+
+    Another try with the same credential is in vain, so no client makes one by itself.
+    """
+
+    def __init__(
+        self,
+        mechanism: str,
+        reason: str,
+        code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED,
+    ) -> None:
+        """`reason` is the broker's sentence, or the client's; it holds no secret."""
+        super().__init__(code, f"{mechanism}: {reason}")
+        self.mechanism = mechanism
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[AuthenticationFailed], tuple[str, str, ErrorCode]]:
+        """Be pickled by the constructor's arguments, for Spark's workers."""
+        return type(self), (self.mechanism, self.reason, self.code)

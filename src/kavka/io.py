@@ -10,7 +10,10 @@ Timers are asyncio's: `loop.call_later` and `asyncio.sleep` obey the loop, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import ssl
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -25,6 +28,10 @@ class Clock(Protocol):
 
     def tick_ms(self) -> int:
         """Return milliseconds of a clock that never goes back; only differences mean anything."""
+        ...
+
+    def tick_ns(self) -> int:
+        """Return nanoseconds of the clock of `tick_ms`, to measure work."""
         ...
 
 
@@ -217,7 +224,7 @@ class Transport(Protocol):
         ...
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return facts such as `peername` and `sockname`, each (host, port, ...)."""
+        """Return facts such as `peername` and `sockname`, each (host, port, ...), and `ssl_object` with TLS."""
         ...
 
 
@@ -261,22 +268,80 @@ class Listener(Protocol):
         """The bound port, also when 0 was asked for."""
         ...
 
+    def pause_accepting(self) -> None:
+        """Leave new connections waiting until `resume_accepting`."""
+        ...
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
+        ...
+
     def close(self) -> None:
         """Accept no more; open connections stay."""
+        ...
+
+
+class ClientTls(Protocol):
+    """The TLS of connections to brokers."""
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next connection. Raise OSError when a store can no longer be read."""
+        ...
+
+    def server_hostname(self, host: str) -> str:
+        """Return the name for which the certificate of the broker at `host` must be valid (and that SNI tells)."""
+        ...
+
+
+class ServerTls(Protocol):
+    """The TLS of the connections that a listener accepts."""
+
+    @property
+    def max_handshakes(self) -> int:
+        """Return the bound of handshakes in progress; beyond it the oldest is given up."""
+        ...
+
+    @property
+    def handshake_timeout_ms(self) -> int:
+        """Return the time after which a handshake is given up."""
+        ...
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next connection."""
+        ...
+
+    def handshake_failed(self, host: str, reason: str) -> None:
+        """Note that a client's handshake came to nothing."""
         ...
 
 
 class Network(Protocol):
     """TCP."""
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
-        """Accept connections, a new `make()` for each. Raise OSError when the address is taken."""
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
+        """Accept connections, a new `make()` for each. Raise OSError when the address is taken.
+
+        With `tls` that is after the handshake; the transport's `ssl_object` knows the client's certificate.
+        """
         ...
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
-        """Connect and return the protocol that `make()` returned. Raise OSError when the connection fails."""
+        """Connect and return the protocol that `make()` returned. Raise OSError when the connection fails.
+
+        With `tls`, a failed handshake is such a failure: `ssl.SSLError` is an OSError.
+        """
         ...
 
 

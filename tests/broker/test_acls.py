@@ -157,7 +157,7 @@ def test_a_change_by_another_broker_is_followed(run: Run) -> None:
         row = {"principal": "User:alice", "permissionType": "Allow", "operation": "Read"}
         node = json.dumps({"version": 1, "acls": [{**row, "host": "*"}]}).encode()
         await registry.create("/kafka-acl/Topic/t", node)
-        rules = served.broker.access_control.acls.rules
+        rules = served.broker.security.access_control.acls.rules
         await registry.create("/kafka-acl-changes/acl_changes_", b"Topic:t", sequence=True)
         await until(lambda: rules.count == 1)
         assert (await alice.fetch("t")).error_code == 0
@@ -178,8 +178,8 @@ def test_all_acls_are_read_again_in_another_session(run: Run) -> None:
         row = {"principal": "User:a", "permissionType": "Deny", "operation": "All", "host": "*"}
         node = json.dumps({"version": 1, "acls": [row]}).encode()
         await registry.create("/kafka-acl/Group/g", node)  # its notification came and went
-        served.broker.access_control.session_renewed()
-        await until(lambda: served.broker.access_control.acls.rules.count == 1)
+        served.broker.security.access_control.session_renewed()
+        await until(lambda: served.broker.security.access_control.acls.rules.count == 1)
 
     run(story, **SETTINGS)
 

@@ -244,8 +244,10 @@ def test_the_limit_of_connections_changes_while_the_broker_runs(run: Run) -> Non
     async def story(served: Any) -> None:
         await served.another()
         assert (await alter(served, BROKER, "", "max.connections", 0, "2")).error_code == 0
-        with pytest.raises(ConnectionError):
-            await served.another()
+        _reader, waiting = await asyncio.open_connection("127.0.0.1", served.port)
+        assert len(served.broker.dispatcher.connections) == 2
+        assert served.broker.listeners._listeners["PLAINTEXT"]._is_paused
+        waiting.close()
 
     run(story)
 

@@ -78,7 +78,7 @@ def test_values_of_settings_are_not_recorded(run: Run, tmp_path: Path) -> None:
 
 def test_authentications_are_recorded(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
-        audit = served.broker.access_control.audit
+        audit = served.broker.security.access_control.audit
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         audit.authentication_failed(session, "SCRAM-SHA-256", "wrong password", user="alice")
         audit.authentication_ended(session, "SCRAM-SHA-256", None)
@@ -104,7 +104,7 @@ def test_lines_are_bounded_and_the_rest_is_counted(run: Run, tmp_path: Path) -> 
 
 def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None:
     async def story(served: Any) -> None:
-        audit = served.broker.access_control.audit
+        audit = served.broker.security.access_control.audit
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         audit.authenticated(session, "PLAIN")
         await audit._flush()

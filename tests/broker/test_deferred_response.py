@@ -75,6 +75,7 @@ class Connections:
                 connection=connection,
                 slot=None,
                 large=None,
+                loop_time=None,
                 version=0,
                 api=SimpleNamespace(key=0),
                 finish=lambda: None,

@@ -57,7 +57,9 @@ def handle(
     replicas: Sequence[Replica], purgatory: Purgatory, verifier: Any = None, **changes: Any
 ) -> Any:
     """Give one request with a batch for each of two partitions to the handler."""
-    replica_manager: Any = SimpleNamespace(find=lambda where: replicas[where.partition])
+    replica_manager: Any = SimpleNamespace(
+        find=lambda topic_partition: replicas[topic_partition.partition]
+    )
     metadata: Any = SimpleNamespace()
     services = SimpleNamespace(
         replica_manager=replica_manager,

@@ -93,8 +93,8 @@ def test_commits_behind_a_malformed_record_survive_a_restart(
         await find_coordinator(served, "g", 0)
         assert await commit(served, "t", 1) == 0
         broker = served.broker
-        at = broker.groups.partition_of("g")
-        replica = broker.replica_manager.find(at)
+        topic_partition = broker.groups.partition_of("g")
+        replica = broker.replica_manager.find(topic_partition)
         key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
         for records in (
             batch_of(key, b"\x00\x09nothing"),
@@ -142,7 +142,7 @@ def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
         await served.create("t")
         await find_coordinator(served, "x", 1)
         broker = served.broker
-        at = broker.transactions.partition_of("x")
+        topic_partition = broker.transactions.partition_of("x")
         key = encode_transaction_key(TransactionLogKey(transactional_id="x"))
         for records in (
             batch_of(key, b"\x00\x00bad"),
@@ -150,7 +150,10 @@ def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
             batch_of(*transaction_of("x", -32768)),
             batch_of(*transaction_of("y", 0)),
         ):
-            assert broker.replica_manager.find(at).append_internal(records).error is ErrorCode.NONE
+            assert (
+                broker.replica_manager.find(topic_partition).append_internal(records).error
+                is ErrorCode.NONE
+            )
 
     async def after(served: Any) -> None:
         for transactional_id in ("x", "y"):  # "y" once its transaction is complete

@@ -20,6 +20,9 @@ class Clock:
     def tick_ms(self) -> int:
         return int(self.loop.time() * 1000)
 
+    def tick_ns(self) -> int:
+        return self.tick_ms() * 1_000_000
+
 
 class Machine:
     """Has things due at given times."""

@@ -101,8 +101,8 @@ def test_all_topics_are_encoded_again_when_another_broker_lives(
 def test_others_have_their_turn_after_each_piece(partitions: int) -> None:
     metadata = cache(*(topic(f"t{number}", partitions) for number in range(6)))
     encoded = EncodedTopics(metadata).take(list(metadata.topics.values()), FORM)
-    turns = sum(1 for _ in pieces(encoded))
-    assert turns >= 6 * partitions // (2 * PIECE)
+    slices = sum(1 for _ in pieces(encoded))
+    assert slices >= 6 * partitions // (2 * PIECE)
     assert all(each.data is not None for each in encoded)
 
 
@@ -112,10 +112,10 @@ def test_clients_that_ask_at_the_same_time_share_the_pieces(
     encoding = Encoding(cache(topic("t", 4 * PIECE)), monkeypatch)
     topics = list(encoding.metadata.topics.values())
     one, other = (pieces(encoding.topics.take(topics, FORM)) for _ in range(2))
-    turns = 0
+    slices = 0
     while next(one, 1) is None or next(other, 1) is None:
-        turns += 1
-    assert turns <= 4
+        slices += 1
+    assert slices <= 4
     assert encoding._encoded == 4 * PIECE
 
 

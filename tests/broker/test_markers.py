@@ -22,6 +22,7 @@ from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponseTopic,
 )
 from kavka.wire.stored.znodes import topic_path
+from support.waiting import until
 
 Run = Callable[..., None]
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
@@ -45,9 +46,7 @@ class ScriptedWriter:
 
     async def asked(self, count: int = 1) -> list[Asked]:
         """Return what is asked for, when there are so many requests."""
-        async with asyncio.timeout(30):
-            while len(self.waiting) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.waiting) >= count)
         for _ in range(10):
             await asyncio.sleep(0)
         return [asked for asked, _answer in self.waiting]
@@ -90,9 +89,7 @@ class Coordinator:
         self.posted.append((event.producer_id, event.partitions))
 
     async def until_posted(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
-        async with asyncio.timeout(30):
-            while len(self.posted) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.posted) >= count)
         return self.posted
 
 
@@ -186,9 +183,7 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
             markers.send(coordinator, effect(index, TopicPartition("slow", index)))
             await asyncio.sleep(0)
         markers.send(coordinator, effect(9, U))
-        async with asyncio.timeout(30):
-            while [(9, "u")] not in [asked[-1:] for asked, _answer in writer.waiting]:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: [(9, "u")] in [asked[-1:] for asked, _answer in writer.waiting])
         assert sum(len(asked) for asked in await writer.asked()) == 7
 
     play(run, story)
@@ -333,9 +328,7 @@ def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> No
         )
         markers.send(successor, effect(2, T))
         assert await successor.until_posted(1) == [(2, (T,))]
-        async with asyncio.timeout(30):
-            while markers._tasks:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: not markers._tasks)
         assert served.broker.replica_manager.find(T).log.log_end_offset == 1
         assert coordinator.posted == []
 
@@ -426,9 +419,7 @@ def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
         for producer_id in range(1, 301):
             markers.send(coordinator, effect(producer_id, T, U))
         writer.answer()
-        async with asyncio.timeout(30):
-            while len(writer.waiting) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: len(writer.waiting) >= 2)
         assert [len(asked) for asked in await writer.asked(2)] == [300, 300]
 
     play(run, story)

@@ -20,6 +20,9 @@ class Clock:
     def tick_ms(self) -> int:
         return self.ms
 
+    def tick_ns(self) -> int:
+        return self.tick_ms() * 1_000_000
+
 
 class Slow:
     """A request whose check takes two milliseconds."""

@@ -315,13 +315,13 @@ class Meanwhile:
         self._happens = happens
         self.attempts = 0
 
-    async def connect(self, host: str, port: int, factory: object) -> None:
+    async def connect(self, host: str, port: int, factory: object, tls: None = None) -> None:
         self.attempts += 1
         if self.attempts == 1:
             await self._happens()
         raise ConnectionRefusedError
 
-    async def listen(self, host: str, port: int, factory: object) -> None:
+    async def listen(self, host: str, port: int, factory: object, tls: None = None) -> None:
         raise NotImplementedError
 
 

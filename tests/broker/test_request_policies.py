@@ -208,6 +208,9 @@ class Throttle:
         self._request_ms = request_ms
         self._response_ms = response_ms
 
+    def loop_time(self, context: RequestContext) -> None:
+        return None
+
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         return self._request_ms if context.api.key is self._key else 0
 

@@ -30,6 +30,9 @@ class Clock:
     def tick_ms(self) -> int:
         return self.ms
 
+    def tick_ns(self) -> int:
+        return self.tick_ms() * 1_000_000
+
 
 def request(api: ApiKey, version: int) -> RequestContext:
     connection = Connection(None, "PLAINTEXT", Limits(1, 1))  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ FORBIDDEN = {
     "kavka.core.group",
     "kavka.core.transaction",
     "kavka.net.peer",
+    "kavka.net.tls",
     "kavka.registry.registry_server",
     "kavka.registry.zookeeper",
     "kavka.testing",

@@ -121,8 +121,8 @@ def test_offsets_in_transactions_are_stored_as_kafka_stores_them(run: Run) -> No
     run(story, **SETTINGS)
 
 
-@pytest.mark.parametrize("turns", range(4))
-def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, turns: int) -> None:
+@pytest.mark.parametrize("iterations", range(4))
+def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, iterations: int) -> None:
     async def story(served: Any) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
@@ -141,7 +141,7 @@ def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, turns: in
             MembersMemory(),
         )
         runtime.start()
-        for _ in range(turns):
+        for _ in range(iterations):
             await asyncio.sleep(0)
         marker = EndMarker(ControlType.COMMIT, 0)
         outcome = where.append_marker(producer.producer_id, producer.epoch, marker)

@@ -108,6 +108,8 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from kavka.wire.messages.stop_replica import StopReplicaRequest
 from kavka.wire.messages.sync_group import SyncGroupRequest
 from kavka.wire.messages.txn_offset_commit import (
@@ -149,6 +151,10 @@ def _of_records(key: ApiKey, version: int, topic_id: bytes) -> Any:
             records = DeleteRecordsRequestPartition(offset=0)
             gone = DeleteRecordsRequestTopic(name="t", partitions=[records])
             return DeleteRecordsRequest(topics=[gone], timeout_ms=1000)
+        case ApiKey.SASL_HANDSHAKE:
+            return SaslHandshakeRequest(mechanism="PLAIN")
+        case ApiKey.SASL_AUTHENTICATE:
+            return SaslAuthenticateRequest(auth_bytes=b"token")
         case ApiKey.API_VERSIONS:
             names = {"client_software_name": "test", "client_software_version": "1.0"}
             return ApiVersionsRequest(**(names if version >= 3 else {}))

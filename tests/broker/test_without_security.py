@@ -1,4 +1,4 @@
-"""Responses of a broker without authorizer and quotas to requests for them, as Apache Kafka's."""
+"""Responses of a broker without authorizer and quotas to requests about them, as Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.errors import ErrorCode
-from kavka.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntity,
-    AlterClientQuotasRequestEntry,
-    AlterClientQuotasRequestOp,
-)
-from kavka.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsRequestScramCredentialDeletion,
-    AlterUserScramCredentialsRequestScramCredentialUpsertion,
-)
 from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
 from kavka.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
 from kavka.wire.messages.describe_acls import DescribeAclsRequest
@@ -44,31 +33,6 @@ def test_changes_of_access_rules_are_refused_one_by_one(run: Run) -> None:
         which = DeleteAclsRequestFilter(resource_type_filter=1, operation=1, permission_type=1)
         deleted = await served.send(DeleteAclsRequest(filters=[which, which]))
         assert [r.error_code for r in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED] * 2
-
-    run(story)
-
-
-def test_quotas_and_credentials_that_would_not_be_obeyed_are_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
-        entity = AlterClientQuotasRequestEntity(entity_type="user", entity_name="alice")
-        entry = AlterClientQuotasRequestEntry(
-            entity=[entity], ops=[AlterClientQuotasRequestOp(key="producer_byte_rate", value=1.0)]
-        )
-        (quota,) = (await served.send(AlterClientQuotasRequest(entries=[entry]))).entries
-        assert quota.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert quota.error_message.startswith("This broker has no client quotas")
-        assert [(part.entity_type, part.entity_name) for part in quota.entity] == [
-            ("user", "alice")
-        ]
-        deletion = AlterUserScramCredentialsRequestScramCredentialDeletion(name="b", mechanism=1)
-        upsertion = AlterUserScramCredentialsRequestScramCredentialUpsertion(name="a", mechanism=1)
-        altered = await served.send(
-            AlterUserScramCredentialsRequest(deletions=[deletion, deletion], upsertions=[upsertion])
-        )
-        assert [(r.user, r.error_code) for r in altered.results] == [
-            ("b", ErrorCode.UNSUPPORTED_VERSION),
-            ("a", ErrorCode.UNSUPPORTED_VERSION),
-        ]
 
     run(story)
 

@@ -80,8 +80,8 @@ but not each time.
 """
 
 
-class Turns:
-    """The longest iterations of the loop, in processor time."""
+class Callbacks:
+    """The longest callback of the loop, in processor time."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -89,20 +89,20 @@ class Turns:
 
 
 @contextmanager
-def watched_turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
+def watched_callbacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callbacks]:
     """Measure every callback of the loop."""
-    turns = Turns()
+    callbacks = Callbacks()
     run = asyncio.events.Handle._run
 
     def timed(handle: Any) -> None:
         began = time.thread_time()
         run(handle)
         took = time.thread_time() - began
-        if took > turns.longest_s:
-            turns.longest_s, turns.of = took, repr(handle)
+        if took > callbacks.longest_s:
+            callbacks.longest_s, callbacks.of = took, repr(handle)
 
     monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
-    yield turns
+    yield callbacks
 
 
 async def exchange(port: int, frame: bytes) -> int | None:
@@ -161,7 +161,7 @@ def broker_of_its_own(directory: Path) -> Iterator[int]:
 def test_the_largest_requests_of_an_api_delay_no_client(
     key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each is answered, or refused by closing its connection, and what the loop does in one turn is bounded."""
+    """Each is answered, or refused by closing its connection, and what the loop does in one callback is bounded."""
     api = APIS[key]
     caplog.set_level(logging.CRITICAL)
     frames = list(inflated(api.request(), api.max_version, FRAME_BYTES))
@@ -181,13 +181,13 @@ def test_the_largest_requests_of_an_api_delay_no_client(
         for one in frames:
             for _ in range(_TRIES):
                 gc.collect()
-                with watched_turns(monkeypatch) as turns:
+                with watched_callbacks(monkeypatch) as callbacks:
                     asyncio.run(exchange(port, one.frame))
                 monkeypatch.undo()
-                if turns.longest_s < MAX_S:
+                if callbacks.longest_s < MAX_S:
                     break
             else:
-                pytest.fail(f"{one.title}: {turns.longest_s:.3f} s in {turns.of}")
+                pytest.fail(f"{one.title}: {callbacks.longest_s:.3f} s in {callbacks.of}")
 
 
 def _topic(name: str, partitions: int) -> Any:
@@ -230,7 +230,7 @@ def test_others_are_served_while_a_large_request_is(run: Run) -> None:
 
 
 def test_requests_behind_a_large_one_are_served_after_it(run: Run) -> None:
-    """Of two commits on one connection the later one counts, though the first takes many iterations of the loop."""
+    """Of two commits on one connection the later one counts, though the first takes many callbacks of the loop."""
 
     async def story(served: Any) -> None:
         await served.create("t", 1)
@@ -488,8 +488,8 @@ def test_a_commit_of_many_offsets_is_stored_in_batches(run: Run) -> None:
         assert [(row.partition_index, row.error_code) for row in answered] == [
             (n, 0) for n in range(1200)
         ]
-        where = served.broker.groups.partition_of("g")
-        assert len(served.broker.replica_manager.find(where).log.segments) == 1
+        topic_partition = served.broker.groups.partition_of("g")
+        assert len(served.broker.replica_manager.find(topic_partition).log.segments) == 1
         asked = [OffsetFetchRequestTopic(name="t", partition_indexes=list(range(1200)))]
         found = await served.send(OffsetFetchRequest(group_id="g", topics=asked), 7)
         offsets = {row.partition_index: row.committed_offset for row in found.topics[0].partitions}

@@ -24,6 +24,7 @@ from kavka.client import (
     TopicPartition,
 )
 from kavka.testing.local_cluster import LocalCluster
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.chaos, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -72,22 +73,18 @@ class _Pipeline:
                 values = [b"%d" % number for number in range(self.written, self.written + 20)]
                 await producer.send_many("in", [(value, value) for value in values])
                 self.written += len(values)
-                await asyncio.sleep(0.02)  # the rate; no call waits for it
+                await asyncio.sleep(0.02)  # time: the rate; no call waits for it
 
     async def _until_all_is_read(self, admin: Admin) -> None:
         ends = await admin.list_offsets(dict.fromkeys(_parts("in"), -1))
-        async with asyncio.timeout(_PATIENCE_S):
-            while True:
-                found = await admin.list_group_offsets("g", _parts("in"))
-                left = [
-                    topic_partition
-                    for topic_partition in ends
-                    if topic_partition not in found
-                    or found[topic_partition].offset < ends[topic_partition].offset  # type: ignore[union-attr]
-                ]
-                if not left:
-                    return
-                await asyncio.sleep(0.2)
+
+        def is_read(found: Any) -> bool:
+            return all(
+                topic_partition in found and found[topic_partition].offset >= end.offset  # type: ignore[union-attr]
+                for topic_partition, end in ends.items()
+            )
+
+        await eventually(lambda: admin.list_group_offsets("g", _parts("in")), is_read, _PATIENCE_S)
 
     async def _work(self, number: int) -> None:
         rng = random.Random(number)
@@ -95,7 +92,7 @@ class _Pipeline:
             try:
                 await self._live(number, rng)
             except (FatalError, OSError):  # its next life continues
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # time: the pause of a supervisor
 
     async def _live(self, number: int, rng: random.Random) -> None:
         reading = self._settings | {
@@ -149,10 +146,10 @@ def _copy(batch: Any) -> Any:
 def _kill_one_after_another(cluster: LocalCluster) -> None:
     rng = random.Random(1)
     for _ in range(_KILLS):
-        time.sleep(rng.uniform(1, 4))
+        time.sleep(rng.uniform(1, 4))  # time: when it dies is chance
         victim = rng.choice(cluster.running)
         cluster.kill(victim)
-        time.sleep(rng.uniform(0.2, 2))
+        time.sleep(rng.uniform(0.2, 2))  # time: for how long it is dead is chance
         cluster.start(victim)
 
 

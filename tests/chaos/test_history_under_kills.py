@@ -39,7 +39,7 @@ def _judge(
         with Load(settings) as load:
             for _ in range(kills):
                 load.wait_for(300)
-                time.sleep(random.uniform(0, 0.5))
+                time.sleep(random.uniform(0, 0.5))  # time: when it dies is chance
                 broker.process.kill()
                 damage(broker)
                 broker = start()

@@ -12,7 +12,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -26,6 +26,7 @@ from kavka_compat.brokers import Broker
 from kavka_compat.dump_log import assert_kafka_accepts
 from kavka_compat.ours import start_kavka
 from kavka_compat.processes import free_port
+from support.waiting import wait_until
 
 _KILLS = int(os.environ.get("KAVKA_KILLS", "12"))
 _APACHE_KILLS = 2
@@ -86,8 +87,7 @@ class Load:
             except BufferError:
                 self._producer.poll(0.01)
             self._producer.poll(0)
-            # some 10,000 records a second: enough to be always in the middle of something
-            time.sleep(0.003)
+            time.sleep(0.003)  # time: the rate, always in the middle of something
 
     def _send(self, partition: int) -> None:
         for _ in range(10):
@@ -121,25 +121,29 @@ def _committer(bootstrap: str) -> Iterator[Consumer]:
 
 def _commit(consumer: Consumer, offset: int) -> None:
     """Commit `offset` for partition 0, patiently: the broker has just come back."""
-    deadline = time.monotonic() + 60
-    while True:
+
+    def commits() -> bool:
         try:
             consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
-            return
         except KafkaException:
-            assert time.monotonic() < deadline, "no offset could be committed for 60 s"
-            time.sleep(0.05)
+            return False
+        return True
+
+    wait_until(commits, 60, "an offset is committed")
 
 
 def _committed(consumer: Consumer) -> int:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            (found,) = consumer.committed([TopicPartition("t", 0)], timeout=10)
-            return int(found.offset)
-        except KafkaException:
-            assert time.monotonic() < deadline, "no offset could be read for 60 s"
-            time.sleep(0.05)
+    offsets: list[int] = []
+
+    def reads() -> bool:
+        with suppress(KafkaException):
+            offsets.extend(
+                found.offset for found in consumer.committed([TopicPartition("t", 0)], timeout=10)
+            )
+        return bool(offsets)
+
+    wait_until(reads, 60, "an offset is read")
+    return offsets[0]
 
 
 def _kill_under_load(start: Start, kills: int, show_progress: Callable[[str], None]) -> Broker:
@@ -156,7 +160,7 @@ def _kill_under_load(start: Start, kills: int, show_progress: Callable[[str], No
                 before = load.count()
                 _commit(consumer, kill)
                 _wait_for_progress(load, before)
-                time.sleep(rng.uniform(0, 0.3))
+                time.sleep(rng.uniform(0, 0.3))  # time: when it dies is chance
                 broker.process.kill()
                 broker = start()
                 assert _committed(consumer) == kill, f"a committed offset was lost (seed {seed})"
@@ -171,11 +175,10 @@ def _kill_under_load(start: Start, kills: int, show_progress: Callable[[str], No
 
 
 def _wait_for_progress(load: Load, before: int) -> None:
-    deadline = time.monotonic() + 60
-    while load.count() < before + 300:
-        assert not load.errors, load.errors[:3]
-        assert time.monotonic() < deadline, "nothing was acknowledged for 60 s"
-        time.sleep(0.01)
+    wait_until(
+        lambda: load.errors or load.count() >= before + 300, 60, "300 records are acknowledged"
+    )
+    assert not load.errors, load.errors[:3]
 
 
 def _check(broker: Broker, load: Load) -> None:
@@ -183,9 +186,9 @@ def _check(broker: Broker, load: Load) -> None:
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "check"}
     with Consumer({**settings, "check.crcs": True}) as consumer:
         for partition in range(_PARTITIONS):
-            place = TopicPartition("t", partition, 0)
-            consumer.assign([place])
-            first, last = consumer.get_watermark_offsets(place, timeout=30)
+            topic_partition = TopicPartition("t", partition, 0)
+            consumer.assign([topic_partition])
+            first, last = consumer.get_watermark_offsets(topic_partition, timeout=30)
             assert (first, last) == (0, load.sent[partition]), "records were lost or doubled"
             found: list[tuple[int, int]] = []
             while len(found) < last:

@@ -50,7 +50,7 @@ def test_killing_the_broker_tears_no_transaction(tmp_path: Path, client: str) ->
         with Load(settings) as load:
             for _ in range(_KILLS):
                 load.wait_for(50, _PATIENCE_S)
-                time.sleep(random.uniform(0, 0.5))
+                time.sleep(random.uniform(0, 0.5))  # time: when it dies is chance
                 broker.process.kill()
                 broker = start_kavka(tmp_path, _SETTINGS, port)
             load.wait_for(50, _PATIENCE_S)

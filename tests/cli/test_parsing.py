@@ -13,7 +13,7 @@ from kavka.cli.commands.delete_records import read_offsets
 from kavka.cli.commands.get_offsets import any_of, offset_spec, topic_range
 from kavka.cli.commands.topics import parse_assignment, topic_pattern
 from kavka.cli.groups.reset import read_plan
-from kavka.cli.text.iso_times import duration_ms, moment_ms
+from kavka.cli.text.times import duration_ms, moment_ms
 from kavka.ids import TopicPartition
 
 AT = TopicPartition

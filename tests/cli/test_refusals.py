@@ -112,7 +112,7 @@ def _run(command: str) -> int:
         ),
         (
             "kavka.cli.commands.configs --zookeeper a:1 --describe --broker 0",
-            "--zookeeper: this release asks brokers only"),
+            "--zookeeper: without a broker this release changes the SCRAM credentials"),
         (
             f"{CONFIGS} --describe --broker 2147483648",
             "The entity name for brokers must be a valid integer broker id, but it is: 2147483648",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from kavka_compat.our_tools import our_tool
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running
 from kavka_compat.served import run_served
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 
@@ -41,7 +41,7 @@ class Supervised:
 
     def wait_for_start(self, name: str, number: int) -> tuple[int, str]:
         """Return the process and the place of the start with this number, the first is 1."""
-        _until(lambda: len(self.starts(name)) >= number, self.process.text)
+        wait_until(lambda: len(self.starts(name)) >= number, what=self.process.text)
         return self.starts(name)[number - 1]
 
     def brokers(self) -> set[str]:
@@ -52,13 +52,6 @@ class Supervised:
     def children(self) -> list[int]:
         """Return the processes of all starts so far."""
         return [int(process) for _name, process, _where in _STARTED.findall(self.process.text())]
-
-
-def _until(holds: Callable[[], bool], story: Callable[[], str], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, story()
-        time.sleep(0.02)
 
 
 def _lives(process: int) -> bool:
@@ -77,7 +70,9 @@ def _supervised(directory: Path, *arguments: str) -> Iterator[Supervised]:
     finally:
         if supervised.process.alive():
             assert supervised.process.stop(60) == 0, supervised.process.text()
-        _until(lambda: not any(map(_lives, supervised.children())), supervised.process.text)
+        wait_until(
+            lambda: not any(map(_lives, supervised.children())), what=supervised.process.text
+        )
 
 
 def _describe(supervised: Supervised, bootstrap: str) -> str:
@@ -98,12 +93,12 @@ def test_a_worker_that_is_killed_comes_back_where_it_was(tmp_path: Path) -> None
         assert (
             "process ended name=worker 0 signal=SIGKILL restart_s=0.1" in supervised.process.text()
         )
-        _until(
+        wait_until(
             lambda: (
                 sorted(re.findall(r"Isr: (\S+)", _describe(supervised, elsewhere)))
                 in (["0,1", "0,1"], ["0,1", "1,0"], ["1,0", "1,0"])
             ),
-            supervised.process.text,
+            what=supervised.process.text,
         )
 
 
@@ -200,7 +195,7 @@ def test_a_signal_stops_all_cleanly_and_the_registry_last(
 ) -> None:
     with _supervised(tmp_path) as supervised:
         supervised.process.signal(number)
-        _until(lambda: not supervised.process.alive(), supervised.process.text)
+        wait_until(lambda: not supervised.process.alive(), what=supervised.process.text)
         assert supervised.process.stop() == 0
         stopped = re.findall(r"process stopped name=(.+) code=0 ", supervised.process.text())
         assert stopped == ["worker 1", "worker 0", "registry"]
@@ -213,14 +208,14 @@ def test_no_child_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
         children = supervised.children()
         assert len(children) == 3
         supervised.process.kill()
-        _until(lambda: not any(map(_lives, children)), supervised.process.text)
+        wait_until(lambda: not any(map(_lives, children)), what=supervised.process.text)
     for worker in (0, 1):
         assert (tmp_path / "logs" / f"worker-{worker}" / ".kafka_cleanshutdown").exists()
 
 
 def test_a_worker_that_can_never_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     supervised = Supervised(tmp_path, "--override", "num.partitions=none")
-    _until(lambda: not supervised.process.alive(), supervised.process.text)
+    wait_until(lambda: not supervised.process.alive(), what=supervised.process.text)
     said = supervised.process.text()
     assert supervised.process.stop() == 1
     assert "Invalid value none for configuration num.partitions" in said
@@ -239,6 +234,6 @@ def test_workers_serve_in_the_background(tmp_path: Path, monkeypatch: pytest.Mon
         assert said.startswith("kavka brokers 0,1 ready: PLAINTEXT://127.0.0.1:")
     finally:
         os.kill(process, signal.SIGTERM)
-        _until(lambda: not _lives(process), log.read_text)
+        wait_until(lambda: not _lives(process), what=log.read_text)
     assert "[worker 0] " in log.read_text()
     assert "[worker 1] " in log.read_text()

@@ -7,9 +7,9 @@ AT = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
 
 
-def add(accumulator, at=AT, size=10, count=1, now_ms=0):
+def add(accumulator, topic_partition=AT, size=10, count=1, now_ms=0):
     """Open a batch with `count` records of `size` bytes."""
-    batch = accumulator.open_batch(at, size, now_ms)
+    batch = accumulator.open_batch(topic_partition, size, now_ms)
     for _ in range(count):
         batch.free_bytes -= size
         batch.values.append(b"x" * size)
@@ -18,7 +18,7 @@ def add(accumulator, at=AT, size=10, count=1, now_ms=0):
 
 
 def ready(accumulator, now_ms, is_urgent=False):
-    return accumulator.ready(now_ms, lambda at: 0, is_urgent)
+    return accumulator.ready(now_ms, lambda topic_partition: 0, is_urgent)
 
 
 def drain(accumulator, partitions=(AT,), max_bytes=10_000, now_ms=0):

@@ -90,7 +90,9 @@ def test_different_subscriptions_are_balanced_as_far_as_they_allow() -> None:
 def test_static_members_rank_by_their_instance_ids() -> None:
     members = [member("z", ["t"], "i1"), member("a", ["t"], "i2"), member("b", ["t"])]
     answer = ours("range", {"t": 3}, members)
-    assert {m: [at.partition for at in got] for m, got in answer.items()} == {
+    assert {
+        m: [topic_partition.partition for topic_partition in got] for m, got in answer.items()
+    } == {
         "z": [0],
         "a": [1],
         "b": [2],

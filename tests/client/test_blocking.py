@@ -1,10 +1,16 @@
+import gc
+import signal
+import sys
 import threading
 import time
+from linecache import getline
 from typing import Any
 
 import pytest
 
 from kavka.client import TopicPartition, blocking
+from kavka.client.blocking import loop_thread
+from kavka.client.blocking.loop_thread import LoopThread
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 
@@ -141,3 +147,72 @@ def test_a_flush_counts_the_handing_over_into_its_timeout(broker, settings):
     broker.faults[ApiKey.PRODUCE].clear()
     producer.close()
     assert sorted(future.result(10).offset for future in futures) == list(range(200))
+
+
+def interrupted_at(line, call):
+    """Call a function, and raise KeyboardInterrupt at the n-th line of `loop_thread` in this thread; return whether."""
+    left = line
+
+    def trace(frame, event, _argument):
+        nonlocal left
+        if frame.f_code.co_filename != loop_thread.__file__:
+            return None
+        # A line with a lock comes again at its release, where no signal is handled: the lock would stay.
+        if event == "line" and "_lock" not in getline(loop_thread.__file__, frame.f_lineno):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_at_any_line_leaves_no_coroutine_without_a_start(recwarn):
+    thread = LoopThread("test")
+
+    async def answer():
+        return 1
+
+    lines = 1
+    while interrupted_at(lines, lambda: thread.run(answer)):
+        lines += 1
+    assert lines > 10
+    assert thread.run(answer) == 1  # and it works on
+    thread.stop()
+    gc.collect()
+    assert not recwarn.list
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_before_the_start_of_a_call_keeps_it_from_starting(recwarn):
+    thread, free, has_begun = LoopThread("test"), threading.Event(), threading.Event()
+    main = threading.get_ident()
+
+    async def begin():
+        has_begun.set()
+
+    def interrupt():
+        while not thread._pending:
+            pass
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread.loop.call_soon_threadsafe(free.wait)
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(begin)
+    interrupting.join()
+    free.set()
+    thread.stop()
+    assert not has_begun.is_set()
+    gc.collect()
+    assert not recwarn.list

@@ -36,12 +36,13 @@ class Using(RebalanceListener):
 
     def on_assigned(self, partitions):
         self.threads.add(threading.current_thread())
-        for at in partitions:
-            self.consumer.seek(at, 3)  # type: ignore[attr-defined]
+        for topic_partition in partitions:
+            self.consumer.seek(topic_partition, 3)  # type: ignore[attr-defined]
 
     def on_revoked(self, partitions):
         self.threads.add(threading.current_thread())
-        self.positions += [self.consumer.position(at) for at in partitions]  # type: ignore[attr-defined]
+        position = self.consumer.position  # type: ignore[attr-defined]
+        self.positions += [position(topic_partition) for topic_partition in partitions]
         self.consumer.commit()  # type: ignore[attr-defined]
 
 
@@ -461,7 +462,7 @@ def test_a_child_that_a_callback_forks_ends_with_the_callback(end):
             if time.monotonic() > until:
                 os.kill(child, 9)
                 raise AssertionError("the child does not end")
-            time.sleep(0.01)
+            time.sleep(0.01)  # time: in a program of its own, without tests/support
         """
     )
     assert ended.returncode == 0, ended.stderr

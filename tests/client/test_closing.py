@@ -338,7 +338,7 @@ def test_a_call_that_ignores_its_end_keeps_no_thread_waiting(broker, settings, m
             except asyncio.CancelledError:
                 continue
 
-    waiting = Calling(lambda: thread.run(ignore()))
+    waiting = Calling(lambda: thread.run(ignore))
     assert has_begun.wait(20)
     consumer.close()
     refused(ended(waiting), "consumer")

@@ -17,6 +17,7 @@ from kavka.client import (
 from kavka.client.admin import ConfigOp, ConfigResource, ResourceType
 from kavka.errors import ErrorCode
 from kavka_compat.brokers import Broker
+from support.waiting import eventually
 
 pytestmark = pytest.mark.compat
 
@@ -44,14 +45,6 @@ async def read(consumer, count):
             for batches in await consumer.poll(1000):
                 found += batches.records()
     return found
-
-
-async def eventually(ask, holds):
-    """Return what `ask` answers once it `holds`: a KRaft broker learns of changes after the controller."""
-    async with asyncio.timeout(30):
-        while not holds(answer := await ask()):  # noqa: ASYNC110  there is no event
-            await asyncio.sleep(0.05)
-    return answer
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

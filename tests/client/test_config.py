@@ -36,7 +36,8 @@ def test_defaults_are_those_of_the_java_client() -> None:
         ("compression.type", "rar"),
         ("bootstrap.servers", "nowhere"),
         ("bootstrap.servers", "host:99999"),
-        ("security.protocol", "SSL"),
+        ("security.protocol", "TLS"),
+        ("ssl.crl.location", "/crl.pem"),
         ("transactional.id", " "),
         ("linger.ms", object()),
     ],
@@ -74,7 +75,7 @@ def test_names_of_other_clients_are_warned_of_once_where_the_user_is() -> None:
         "bootstrap.servers": "a:1",
         "queue.buffering.max.ms": 5,  # librdkafka's
         "group.id": "g",  # a consumer's
-        "ssl.keystore.location": "/somewhere",
+        "ssl.provider": "theirs",
         "metrics.num.samples": 2,  # declared, without effect
     }
     with pytest.warns(SettingWithoutEffect) as warned:
@@ -82,7 +83,7 @@ def test_names_of_other_clients_are_warned_of_once_where_the_user_is() -> None:
     (warning,) = warned
     assert str(warning.message) == (
         "settings without effect in this client: queue.buffering.max.ms (here it is linger.ms), "
-        "group.id, ssl.keystore.location, metrics.num.samples"
+        "group.id, ssl.provider, metrics.num.samples"
     )
     assert warning.filename == __file__
 

@@ -8,6 +8,7 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from support.faults import LOSE_REQUEST
 from support.reading import AT, fill, offsets, poll_until, read, run
+from support.waiting import until
 
 
 def test_everything_is_read_in_order(broker, settings):
@@ -260,10 +261,7 @@ def test_a_refusal_that_repeats_is_raised_once(broker, settings):
         consumer.assign([AT])
         consumer.seek(AT, 0)
         await consumer.poll(0)
-        for _ in range(1000):
-            if len(broker.seen(ApiKey.FETCH)) > 3:
-                break
-            await asyncio.sleep(0.001)
+        await until(lambda: len(broker.seen(ApiKey.FETCH)) > 3)
         with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
             await consumer.poll(1000)
         return await consumer.poll(1000)

@@ -100,12 +100,12 @@ def shout(name):
     return transform
 
 
-async def until_committed(loop, group_consumer, at, offset):
+async def until_committed(loop, group_consumer, topic_partition, offset):
     """Step until the group has read so far."""
     async with asyncio.timeout(_PATIENCE_S):
         while True:
-            where = (await group_consumer.committed([at]))[at]
-            if where is not None and where.offset >= offset:
+            committed = (await group_consumer.committed([topic_partition]))[topic_partition]
+            if committed is not None and committed.offset >= offset:
                 return
             await loop.step(500)
 

@@ -101,7 +101,7 @@ def test_a_name_that_does_not_exist_is_refused_at_once_and_a_name_server_that_fa
     class Unknown:
         reasons = [socket.EAI_AGAIN, socket.EAI_NONAME]
 
-        async def connect(self, host, port, protocol):
+        async def connect(self, host, port, protocol, tls):
             raise socket.gaierror(self.reasons.pop(0), "no such name")
 
     with pytest.raises(ConnectionError, match="no such name"):

@@ -13,6 +13,7 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE
 from support.moving_leaders import MovingLeaders
+from support.waiting import until
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("two", 1)
@@ -413,8 +414,7 @@ def test_a_throttled_consumer_leaves_the_broker_alone(three, settings):
         three.faults[ApiKey.FETCH].append(throttled)
         await read(consumer, 5)
         began, asked = asyncio.get_running_loop().time(), len(three.seen(ApiKey.FETCH))
-        while len(three.seen(ApiKey.FETCH)) == asked:  # noqa: ASYNC110  the broker has no events
-            await asyncio.sleep(0.001)
+        await until(lambda: len(three.seen(ApiKey.FETCH)) != asked)
         return asyncio.get_running_loop().time() - began
 
     assert with_consumer(three, settings, work) >= 0.06

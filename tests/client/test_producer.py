@@ -273,9 +273,9 @@ def test_send_many_returns_the_ranges_of_its_records_only(broker, settings):
     assert sorted(written) == sorted([b"%d" % i for i in range(500)] + [b"n"] * 100)
 
 
-def _in_range(broker, where):
-    log = broker.records(where.topic, where.partition)
-    return [v for o, _, v in log if 0 <= o - where.base_offset < where.record_count]
+def _in_range(broker, written):
+    log = broker.records(written.topic, written.partition)
+    return [v for o, _, v in log if 0 <= o - written.base_offset < written.record_count]
 
 
 def test_send_many_waits_for_room(broker, settings):
@@ -320,9 +320,9 @@ def test_rows_without_a_partition_of_their_own_go_to_that_of_their_key(broker, s
         await producer.send_table("four", pa.table(rows))
         return (await producer.send("four", b"", b"k")).partition
 
-    place = run(broker, settings, work)
+    partition = run(broker, settings, work)
     assert (3, b"k", b"a") in [(3, key, value) for _, key, value in broker.records("four", 3)]
-    assert b"b" in values(broker, "four", place)
+    assert b"b" in values(broker, "four", partition)
     assert b"d" in values(broker, "four", 2)
     assert sum(len(values(broker, "four", partition)) for partition in range(4)) == 5
 

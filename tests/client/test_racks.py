@@ -88,7 +88,7 @@ def wanted_count(counts, members):
 
 def near_count(members, answer, racks):
     """Return the number of partitions in the rack of their reader."""
-    return sum(m.rack in racks[at] for m in members for at in answer[m.member_id])
+    return sum(m.rack in racks[partition] for m in members for partition in answer[m.member_id])
 
 
 def loads(answer):
@@ -293,18 +293,21 @@ def groups(draw, alike=None, places=PLACES):
 def alike_in_every_topic(counts, racks):
     """Return the same racks for equal numbers of all topics with equal counts."""
     first = {count: min(t for t in counts if counts[t] == count) for count in counts.values()}
-    return {at: racks[TopicPartition(first[counts[at.topic]], at.partition)] for at in racks}
+    return {
+        partition: racks[TopicPartition(first[counts[partition.topic]], partition.partition)]
+        for partition in racks
+    }
 
 
 @given(groups(), st.sampled_from(AWARE))
 def test_every_wanted_partition_has_one_owner_that_wants_it(group, name):
     counts, members, racks = group
     answer = share(name, counts, members, racks)
-    owners = Counter(at for got in answer.values() for at in got)
+    owners = Counter(partition for got in answer.values() for partition in got)
     assert set(owners.values()) <= {1}
     assert len(owners) == wanted_count(counts, members)
     for m in members:
-        assert all(at.topic in m.subscription.topics for at in answer[m.member_id])
+        assert all(partition.topic in m.subscription.topics for partition in answer[m.member_id])
 
 
 @given(groups())
@@ -313,8 +316,18 @@ def test_range_is_as_fair_in_every_topic_as_without_racks(group):
     answer = share("range", counts, members, racks)
     plain = ASSIGNORS["range"].assign(counts, members)
     for topic in counts:
-        assert loads({m: [at for at in got if at.topic == topic] for m, got in answer.items()}) == (
-            loads({m: [at for at in got if at.topic == topic] for m, got in plain.items()})
+        assert loads(
+            {
+                m: [partition for partition in got if partition.topic == topic]
+                for m, got in answer.items()
+            }
+        ) == (
+            loads(
+                {
+                    m: [partition for partition in got if partition.topic == topic]
+                    for m, got in plain.items()
+                }
+            )
         )
 
 
@@ -361,7 +374,7 @@ def test_no_fewer_partitions_are_near_than_without_racks(group, name):
 def test_sticky_leaves_no_exchange_of_two_that_would_bring_more_home(group):
     counts, members, racks = group
     answer = share("sticky", counts, members, racks)
-    places = [racks[at] for got in answer.values() for at in got]
+    places = [racks[partition] for got in answer.values() for partition in got]
     assume(racks_matter([m.rack for m in members if m.rack], places))
     for one, other in permutations(members, 2):
         mine, theirs = answer[one.member_id], answer[other.member_id]
@@ -395,7 +408,7 @@ def best_near_count(members, racks):
 def test_sticky_brings_home_all_that_can_be_when_all_hold_equally_many(group):
     counts, members, racks = group
     topics = members[0].subscription.topics
-    racks = {at: near for at, near in racks.items() if at.topic in topics}
+    racks = {partition: near for partition, near in racks.items() if partition.topic in topics}
     members = members[: max(n for n in (1, 2, 3, 4) if len(racks) % n == 0)]
     assume(len(racks) % len(members) == 0)
     assume(racks_matter([m.rack for m in members if m.rack], racks.values()))
@@ -417,10 +430,10 @@ def test_sticky_stays_when_nothing_changed(group, name):
 def test_cooperative_group_settles_when_members_come_with_partitions(group, data):
     counts, members, racks = group
     owned = {m.member_id: [] for m in members}  # type: ignore[var-annotated]
-    for at in sorted(racks):
+    for partition in sorted(racks):
         owner = data.draw(st.sampled_from(members))
-        if at.topic in owner.subscription.topics:
-            owned[owner.member_id].append(at)
+        if partition.topic in owner.subscription.topics:
+            owned[owner.member_id].append(partition)
     before, answer = settled("cooperative-sticky", counts, adopt(members, owned), racks)
     plain = ASSIGNORS["cooperative-sticky"].assign(counts, before)
     assert loads(answer) == loads(plain)
@@ -535,4 +548,4 @@ def test_two_consumers_read_what_is_in_their_racks(kavka_cluster, strategy):
 
 
 def numbers(consumer):
-    return sorted(at.partition for at in consumer.assignment())
+    return sorted(partition.partition for partition in consumer.assignment())

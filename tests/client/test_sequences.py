@@ -9,8 +9,8 @@ AT = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
 
 
-def batch(count, at=AT):
-    return ProducerBatch(at, 0, 0, 0, values=[b""] * count, timestamps=[0] * count)
+def batch(count, topic_partition=AT):
+    return ProducerBatch(topic_partition, 0, 0, 0, values=[b""] * count, timestamps=[0] * count)
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def sequences():
 
 def start(sequences, *partitions):
     """Have a first batch acknowledged: until then only one is let out."""
-    for at in partitions or (AT,):
-        first = batch(1, at)
+    for topic_partition in partitions or (AT,):
+        first = batch(1, topic_partition)
         drain(sequences, first)
         first.is_in_flight = False
         sequences.on_acked(first, 0)
@@ -258,3 +258,56 @@ def test_a_batch_with_new_sequences_does_not_start_one_more_epoch(sequences):
         assert sequences.may_repeat(two, code, 10)
         sequences.bump()
     assert (two.producer_epoch, two.base_sequence) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+)
+def test_a_broker_that_lost_acknowledged_batches_of_a_new_epoch_starts_one_more(sequences, code):
+    one, two, three = batch(1), batch(1), batch(1)
+    drain(sequences, one)
+    sequences.on_acked(one, 0)
+    drain(sequences, two, three)
+    for each in (two, three):
+        each.is_in_flight = False
+        sequences.may_repeat(each, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.bump()
+    drain(sequences, two)
+    two.is_in_flight = False
+    sequences.on_acked(two, 1)
+    drain(sequences, three)
+    three.is_in_flight = False
+    assert sequences.may_repeat(three, code, 10)
+    sequences.bump()
+    assert (three.producer_epoch, three.base_sequence) == (2, 0)
+
+
+def test_a_batch_of_a_transaction_that_others_overtook_is_given_up() -> None:
+    sequences = SequenceNumbers(is_transactional=True)
+    sequences.set_producer(7, 0)  # type: ignore[arg-type]
+    start(sequences, AT)
+    one, two, three = batch(1), batch(1), batch(1)
+    drain(sequences, one, two, three)
+    for each in (one, two, three):
+        each.is_in_flight = False
+    assert sequences.may_repeat(three, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.on_acked(two, 1)  # type: ignore[arg-type]
+    assert not sequences.may_repeat(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+
+
+def test_a_batch_that_others_overtook_is_given_up_and_they_go_on(
+    sequences,
+):
+    one, two, three = batch(1), batch(1), batch(1)
+    drain(sequences, one, two, three)
+    one.is_in_flight = two.is_in_flight = False
+    sequences.on_acked(two, 1)
+    assert not sequences.may_repeat(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.on_failed(one, is_certain=False)
+    sequences.bump()
+    assert (three.producer_epoch, three.base_sequence) == (0, 3)
+    three.is_in_flight = False
+    sequences.on_acked(three, 2)
+    last = batch(1)
+    drain(sequences, last)
+    assert (last.producer_epoch, last.base_sequence) == (0, 4)

@@ -150,11 +150,11 @@ class Forger:
 def test_forged_orders_cause_no_fault_and_a_restart_puts_everything_right(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    where = TopicPartition("t", 0)
+    topic_partition = TopicPartition("t", 0)
 
     async def story(cluster: Any) -> None:
         await cluster.create("t", [1, 2, 3])
-        await cluster.until(lambda: cluster.leader(where) >= 0)
+        await cluster.until(lambda: cluster.leader(topic_partition) >= 0)
         forger = Forger(cluster, seed=17)
         outcomes = set()
         for turn in range(ORDERS):
@@ -170,7 +170,7 @@ def test_forged_orders_cause_no_fault_and_a_restart_puts_everything_right(
         assert not faults
         await cluster.stop(1, 2, 3)
         await cluster.start(1, 2, 3)
-        await cluster.until(lambda: cluster.leader(where) >= 0)
-        await cluster.must_produce(where, b"after")
+        await cluster.until(lambda: cluster.leader(topic_partition) >= 0)
+        await cluster.must_produce(topic_partition, b"after")
 
     run(story)

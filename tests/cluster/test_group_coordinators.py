@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kavka.broker.coordination.shard_runtime import ShardRuntime
+from kavka.broker.coordination.partition_replay import PartitionReplay
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -80,7 +80,7 @@ async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], 
 def test_offsets_are_not_returned_before_they_are_loaded_and_by_one_broker_only(
     run: Run, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replay = ShardRuntime._replay_log
+    replay = PartitionReplay.run
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [3])
@@ -89,11 +89,11 @@ def test_offsets_are_not_returned_before_they_are_loaded_and_by_one_broker_only(
         assert await beat(cluster, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         may_load = asyncio.Event()
 
-        async def held(shell: Any) -> None:
+        async def held(reading: Any) -> None:
             await may_load.wait()
-            await replay(shell)
+            await replay(reading)
 
-        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
+        monkeypatch.setattr(PartitionReplay, "run", held)
         await (cluster.kill(1) if way == "killed" else cluster.stop(1))
         await cluster.until(lambda: cluster.leader(OFFSETS) == 2)
         assert await coordinator(cluster, 3) == 2

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kavka.ids import TopicPartition
+from kavka.registry.watches import WatchKind
+from kavka.storage.checkpoint.clean_shutdown import CLEAN_SHUTDOWN
 
 Run = Any
 Cluster = Any
@@ -64,4 +67,25 @@ def test_controller_that_stops_is_not_taken_for_dead(
         assert "dead controller removed" not in caplog.text
 
     caplog.set_level("INFO", "kavka")
+    run(story)
+
+
+class Departure:
+    """Notes whether a broker's logs were closed when its registration went."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+        self.found_closed_logs: list[bool] = []
+
+    def notify(self, event: object) -> None:
+        self.found_closed_logs.append(self._marker.exists())
+
+
+def test_broker_is_registered_until_its_logs_are_closed(run: Run) -> None:
+    async def story(cluster: Cluster) -> None:
+        departure = Departure(cluster.path / "1" / CLEAN_SHUTDOWN)
+        cluster.znode_server.watches.add("/brokers/ids/1", WatchKind.NODE, departure)
+        await cluster.stop(1)
+        assert departure.found_closed_logs == [True]
+
     run(story)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +32,7 @@ from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequestTopic,
 )
 from support.produce import batch, partition_response, produce_request
+from support.waiting import eventually
 
 Run = Callable[..., None]
 Cluster = Any
@@ -60,14 +60,14 @@ async def ask(
     cluster: Cluster, topic_partition: TopicPartition, request: Any, version: int, code: Any
 ) -> Any:
     """Ask the leader of a partition until its response is final."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            leader = cluster.leader(topic_partition)
-            if leader >= 0:
-                response = await cluster.send(leader, request, version)
-                if code(response) not in AGAIN:
-                    return response
-            await asyncio.sleep(0.01)
+
+    async def response() -> Any:
+        leader = cluster.leader(topic_partition)
+        return await cluster.send(leader, request, version) if leader >= 0 else None
+
+    return await eventually(
+        response, lambda found: found is not None and code(found) not in AGAIN, PATIENCE_S
+    )
 
 
 def own(response: Any) -> int:
@@ -137,13 +137,15 @@ class Producer:
     async def state(self) -> Any:
         """Return the transaction as its coordinator shows it when no marker is on its way."""
         request = DescribeTransactionsRequest(transactional_ids=[ID])
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                answer = await self.cluster.send(self.cluster.leader(STATE), request)
-                (state,) = answer.transaction_states
-                if not state.transaction_state.startswith("Prepare"):
-                    return state
-                await asyncio.sleep(0.01)
+
+        async def state() -> Any:
+            answer = await self.cluster.send(self.cluster.leader(STATE), request)
+            (found,) = answer.transaction_states
+            return found
+
+        return await eventually(
+            state, lambda found: not found.transaction_state.startswith("Prepare"), PATIENCE_S
+        )
 
 
 def test_leaders_add_their_partitions_and_each_end_gives_the_next_epoch(run: Run) -> None:

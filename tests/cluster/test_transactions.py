@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,6 +21,7 @@ from kavka.wire.messages.end_txn import EndTxnRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.records.control import decode_end_marker
 from kavka.wire.records.header import walk_complete
+from support.waiting import eventually
 
 Run = Callable[..., None]
 Cluster = Any
@@ -48,17 +50,17 @@ def coordinator(cluster: Cluster) -> int:
 
 async def ask(cluster: Cluster, request: Any, version: int, error: Callable[[Any], int]) -> Any:
     """Ask the present coordinator until its response is final."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            number = coordinator(cluster)
-            if number >= 0:
-                try:
-                    response = await cluster.send(number, request, version)
-                except (ConnectionError, TimeoutError):
-                    response = None
-                if response is not None and error(response) not in AGAIN:
-                    return response
-            await asyncio.sleep(0.01)
+
+    async def response() -> Any:
+        number = coordinator(cluster)
+        if number >= 0:
+            with suppress(ConnectionError, TimeoutError):
+                return await cluster.send(number, request, version)
+        return None
+
+    return await eventually(
+        response, lambda found: found is not None and error(found) not in AGAIN, PATIENCE_S
+    )
 
 
 async def begun(cluster: Cluster, transactional_id: str, *partitions: TopicPartition) -> Producer:
@@ -116,11 +118,7 @@ async def state(cluster: Cluster, transactional_id: str) -> str:
 
 
 async def until(cluster: Cluster, transactional_id: str, wanted: str) -> None:
-    for _ in range(PATIENCE_S * 100):
-        if await state(cluster, transactional_id) == wanted:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"it never became {wanted}")
+    await eventually(lambda: state(cluster, transactional_id), lambda found: found == wanted)
 
 
 def markers(cluster: Cluster, number: int, topic_partition: TopicPartition) -> list[str]:

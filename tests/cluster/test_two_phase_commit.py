@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from kavka.client import (
     TopicPartition,
 )
 from kavka.errors import ErrorCode, KafkaError
+from support.waiting import eventually
 
 Run = Callable[..., None]
 Cluster = Any
@@ -61,12 +61,15 @@ async def prepared(cluster: Cluster, **more: Any) -> PreparedTxnState:
 
 async def described(admin: Admin) -> Any:
     """Return the transaction when no marker is on its way."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            found: Any = (await admin.describe_transactions([ID]))[ID]
-            if isinstance(found, Exception) or not found.state.startswith("Prepare"):
-                return found
-            await asyncio.sleep(0.01)
+
+    async def transaction() -> Any:
+        return (await admin.describe_transactions([ID]))[ID]
+
+    return await eventually(
+        transaction,
+        lambda found: isinstance(found, Exception) or not found.state.startswith("Prepare"),
+        PATIENCE_S,
+    )
 
 
 @pytest.mark.parametrize("outcome", [True, False])
@@ -233,9 +236,9 @@ def test_two_phase_transactions_outlive_time_outs_and_others_do_not(run: Run) ->
             cluster, **ordinary, **{"transactional.id": "timed", "transaction.timeout.ms": 3000}
         )
         async with Admin(at(cluster)) as admin:
-            async with asyncio.timeout(PATIENCE_S):
-                while await state_of(admin, "timed") != "CompleteAbort":  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await eventually(
+                lambda: state_of(admin, "timed"), lambda state: state == "CompleteAbort", PATIENCE_S
+            )
             with pytest.raises(KafkaError) as refused:
                 await admin.end_transaction("timed", other, committed=True)
             assert refused.value.code is ErrorCode.PRODUCER_FENCED

@@ -20,8 +20,14 @@ def commit(bootstrap: str, group: str, *offsets: int) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
         consumer.commit(offsets=positions, asynchronous=False)
-        ends = [consumer.get_watermark_offsets(at, timeout=30)[1] for at in positions]
-        return sum(end - at.offset for end, at in zip(ends, positions, strict=True))
+        ends = [
+            consumer.get_watermark_offsets(topic_partition, timeout=30)[1]
+            for topic_partition in positions
+        ]
+        return sum(
+            end - topic_partition.offset
+            for end, topic_partition in zip(ends, positions, strict=True)
+        )
     finally:
         consumer.close()
 

@@ -27,7 +27,7 @@ ALL_KILLS = int(os.environ.get("KAVKA_COLLECT_KILLS", "100"))
 
 
 class Program:
-    """Writes numbered lines into a file, opened anew for each of them, so that rotation may go on beside it."""
+    """Writes numbered lines into a file, opened again for each of them, so that it may be rotated meanwhile."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
@@ -107,11 +107,11 @@ def run(
     with collector(output, "files", broker.bootstrap, topic, *arguments) as process:
         with reader(broker.bootstrap, topic) as records:
             records.read_until(len(program.written), 120)
-            found = Counter(messages(records.read_rest()))
+            received = Counter(messages(records.read_rest()))
         assert process.stop() == 0, process.text()
     written = Counter(program.written)
-    assert sorted((written - found).elements()) == [], "lost"
-    assert sorted((found - written).elements()) == [], "doubled"
+    assert sorted((written - received).elements()) == [], "lost"
+    assert sorted((received - written).elements()) == [], "doubled"
 
 
 def in_turn(seed: str) -> Callable[[Program], None]:

@@ -40,10 +40,10 @@ class Restartable:
 
 @pytest.fixture
 def restartable(tmp_path: Path) -> Iterator[Restartable]:
-    found = Restartable(tmp_path / "broker")
-    yield found
-    if found.broker.process.alive():
-        found.broker.process.stop()
+    restartable = Restartable(tmp_path / "broker")
+    yield restartable
+    if restartable.broker.process.alive():
+        restartable.broker.process.stop()
 
 
 def write(log: Path, name: str, count: int) -> list[str]:

@@ -30,9 +30,9 @@ def test_combined_and_common_lines() -> None:
     line = (
         '1.2.3.4 - al [17/May/2015:10:05:03 +0200] "GET /a?b=c d HTTP/1.1" 200 12 "-" "M \\"x\\""'
     )
-    found = parse(line, "combined")
-    assert found.time_ms == ms(2015, 5, 17, 8, 5, 3)
-    assert found.fields == {
+    parsed = parse(line, "combined")
+    assert parsed.time_ms == ms(2015, 5, 17, 8, 5, 3)
+    assert parsed.fields == {
         "client": "1.2.3.4", "ident": None, "user": "al", "request": "GET /a?b=c d HTTP/1.1",
         "status": 200, "bytes": 12, "method": "GET", "path": "/a?b=c d", "protocol": "HTTP/1.1",
         "referrer": None, "agent": 'M \\"x\\"',
@@ -68,8 +68,8 @@ def test_what_is_not_in_the_format_is_refused(name: str, text: str) -> None:
 
 
 def test_json_keeps_its_types_and_finds_its_time() -> None:
-    found = parse('{"ts": 1767225600.25, "a": {"b": [1, null]}}', "json")
-    assert found == (1_767_225_600_250, {"ts": 1767225600.25, "a": {"b": [1, None]}})
+    parsed = parse('{"ts": 1767225600.25, "a": {"b": [1, null]}}', "json")
+    assert parsed == (1_767_225_600_250, {"ts": 1767225600.25, "a": {"b": [1, None]}})
     assert parse('{"@timestamp": "2026-01-01T00:00:00Z"}', "json").time_ms == ms(2026, 1, 1)
     assert parse('{"time": "soon"}', "json").time_ms is None  # nobody has said that it is a time
     with pytest.raises(Unparsable, match="no time"):
@@ -87,8 +87,8 @@ def test_numbers_are_seconds_to_nanoseconds_by_their_size(number: int) -> None:
 
 
 def test_logfmt_pairs_texts_and_words() -> None:
-    found = parse(r'level=info msg="it \"works\"\n\\" debug empty= url=/a?b', "logfmt")
-    assert found.fields == {
+    parsed = parse(r'level=info msg="it \"works\"\n\\" debug empty= url=/a?b', "logfmt")
+    assert parsed.fields == {
         "level": "info", "msg": 'it "works"\n\\', "debug": True, "empty": "", "url": "/a?b",
     }  # fmt: skip
 
@@ -113,9 +113,9 @@ def test_syslog_of_rfc_5424() -> None:
         "<165>1 2003-10-11T22:14:15.003+02:00 mymachine evntslog - ID47 "
         r'[exampleSDID@32473 iut="3" eventSource="App\]\"\\"][b@1] ' + "\ufeffAn event"
     )
-    found = parse(line, "syslog")
-    assert found.time_ms == ms(2003, 10, 11, 20, 14, 15) + 3
-    assert found.fields == {
+    parsed = parse(line, "syslog")
+    assert parsed.time_ms == ms(2003, 10, 11, 20, 14, 15) + 3
+    assert parsed.fields == {
         "facility": 20, "severity": "notice", "hostname": "mymachine", "app": "evntslog",
         "message_id": "ID47", "message": "An event",
         "structured_data": {"exampleSDID@32473": {"iut": "3", "eventSource": 'App]"\\'}, "b@1": {}},
@@ -125,22 +125,22 @@ def test_syslog_of_rfc_5424() -> None:
 
 def test_syslog_of_rfc_3164_and_of_files() -> None:
     line = "<34>Oct 11 22:14:15 mymachine su[12]: 'su root' failed"
-    found = parse(line, "syslog", zone=UTC)
-    assert found.time_ms == ms(2025, 10, 11, 22, 14, 15)  # the last one before March 2026
-    assert found.fields == {
+    parsed = parse(line, "syslog", zone=UTC)
+    assert parsed.time_ms == ms(2025, 10, 11, 22, 14, 15)  # the last one before March 2026
+    assert parsed.fields == {
         "facility": 4, "severity": "critical", "hostname": "mymachine", "app": "su",
         "process_id": "12", "message": "'su root' failed",
     }  # fmt: skip
-    found = parse("Mar  1 23:00:00 h kernel: [ 1.2] up", "syslog", zone=ZoneInfo("Asia/Tokyo"))
-    assert found.time_ms == ms(2026, 3, 1, 23, 0, 0, zone=timezone(timedelta(hours=9)))
-    assert found.fields["message"] == "[ 1.2] up"
+    parsed = parse("Mar  1 23:00:00 h kernel: [ 1.2] up", "syslog", zone=ZoneInfo("Asia/Tokyo"))
+    assert parsed.time_ms == ms(2026, 3, 1, 23, 0, 0, zone=timezone(timedelta(hours=9)))
+    assert parsed.fields["message"] == "[ 1.2] up"
     iso = parse("2026-02-28T10:00:00.5+01:00 h cron[9]: ran", "syslog")
     assert iso.time_ms == ms(2026, 2, 28, 9, 0, 0) + 500
     assert parse("Feb 29 10:00:00 h a: b", "syslog", zone=UTC).time_ms == ms(2024, 2, 29, 10)
 
 
 def test_a_regular_expression_names_its_fields() -> None:
-    found = parse(
+    parsed = parse(
         "03.02.2026 04:05 WARN low (optional)",
         "regex",
         regex=r"(?P<at>\S+ \S+) (?P<level>\w+) (?P<text>.*?)(?: x(?P<no>.*))?",
@@ -148,7 +148,7 @@ def test_a_regular_expression_names_its_fields() -> None:
         time_format="%d.%m.%Y %H:%M",
         zone=UTC,
     )
-    assert found == (
+    assert parsed == (
         ms(2026, 2, 3, 4, 5),
         {"at": "03.02.2026 04:05", "level": "WARN", "text": "low (optional)"},
     )
@@ -161,7 +161,7 @@ def test_a_regular_expression_names_its_fields() -> None:
         (ParserRules("json", regex="x"), "--regex are given together"),
         (ParserRules("regex", regex="("), "no regular expression"),
         (ParserRules("regex", regex="a"), "no named group"),
-        (ParserRules("combined", time_field="x"), "knows its time"),
+        (ParserRules("combined", time_field="x"), "has its own time"),
     ],
 )
 def test_rules_that_do_not_go_together_are_refused(rules: ParserRules, said: str) -> None:
@@ -183,11 +183,11 @@ def test_what_logger_sends_is_parsed(form: str) -> None:
         subprocess.run([*words, "up: and running"], check=True, timeout=30)
         line = server.recv(65_536).decode()
         after_ms = int(time.time() * 1000)
-    found = parser_of(ParserRules("syslog"))(line, after_ms)
-    assert found.time_ms is not None
-    assert before_ms <= found.time_ms <= after_ms
+    parsed = parser_of(ParserRules("syslog"))(line, after_ms)
+    assert parsed.time_ms is not None
+    assert before_ms <= parsed.time_ms <= after_ms
     wanted = {"facility": 2, "severity": "warning", "app": "app", "process_id": "123"}
-    assert found.fields.items() >= {**wanted, "message": "up: and running"}.items()
+    assert parsed.fields.items() >= {**wanted, "message": "up: and running"}.items()
     if form == "--rfc5424":
-        assert found.fields["structured_data"]["x@1"] == {"a": "b c"}
-        assert found.fields["message_id"] == "ID7"
+        assert parsed.fields["structured_data"]["x@1"] == {"a": "b c"}
+        assert parsed.fields["message_id"] == "ID7"

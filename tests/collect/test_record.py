@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.collect.files.encoding import encode_events
-from kavka.collect.files.events import Rules, cut
+from kavka.collect.files.events import EventRules, split_events
+from kavka.collect.files.record_encoder import encode_events
 from kavka.collect.parsers.rules import ParserRules, parser_of
 from kavka.collect.record import LogRecords, metric_value, record_key, time_text
 
@@ -36,32 +36,35 @@ def test_half_a_surrogate_pair_in_json_is_kept() -> None:
     text = rb'{"a":"\ud800","time":1e400}'
     parser = parser_of(ParserRules("json"))
     encoded = encode_events(
-        cut(text + b"\n", 0, b"", Rules(99)), LogRecords("h", "s", {}), parser, 0
+        split_events(text + b"\n", 0, b"", EventRules(99)), LogRecords("h", "s", {}), parser, 0
     )
     record = json.loads(encoded.values[0])
     assert record["message"] == text.decode()
     assert "error" in record  # 1e400 is no number that JSON can have again
     encoded = encode_events(
-        cut(rb'{"a":"\ud800"}' + b"\n", 0, b"", Rules(99)), LogRecords("h", "s", {}), parser, 0
+        split_events(rb'{"a":"\ud800"}' + b"\n", 0, b"", EventRules(99)),
+        LogRecords("h", "s", {}),
+        parser,
+        0,
     )
     assert json.loads(encoded.values[0])["fields"] == {"a": "\ud800"}
 
 
 def test_events_without_a_format_stay_in_order_or_go_elsewhere() -> None:
-    found = cut(b'{"n":1}\nbad\n{"n":2}\n', 0, b"", Rules(99))
+    events = split_events(b'{"n":1}\nbad\n{"n":2}\n', 0, b"", EventRules(99))
     records, parser = LogRecords("h", "s", {}), parser_of(ParserRules("json"))
-    kept = [json.loads(value) for value in encode_events(found, records, parser, 0).values]
+    kept = [json.loads(value) for value in encode_events(events, records, parser, 0).values]
     assert [record.get("fields") for record in kept] == [{"n": 1}, None, {"n": 2}]
     assert kept[1]["message"] == "bad"
     assert "no JSON" in kept[1]["error"]
-    split = encode_events(found, records, parser, 0, separates=True)
-    assert (len(split.values), len(split.separated), split.errors) == (2, 1, 1)
+    split = encode_events(events, records, parser, 0, separates_errors=True)
+    assert (len(split.values), len(split.dead_letters), split.errors) == (2, 1, 1)
 
 
 def test_a_part_of_a_long_event_says_which() -> None:
-    found = cut(b"x" * 25 + b"\n", 0, b"", Rules(10))
+    events = split_events(b"x" * 25 + b"\n", 0, b"", EventRules(10))
     parser = parser_of(ParserRules("json"))
-    values = encode_events(found, LogRecords("h", "s", {}), parser, 0).values
+    values = encode_events(events, LogRecords("h", "s", {}), parser, 0).values
     assert [json.loads(value)["part"] for value in values] == ["first", "middle", "last"]
 
 

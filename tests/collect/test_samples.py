@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,16 +33,18 @@ from support.collectors import collect_once, collector, reader
 
 
 @contextmanager
-def served(body: bytes, kind: str = "text/plain", status: int = 200) -> Iterator[str]:
-    """Serve one page in the body of a `with`; the value is its URL."""
+def served(body: bytes, kind: str = "text/plain", status: int = 200, **more: str) -> Iterator[str]:
+    """Serve one page in the body of a `with`, with more headers; the value is its URL."""
+    headers = {"Content_Type": kind, "Content_Length": str(len(body)), **more}
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(body)
+            self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
             """Log no request."""
@@ -117,12 +120,85 @@ def test_pages_that_cannot_be_fetched_say_why() -> None:
         fetch("http://127.0.0.1:9/metrics", 5)
 
 
+def test_pages_that_are_compressed_are_read_and_broken_ones_refused() -> None:
+    whole = gzip.compress(b"a 1\n") + gzip.compress(b"b 2\n")
+    with served(whole, Content_Encoding="gzip") as url:
+        assert fetch(url, 5) == ("a 1\nb 2\n", False)
+    broken = whole[:12] + b"\xff" + whole[13:]
+    for body, said in (
+        (whole[:-9], "not complete"),
+        (broken, "incorrect data"),
+        (b"a 1\n", "header"),
+        (gzip.compress(bytes(65 << 20)), "larger than"),
+    ):
+        with (
+            served(body, Content_Encoding="gzip") as url,
+            pytest.raises(PageFailed, match=said),
+        ):
+            fetch(url, 20)
+
+
+def test_a_page_that_ends_early_or_never_is_refused() -> None:
+    with (
+        served(b"a 1\n", Content_Length="10") as url,
+        pytest.raises(PageFailed, match="closed within"),
+    ):
+        fetch(url, 5)
+    with dribbling() as url, pytest.raises(PageFailed, match="in time"):
+        fetch(url, 0.3)
+
+
+@contextmanager
+def dribbling() -> Iterator[str]:
+    """Serve a page of which a byte comes now and then."""
+    is_over = threading.Event()
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while not is_over.wait(0.02):
+                    self.wfile.write(b"#")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log no request."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+        finally:
+            is_over.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("time", ["1e300", "1e700", "-5", "nan"])
+def test_a_sample_whose_time_is_none_has_that_of_its_page(time: str) -> None:
+    [found] = samples_of(f"a 1 {time}\n", parsers_or_error().text)
+    assert found.time_ms is None
+
+
 def test_urls_are_completed_or_refused() -> None:
     assert check_url("host:9100") == "http://host:9100/metrics"
     assert check_url("https://host/actuator") == "https://host/actuator"
-    for url in ("ftp://host/x", "http://", "file:///etc/passwd"):
+    bad = (
+        "ftp://host/x",
+        "http://",
+        "file:///etc/passwd",
+        "host:99999",
+        "host:x",
+        "http://[::1",
+        "a b",
+    )
+    for url in bad:
         with pytest.raises(CollectorError, match="is no URL"):
             check_url(url)
+    with pytest.raises(CollectorError, match="has a user") as refused:
+        check_url("http://ann:secret@host/metrics")
+    assert "secret" not in str(refused.value)
 
 
 def test_the_collectors_own_page_is_read_by_prometheus_parser() -> None:

@@ -1,4 +1,4 @@
-"""Random rotation of files, with looks, reads and crashes in between: each line is sent once."""
+"""Random rotation of files, with scans, reads and crashes in between: each line is sent once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = 120
 
 
 class Writer:
-    """A program that writes lines, and the rotation of its file, in one of the ways that there are."""
+    """A program that writes lines, and the rotation of its file: by rename or copy, with or without compression."""
 
     def __init__(self, story: Story, name: str, rng: random.Random) -> None:
         self.story = story
@@ -58,23 +58,23 @@ class Writer:
         if self.copies:
             self.story.do_copy([self.name, f"{self.name}.1"])
             if self.rng.random() < 0.2:
-                self.story.do_look([])
+                self.story.do_scan([])
             self.story.do_truncate([self.name])
         else:
             self.story.do_rename([self.name, f"{self.name}.1"])
 
     def compress(self) -> None:
-        plain = [n for n in range(1, self.kept + 1) if n not in self.archived]
+        plain = [number for number in range(1, self.kept + 1) if number not in self.archived]
         if not self.compresses or not plain:
             return
         number = plain[-1]
         source = f"{self.name}.{number}"
         if self.rng.random() < 0.3:
             self.story.do_gzip([source, f"{source}.gz", "unfinished"])
-            self.story.do_look([])
+            self.story.do_scan([])
             self.story.do_finish([f"{source}.gz"])
             if self.rng.random() < 0.3:
-                self.story.do_look([])
+                self.story.do_scan([])
             self.story.do_delete([source])
         else:
             self.story.do_gzip([source, f"{source}.gz"])
@@ -89,7 +89,7 @@ def play(seed: int) -> tuple[Counter[bytes], Counter[bytes]]:
     for _ in range(STEPS):
         step(story, rng.choice(writers), rng)
     for _ in range(4):
-        story.do_look([])
+        story.do_scan([])
         story.do_read([])
         story.do_wait(["10000"])
     return Counter(line for w in writers for line in w.written), Counter(story.sent)
@@ -104,9 +104,9 @@ def step(story: Story, writer: Writer, rng: random.Random) -> None:
     elif chance < 0.57:
         writer.compress()
     elif chance < 0.75:
-        story.do_look([])
+        story.do_scan([])
     elif chance < 0.9:
-        for read in story.tracker.reads(story.now_ms)[: rng.choice([1, 2])]:
+        for read in story.tracker.pending_reads(story.now_ms)[: rng.choice([1, 2])]:
             story.read(read, rng.choice([120, 1000, 1 << 20]))
         if rng.random() < 0.8:
             story.store()

@@ -13,7 +13,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -27,6 +26,7 @@ from kavka_compat.apache import SMALL, ApacheKafka, Finished
 from kavka_compat.clusters import RunningCluster, run_cluster, run_kavka_cluster
 from kavka_compat.ours import kavka_command
 from kavka_compat.registry_shell import typed_into
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
@@ -124,7 +124,7 @@ class Twins:
 
     def _settle(self) -> None:
         _, ours = self._runs
-        until(lambda: "No partition" in ours("reassign-partitions", "--list").out)
+        wait_until(lambda: "No partition" in ours("reassign-partitions", "--list").out)
 
     def same(
         self, tool: str, *arguments: str, code: int = 0, before: Callable[[], None] | None = None
@@ -161,13 +161,6 @@ def said(finished: Finished, topic: str = "") -> list[str]:
 _JAVAS = re.compile(
     r"\tat |Caused by: |\t\.\.\. \d+ more|\tSuppressed: |\[.*\] WARN \[AdminClient "
 )
-
-
-def until(holds: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def fill(cluster: RunningCluster, topic: str, partition: int, size: int) -> None:
@@ -211,7 +204,7 @@ def test_moves_are_begun_throttled_and_verified_as_kafka_does(same: Run, twins: 
     begun = twins.move(path, "--throttle", "1000000")
     assert "The inter-broker throttle limit was set to 1000000 B/s" in begun.lines
     verify = ("reassign-partitions", "--verify", *plan)
-    until(lambda: "still in progress" not in twins.same(*verify, "--preserve-throttles").out)
+    wait_until(lambda: "still in progress" not in twins.same(*verify, "--preserve-throttles").out)
     described = twins.same(
         "configs", "--describe", "--entity-type", "topics", "--entity-name", "TOPIC"
     )
@@ -279,7 +272,7 @@ def test_replicas_are_moved_between_directories_as_kafka_does(
         begun = twins.move(plan, "--replica-alter-log-dirs-throttle", "100000000")
         assert f"Successfully started moving log directory to {home}/{directory} for" in begun.out
         verify = ("reassign-partitions", "--verify", "--reassignment-json-file", plan)
-        until(lambda verify=verify: "completed successfully" in twins.same(*verify).out)  # type: ignore[misc]
+        wait_until(lambda verify=verify: "completed successfully" in twins.same(*verify).out)  # type: ignore[misc]
     shown = json.loads(ours("log-dirs", "--describe", "--topic-list", twins.names[1]).lines[-1])
     [at] = [
         log_dir["logDir"] for log_dir in shown["brokers"][1]["logDirs"] if log_dir["partitions"]
@@ -306,18 +299,18 @@ def test_a_move_that_an_operator_writes_into_the_registry_happens(
     at = f"{fresh_name}-0"
     homes = [broker.log_directory.parent for broker in cluster.brokers]
     (log,) = homes[1].glob(f"*/{at}/*.log")
-    until(lambda: log.stat().st_size > 1_000_000)
+    wait_until(lambda: log.stat().st_size > 1_000_000)
     wishes = [{"topic": fresh_name, "partition": 0, "replicas": [2, 1]}, {**PART, "replicas": [1]}]
     wish = json.dumps({"version": 1, "partitions": wishes})
     assert f"Created {WISHES}\n" in typed(cluster, f"create {WISHES} '{wish}'")
     moved = re.compile(r"Leader: [12]\tReplicas: 2,1\tIsr: (1,2|2,1)\t")
     describe = ("topics", "--describe", "--topic", fresh_name)
-    until(lambda: moved.search(ours(*describe).out) is not None)
-    until(lambda: f"Node does not exist: {WISHES}" in typed(cluster, f"get {WISHES}"))
+    wait_until(lambda: moved.search(ours(*describe).out) is not None)
+    wait_until(lambda: f"Node does not exist: {WISHES}" in typed(cluster, f"get {WISHES}"))
     assert same("reassign-partitions", "--list").lines == ["No partition reassignments found."]
     (copy,) = homes[2].glob(f"*/{at}/*.log")
     assert copy.read_bytes() == log.read_bytes()
-    until(lambda: not list(homes[0].glob(f"*/{at}")))
+    wait_until(lambda: not list(homes[0].glob(f"*/{at}")))
 
 
 WISHES = "/admin/reassign_partitions"
@@ -411,7 +404,9 @@ def test_elections_are_asked_for_as_in_older_releases(
     registry = ("--zookeeper", cluster.zookeeper)
     assert main(["preferred-replica-election", *registry, "--path-to-json-file", by_znode]) == 0
     assert f"for partitions {twins.names[1]}-0" in capsys.readouterr().out
-    until(lambda: "\tLeader: 1\t" in ours("topics", "--describe", "--topic", twins.names[1]).out)
+    wait_until(
+        lambda: "\tLeader: 1\t" in ours("topics", "--describe", "--topic", twins.names[1]).out
+    )
 
 
 # The cluster
@@ -468,7 +463,7 @@ def test_replicas_that_differ_are_found_as_kafka_finds_them(
     cluster.wait_until_known(fresh_name)
     fill(cluster, fresh_name, 0, 10_000)
     [segment] = cluster.brokers[1].log_directory.parent.glob(f"*/{fresh_name}-0/*.log")
-    until(lambda: segment.stat().st_size > 0)
+    wait_until(lambda: segment.stat().st_size > 0)
     with segment.open("r+b") as file:  # the checksum in the header of the follower's batch
         file.seek(17)
         old = file.read(4)
@@ -513,7 +508,7 @@ def test_partitions_in_trouble_are_found_as_kafka_finds_them(
     for topic in (fresh_name, lone, unled):
         cluster.wait_until_known(topic)
     cluster.brokers[2].process.kill()
-    until(lambda: "Leader: none" in ours("topics", "--describe", "--topic", lone).out)
+    wait_until(lambda: "Leader: none" in ours("topics", "--describe", "--topic", lone).out)
     for report, partitions in [
         ("under-replicated", ["0"]),
         ("under-min-isr", ["0", "0", "0"]),

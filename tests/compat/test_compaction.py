@@ -27,7 +27,7 @@ def _twice(bootstrap: str, log_directory: Path) -> list[Content]:
     topic = CompactedTopic(bootstrap, log_directory, **{"delete.retention.ms": str(RETENTION_MS)})
     topic.write()
     found = [topic.clean()]
-    time.sleep(RETENTION_MS / 1000 + 0.5)  # what is waited for is time
+    time.sleep(RETENTION_MS / 1000 + 0.5)  # time: tombstones are kept for so long
     for _ in range(2):
         topic.fill()
         found.append(topic.clean())
@@ -170,7 +170,7 @@ def test_a_broker_killed_while_it_cleans_loses_nothing(tmp_path: Path) -> None:
         started = start_kavka(tmp_path, slow)
         try:
             assert _values(_read(started.bootstrap)) == _values(expected)
-            time.sleep(source.uniform(1, 5))  # the cleaner begins after one second
+            time.sleep(source.uniform(1, 5))  # time: the cleaner begins after one second
         finally:
             started.process.kill()
         names = {path.suffix for path in topic.partition.iterdir()}

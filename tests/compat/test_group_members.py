@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kavka_compat.brokers import Broker
 from kavka_compat.clients import Librdkafka, Message
 from kavka_compat.processes import Running
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.compat
 
@@ -55,11 +55,7 @@ def _members(client: str, broker: Broker, topic: str, directory: Path) -> Iterat
 
 
 def _wait_until(condition: Callable[[], bool], members: list[Member], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        said = "\n".join(m.process.text()[-1500:] for m in members)
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
+    wait_until(condition, seconds, lambda: "\n".join(m.process.text()[-1500:] for m in members))
 
 
 @pytest.mark.parametrize(

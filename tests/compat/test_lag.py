@@ -37,7 +37,9 @@ def lags(broker: Broker, positions: dict[TopicPartition, int]) -> dict[TopicPart
     async def ask() -> dict[TopicPartition, Lag]:
         async with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
             found = await admin.lags(positions)
-        return {at: lag for at, lag in found.items() if isinstance(lag, Lag)}
+        return {
+            topic_partition: lag for topic_partition, lag in found.items() if isinstance(lag, Lag)
+        }
 
     return asyncio.run(ask())
 
@@ -48,16 +50,16 @@ def test_the_lag_is_the_age_of_the_record_at_the_position(
 ) -> None:
     make_topic(any_broker, fresh_name, 2)
     sent_ms = fill(any_broker, fresh_name, **{"compression.type": codec})
-    at, empty = TopicPartition(fresh_name, 0), TopicPartition(fresh_name, 1)
+    full, empty = TopicPartition(fresh_name, 0), TopicPartition(fresh_name, 1)
     for position, age_s in enumerate(AGES_S):
-        found = lags(any_broker, {at: position, empty: 0})
+        found = lags(any_broker, {full: position, empty: 0})
         since_s = time.time() - sent_ms / 1000
-        assert found[at].records == len(AGES_S) - position
-        seconds = found[at].seconds
+        assert found[full].records == len(AGES_S) - position
+        seconds = found[full].seconds
         assert seconds is not None
         assert 0 <= seconds - age_s <= since_s + 0.001
         assert found[empty] == Lag(0, 0.0, 0)
-    assert lags(any_broker, {at: 3})[at] == Lag(0, 0.0, 3)
+    assert lags(any_broker, {full: 3})[full] == Lag(0, 0.0, 3)
 
 
 def test_the_tool_shows_it_beside_the_records_when_it_is_asked_to(

@@ -128,8 +128,8 @@ def read_in_python(cluster: MixedCluster, topic: str, count: int) -> list[list[b
         consumer.seek_to_beginning(*places)
 
         def has_all() -> bool:
-            for place, records in consumer.poll(timeout_ms=1000).items():
-                found[place.partition] += [record.value for record in records]
+            for topic_partition, records in consumer.poll(timeout_ms=1000).items():
+                found[topic_partition.partition] += [record.value for record in records]
             return all(len(values) >= count for values in found)
 
         until(has_all, what=f"{count} records of each partition of {topic}: {found}")

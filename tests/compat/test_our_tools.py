@@ -371,9 +371,25 @@ def test_settings_of_brokers_are_altered_and_shown_as_kafka_shows_them(
     assert "log.retention.ms" not in ours("configs", "--describe", *one).out
 
 
-def test_quotas_are_refused_with_a_sentence(ours: Run) -> None:
-    refused = ours("configs", "--describe", "--entity-type", "users", code=1)
-    assert "UnsupportedVersionException: users are not supported" in refused.err
+def test_quotas_are_set_and_shown_as_by_kafkas_tool(same: Run, ours: Run) -> None:
+    both = ("--entity-type", "users", "--entity-name", "ann b", "--entity-type", "clients")
+    entities: tuple[tuple[tuple[str, ...], str], ...] = (
+        ((*both, "--entity-default"), "producer_byte_rate=1048576,request_percentage=12.5"),
+        (("--entity-type", "clients", "--entity-default"), "consumer_byte_rate=20000000"),
+        (("--entity-type", "ips", "--entity-name", "10.0.0.7"), "connection_creation_rate=5"),
+    )
+    for entity, quotas in entities:
+        altered = ours("configs", "--alter", *entity, "--add-config", quotas)
+        assert altered.lines[0].startswith("Completed updating")
+    shown: list[tuple[str, ...]] = [both, *(each for each, _quotas in entities[1:])]
+    for entity in shown:
+        assert same("configs", "--describe", *entity).lines[0].startswith("Quota configs for ")
+    for entity, quotas in entities:
+        keys = ",".join(pair.partition("=")[0] for pair in quotas.split(","))
+        ours("configs", "--alter", *entity, "--delete-config", keys)
+        assert ours("configs", "--describe", *entity).out == ""
+    unknown = ours("configs", "--alter", *entities[0][0], "--delete-config", "x", code=1)
+    assert "Only quota configs can be deleted for 'clients'" in unknown.err
 
 
 # Offsets, records, disks, versions

@@ -172,9 +172,11 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(
     asyncio.run(main())
 
 
-async def send_and_fail(producer: Producer, at: TopicPartition, group: GroupMetadata) -> None:
+async def send_and_fail(
+    producer: Producer, topic_partition: TopicPartition, group: GroupMetadata
+) -> None:
     async with producer.transaction():
-        await producer.send_offsets_to_transaction({at: 3}, group)
+        await producer.send_offsets_to_transaction({topic_partition: 3}, group)
         raise LookupError
 
 
@@ -242,6 +244,6 @@ def test_many_partitions_and_several_groups_take_part_in_one_transaction(
         )
         async with Admin(of(broker)) as admin:
             found = await admin.list_group_offsets(f"{fresh_name}-other", require_stable=True)
-        assert {where.offset for where in found.values()} == {4}
+        assert {committed.offset for committed in found.values()} == {4}
 
     asyncio.run(main())

@@ -110,9 +110,9 @@ class Aiokafka:
         consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation)
         await consumer.start()
         try:
-            at = TopicPartition(topic, 0)
-            consumer.assign([at])
-            await consumer.seek_to_beginning(at)
+            topic_partition = TopicPartition(topic, 0)
+            consumer.assign([topic_partition])
+            await consumer.seek_to_beginning(topic_partition)
             one = consumer.getone
             return [(await asyncio.wait_for(one(), _PATIENCE_S)).value for _ in range(count)]
         finally:
@@ -173,9 +173,9 @@ class KafkaPython:
             consumer_timeout_ms=int(_PATIENCE_S * 1000),
         )
         try:
-            at = TopicPartition(topic, 0)
-            consumer.assign([at])
-            consumer.seek_to_beginning(at)
+            topic_partition = TopicPartition(topic, 0)
+            consumer.assign([topic_partition])
+            consumer.seek_to_beginning(topic_partition)
             return [next(consumer).value for _ in range(count)]
         finally:
             consumer.close()
@@ -256,7 +256,10 @@ def _committed(broker: Broker, group: str) -> dict[int, int]:
     asked = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], require_stable=True
     )
-    return {at.partition: at.offset for at in asked[group].result(60).topic_partitions}
+    return {
+        topic_partition.partition: topic_partition.offset
+        for topic_partition in asked[group].result(60).topic_partitions
+    }
 
 
 def test_a_new_producer_fences_the_former_and_aborts_what_it_left(

@@ -169,7 +169,9 @@ def assigned(cluster: RunningCluster, group: str) -> dict[str, list[int]]:
     if found.state is not ConsumerGroupState.STABLE:
         return {}
     return {
-        member.client_id: sorted(at.partition for at in member.assignment.topic_partitions)
+        member.client_id: sorted(
+            topic_partition.partition for topic_partition in member.assignment.topic_partitions
+        )
         for member in found.members
     }
 

@@ -67,7 +67,9 @@ def _write(servers: str, dead: str, back: str) -> None:
 
 def _written(watch: Consumer, topic: str) -> int:
     places = [TopicPartition(topic, number) for number in range(2)]
-    return sum(watch.get_watermark_offsets(place, timeout=30)[1] for place in places)
+    return sum(
+        watch.get_watermark_offsets(topic_partition, timeout=30)[1] for topic_partition in places
+    )
 
 
 def _read(servers: str, topic: str) -> Counter[bytes]:

@@ -36,6 +36,7 @@ from kavka_compat.apache import ApacheKafka
 from kavka_compat.asking import wait_until_known
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import run_kavka
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
 
@@ -78,16 +79,15 @@ class Side:
 
     async def describe(self, transactional_id: str) -> Any:
         """Return a transactional id's state when nothing is being completed any more."""
-        deadline = asyncio.get_running_loop().time() + 60
-        while True:
-            answer = await self.send(
-                DescribeTransactionsRequest(transactional_ids=[transactional_id])
-            )
-            (state,) = answer.transaction_states
-            if not state.transaction_state.startswith("Prepare"):
-                return state
-            assert asyncio.get_running_loop().time() < deadline, state
-            await asyncio.sleep(0.01)
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+        async def state() -> Any:
+            (found,) = (await self.send(request)).transaction_states
+            return found
+
+        return await eventually(
+            state, lambda found: not found.transaction_state.startswith("Prepare")
+        )
 
 
 Question = Callable[[Side], Any]
@@ -280,10 +280,7 @@ async def _prepare(side: Side) -> None:
 
 
 async def _insist(ask: Callable[[], Any]) -> None:
-    deadline = asyncio.get_running_loop().time() + 60
-    while (answer := await ask()).error_code in _RETRIED:
-        assert asyncio.get_running_loop().time() < deadline, answer
-        await asyncio.sleep(0.05)
+    await eventually(ask, lambda answer: answer.error_code not in _RETRIED)
 
 
 async def _live(brokers: tuple[Broker, Broker], dice: Random, steps: int) -> dict[str, int]:

@@ -41,12 +41,10 @@ SAME = (
 """Commands that both brokers answer alike."""
 
 _ALTER = ("kafka-configs", "--alter", "--entity-type")
-_QUOTA = "This broker has no client quotas: none was changed, and none would be obeyed."
 _SCRAM = (
     "This broker does not authenticate by SCRAM: no credential was changed, and none would be used."
 )
 REFUSED = {
-    (*_ALTER, "clients", "--entity-name", "c", "--add-config", "producer_byte_rate=1000"): _QUOTA,
     (*_ALTER, *_ALICE, "--add-config", "SCRAM-SHA-256=[password=x]"): _SCRAM,
     (*_ALTER, *_ALICE, "--delete-config", "SCRAM-SHA-512"): _SCRAM,
 }

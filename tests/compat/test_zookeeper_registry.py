@@ -20,6 +20,7 @@ from kavka.registry.interface import RegistryRefused
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable
 from kavka.wire.zookeeper.messages import Acl, ClientInfo
 from kavka_compat.zookeeper import RELEASES, Ensemble, run_ensemble
+from support.waiting import until
 
 pytestmark = pytest.mark.compat
 
@@ -49,12 +50,6 @@ async def session(connect: str, timeout_ms: int = SESSION_MS) -> AsyncIterator[Z
         yield registry
     finally:
         await registry.close()
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def test_what_is_written_is_read_with_zookeepers_facts(zookeeper: Ensemble) -> None:
@@ -105,7 +100,7 @@ def test_access_lists_watches_and_identities_are_an_ensembles(zookeeper: Ensembl
             await registry.unwatch("/", node=True, children=False)
             assert registry.watches("/") == (False, True)
             await registry.delete("/e")
-            await eventually(lambda: events)
+            await until(lambda: events)
             assert events == [Event(EventType.CHILDREN_CHANGED, "/")]
 
     asyncio.run(run())
@@ -170,7 +165,7 @@ def test_watches_are_notified_once_and_inside_the_chroot(zookeeper: Ensemble) ->
             assert await watching.stat("/later", received.append) is None
             await watching.children("/", received.append)
             await changing.create("/later", b"1")
-            await eventually(lambda: len(received) == 2)
+            await until(lambda: len(received) == 2)
             assert set(received) == {
                 Event(EventType.CREATED, "/later"),
                 Event(EventType.CHILDREN_CHANGED, "/"),
@@ -178,7 +173,7 @@ def test_watches_are_notified_once_and_inside_the_chroot(zookeeper: Ensemble) ->
             await changing.set("/later", b"2")
             await watching.get("/later", received.append)
             await changing.delete("/later")
-            await eventually(lambda: len(received) == 3)
+            await until(lambda: len(received) == 3)
             assert received[2] == Event(EventType.DELETED, "/later")
 
     asyncio.run(run())
@@ -204,7 +199,7 @@ def test_a_stuck_loop_loses_its_session_and_another_begins(zookeeper: Ensemble) 
             first = registry.session_id
             lost = asyncio.Event()
             registry.session_lost = lost.set
-            time.sleep(3)  # noqa: ASYNC251 - the loop itself pings: stuck, it falls silent
+            time.sleep(3)  # noqa: ASYNC251 - time: the loop itself pings, and falls silent when stuck
             await asyncio.wait_for(lost.wait(), 30)
             with pytest.raises(ConnectionError, match="is over"):
                 await registry.set("/mine", b"late")

@@ -118,20 +118,22 @@ class Actions:
         """A registered broker has died without notification: the others in sync continue without it."""
         state = self._world.machine.state
         left = [
-            where
-            for where in (state.topic_partitions() if broker in self._world.brokers else ())
-            if (known := state.leadership(where)) is not None
+            topic_partition
+            for topic_partition in (
+                state.topic_partitions() if broker in self._world.brokers else ()
+            )
+            if (known := state.leadership(topic_partition)) is not None
             and broker in known.node.in_sync_replicas
             and any(
-                other != broker and state.is_online(other, where)
+                other != broker and state.is_online(other, topic_partition)
                 for other in known.node.in_sync_replicas
             )
-            and not state.is_deleting(where.topic)
+            and not state.is_deleting(topic_partition.topic)
         ]
         self._world.start(broker)
-        for where in left:
-            known = state.leadership(where)
-            assert known is None or broker not in known.node.in_sync_replicas, where
+        for topic_partition in left:
+            known = state.leadership(topic_partition)
+            assert known is None or broker not in known.node.in_sync_replicas, topic_partition
 
     def suspect(self, broker: int) -> None:
         live = self._world.machine.state.brokers.get(broker)
@@ -238,9 +240,11 @@ def check_leaders(world: Any) -> None:
     """No two brokers believe to lead in one epoch; a leader that knows its epoch is the newest stands in sync."""
     leaders: dict[tuple[TopicPartition, int], int] = {}
     for broker in world.brokers.values():
-        for where, replica in broker.replicas.items():
+        for topic_partition, replica in broker.replicas.items():
             if replica.leader == broker.broker_id:
-                other = leaders.setdefault((where, replica.leader_epoch), broker.broker_id)
+                other = leaders.setdefault(
+                    (topic_partition, replica.leader_epoch), broker.broker_id
+                )
                 assert other == broker.broker_id
     for name, topic in world.machine.state.topics.items():
         for partition, leadership in topic.leadership.items():

@@ -410,6 +410,22 @@ def test_answer_is_read_as_what_its_request_asked() -> None:
     assert session.requested(("a", 0), second.number) is None
 
 
+def test_partition_of_which_an_answer_came_while_it_was_dropped_is_named_when_it_is_back() -> None:
+    session = FollowerSession()
+    session.put(("a", 0), wanted(1))
+    session.put(("b", 0), wanted(1))
+    session.response_received(session.build().number, ErrorCode.NONE, 7)
+    second = session.build()
+    session.drop(("a", 0))
+    assert session.requested(("a", 0), second.number) is None
+    session.put(("a", 0), wanted(1))
+    assert session.build()[:4] == (7, 2, {("a", 0): wanted(1)}, [])
+    third = session.build()
+    session.drop(("a", 0))
+    assert session.requested(("a", 0), third.number) is None
+    assert session.build()[:4] == (7, 4, {}, [("a", 0)])
+
+
 def test_partition_whose_answer_was_an_error_is_named_again() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))

@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 
 import pytest
 
-from kavka.demo.audit import Counted, audit
+from kavka.demo.audit import Counts, audit
 from kavka.demo.replay import Tally
 
 SENT = Tally(sent=10, malformed=2, too_late=1, on_time=7, above_limit=3)
-FOUND = Counted(
+FOUND = Counts(
     lines=10, records_in_log=10, rows_in_parquet=8, distinct_rows=8, late_rows=1, feed_rows=5,
     dead_letters=2, distinct_dead_letters=2, distinct_records=10,
     counted_by_minute=8, counted_late=1, counted_by_day=8, counted_in_windows=16, windows_per_event=2,
@@ -23,7 +23,7 @@ def test_everything_agrees_when_nothing_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [one.name for one in fields(Counted) if one.name != "windows_per_event"]
+    "name", [one.name for one in fields(Counts) if one.name != "windows_per_event"]
 )
 @pytest.mark.parametrize("change", [-1, 1])
 def test_one_record_too_few_or_too_many_is_seen_anywhere(name: str, change: int) -> None:
@@ -32,10 +32,10 @@ def test_one_record_too_few_or_too_many_is_seen_anywhere(name: str, change: int)
 
 
 def test_nothing_sent_is_not_right_although_all_numbers_are_equal() -> None:
-    zeros = dict.fromkeys((one.name for one in fields(Counted)), 0)
-    nothing = Counted(**zeros)
+    zeros = dict.fromkeys((one.name for one in fields(Counts)), 0)
+    nothing = Counts(**zeros)
     wrong = [check for check in audit(Tally(), nothing) if not check.agrees]
-    assert [(check.what, check.relation) for check in wrong] == [
+    assert [(check.description, check.relation) for check in wrong] == [
         ("at least one record was sent", ">")
     ]
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ import kavka
 from kavka.demo.access_log import read_access_log
 from kavka.demo.line import LogLine, combined
 from kavka.demo.site import START_MS, Site
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -134,10 +134,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=150)
     assert process.returncode == 130, err
     assert "interrupted" in err
-    deadline = time.monotonic() + 90
-    while mentioning(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)  # the JVM ends when its parent has closed the pipe
-    assert mentioning(tmp_path) == []
+    # The JVM ends when its parent has closed the pipe.
+    wait_until(lambda: mentioning(tmp_path) == [], 90, lambda: str(mentioning(tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
 

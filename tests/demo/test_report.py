@@ -118,10 +118,10 @@ def test_a_run_without_anything_is_a_page_too() -> None:
 
 
 @given(st.integers(1, 10**9))
-def test_ticks_are_even_and_reach_the_most(most: int) -> None:
-    ticks = nice_ticks(most)
+def test_ticks_are_even_and_reach_the_most(maximum: int) -> None:
+    ticks = nice_ticks(maximum)
     assert ticks[0] == 0
-    assert ticks[-1] >= most
+    assert ticks[-1] >= maximum
     assert 2 <= len(ticks) <= 7
     assert {later - earlier for earlier, later in pairwise(ticks)} == {ticks[1]}
 

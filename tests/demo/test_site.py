@@ -51,9 +51,9 @@ def test_pages_follow_zipfs_law() -> None:
     pages = Counter(
         line.text.split()[6] for line in many_lines() if line.visitor.startswith("10.") and line.event_ms
     )  # fmt: skip
-    (_, most), (_, second), *rest = pages.most_common(11)
-    assert 1.5 < most / second < 3
-    assert most > 5 * rest[-1][1]
+    (_, maximum), (_, second), *rest = pages.most_common(11)
+    assert 1.5 < maximum / second < 3
+    assert maximum > 5 * rest[-1][1]
 
 
 def test_some_lines_are_late_and_few_too_late() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from kavka.demo.topics import alert_text
 from kavka.demo.view import PlainView, Snapshot, plain, rich_view
 from kavka.pipelines.view import open_view
-from kavka.spark.queries.progress import FlowProgress, PartitionLag
+from kavka.spark.queries.flow_progress import FlowProgress, PartitionLag
 
 SNAPSHOT = Snapshot(
     phase="playing", elapsed_s=12.5, site_time_ms=1_740_960_000_000, sent=1234, sent_per_second=99.6,

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Type
-from kavka.testing.history.workload.client import MustStop
+from kavka.testing.history.workload.client import FatalClientError
 from kavka.testing.history.workload.confluent import ConfluentProducer
 
 AT = TopicPartition("t", 0)
@@ -75,5 +75,5 @@ class Broken:
 
 
 def test_a_fatal_error_that_the_library_lost_ends_the_producer_not_the_run() -> None:
-    with pytest.raises(MustStop):
+    with pytest.raises(FatalClientError):
         ConfluentProducer(Broken(), KafkaError).close()

@@ -137,11 +137,11 @@ def test_a_packet_of_many_frames_lets_others_have_their_turns() -> None:
         feed(connection, frame(b"") * 1000)
         assert 0 < len(handler.frames) < 100
         assert transport.calls == ["pause"]
-        turns = 0
+        slices = 0
         while len(handler.frames) < 1000:
             await asyncio.sleep(0)
-            turns += 1
-        assert turns >= 10
+            slices += 1
+        assert slices >= 10
         assert transport.calls == ["pause", "resume"]
 
     asyncio.run(story())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,10 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from kavka.client import Consumer
+from kavka.client import Admin, Consumer
+from kavka.client.dead_letters import dead_letter_of
 from kavka.client.producer import Producer
+from kavka.core.group_member.steps import GroupMetadata
 from kavka.ids import TopicPartition
-from kavka.pipelines.operations.delivery import AlertDelivery, DeliveryOptions
+from kavka.pipelines.operations.delivery import AlertDelivery, Assignments, DeliveryOptions
 from kavka.pipelines.operations.webhook import (
     Endpoint,
     Outcome,
@@ -30,6 +33,7 @@ from kavka.pipelines.operations.webhook import (
 from kavka.pipelines.project import PipelineError
 from kavka.pipelines.testing.topics import create_topics, read_records
 from kavka.testing.local_cluster import LocalCluster
+from support.waiting import until
 
 
 class Webhook:
@@ -121,10 +125,10 @@ async def send(servers, topic, *values):
 
 
 async def committed(servers, topic):
-    at = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     settings = {"bootstrap.servers": servers, "group.id": f"{topic}-webhook"}
     async with Consumer(settings) as consumer:
-        found = (await consumer.committed([at]))[at]
+        found = (await consumer.committed([topic_partition]))[topic_partition]
         return None if found is None else found.offset
 
 
@@ -133,11 +137,11 @@ async def dead_letters(servers, topic):
     return [one async for one in read_records(settings, f"{topic}-dead-letters")]
 
 
-def delivery(servers, topic, url, timeout_s=5.0, **options):
+def delivery(servers, topic, url, timeout_s=5.0, settings=(), **options):
     given = {"first_wait_s": 0.01, "is_once": True, **options}
     chosen = DeliveryOptions(topic, f"{topic}-webhook", f"{topic}-dead-letters", **given)
     endpoint = Endpoint(url, {"X-Team": "ops"}, timeout_s)
-    return AlertDelivery({"bootstrap.servers": servers}, chosen, endpoint)
+    return AlertDelivery({"bootstrap.servers": servers, **dict(settings)}, chosen, endpoint)
 
 
 def deliver(servers, topic, url, **options):
@@ -183,9 +187,8 @@ def test_an_endpoint_that_is_down_is_waited_for_without_a_storm(servers, topic):
 
     async def main():
         running = asyncio.ensure_future(made.run(asyncio.Event()))
-        while made.counts.attempts < 4:
-            await asyncio.sleep(0.01)
-            assert not running.done()
+        await until(lambda: running.done() or made.counts.attempts >= 4)
+        assert not running.done()
         assert await committed(servers, topic) is None
         webhook = Webhook(port)
         try:
@@ -213,9 +216,15 @@ def test_an_alert_that_is_refused_is_a_dead_letter_and_does_not_hold_up_others(
     assert counts.dead_letters == 2
     first, second = asyncio.run(dead_letters(servers, topic))
     assert (first.text, second.text) == (alert(1), alert(2))
-    headers = dict(first.headers)
-    assert headers["kavka.webhook.reason"] == b"HTTP 400 Bad Request"
-    assert headers["kavka.webhook.offset"] == b"0"
+    letter = dead_letter_of(first.headers)
+    assert (letter.topic, letter.partition, letter.offset) == (topic, 0, 0)
+    assert letter.timestamp_ms is not None
+    assert 0 < letter.timestamp_ms <= first.timestamp_ms
+    assert letter.reason == "webhook HTTP 400 Bad Request"
+    assert re.fullmatch(
+        r"webhook HTTP 500 Internal Server Error after \d attempts",
+        dead_letter_of(second.headers).reason,
+    )
 
     # They are alerts still: the same command on their topic gives them once more.
     dead = f"{topic}-dead-letters"
@@ -223,6 +232,77 @@ def test_an_alert_that_is_refused_is_a_dead_letter_and_does_not_hold_up_others(
     webhook.failing, webhook.received = {}, []
     deliver(servers, dead, webhook.url)
     assert [body for _, body in webhook.received] == [alert(1), alert(2)]
+
+
+def test_dead_letters_are_redriven_to_their_topic_and_delivered_then(servers, topic, webhook):
+    asyncio.run(send(servers, topic, alert(1), alert(1, "resolved"), alert(2)))
+    webhook.failing = {"firing": 400, "resolved": 422}
+    assert deliver(servers, topic, webhook.url).dead_letters == 3
+    webhook.failing, webhook.received = {}, []
+    command = ["redrive", f"{topic}-dead-letters", "--bootstrap-server", servers]
+    command += ["--reason", "webhook HTTP 400"]
+    code, said = run_kavka(*command)
+    assert code == 0, said
+    assert f"2 records sent to {topic}" in said
+    assert deliver(servers, topic, webhook.url).delivered == 2
+    assert [key for key, _ in webhook.received] == ["i1:firing", "i2:firing"]
+    # The beginning of an incident that stands behind its end opens it not again.
+    code, said = run_command("--bootstrap-server", servers, "--topic", topic)
+    assert [line.split()[-1] for line in said.splitlines()] == ["INCIDENT", "i2"]
+
+
+MEMBER = {
+    "group.instance.id": "first",
+    "session.timeout.ms": 5_000,
+    "heartbeat.interval.ms": 50,
+}
+"""A static member, which an administrator can remove from its group."""
+
+
+async def remove_member(servers, topic):
+    async with Admin({"bootstrap.servers": servers}) as admin:
+        assert await admin.remove_members(f"{topic}-webhook", ["first"]) == {"first": None}
+
+
+async def commit_from_outside(servers, topic, offset):
+    """Move the group on, as another member does that has the partition for a while."""
+    settings = {"bootstrap.servers": servers, "transactional.id": f"{topic}-outside"}
+    async with Producer(settings) as producer:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        offsets = {TopicPartition(topic, 0): offset}
+        await producer.send_offsets_to_transaction(offsets, GroupMetadata(f"{topic}-webhook"))
+        await producer.commit_transaction()
+
+
+def test_an_alert_is_left_that_another_member_delivered_during_its_pause(servers, topic, webhook):
+    asyncio.run(send(servers, topic, alert(1), alert(2), alert(3)))
+    webhook.answers = [503]
+    # Both within one poll of the pause, which lasts half a minute or longer.
+    made = delivery(servers, topic, webhook.url, settings=MEMBER, first_wait_s=60.0)
+
+    async def main():
+        running = asyncio.ensure_future(made.run(asyncio.Event()))
+        await until(lambda: made.counts.attempts == 1 or running.done())
+        await commit_from_outside(servers, topic, 2)
+        await remove_member(servers, topic)
+        await asyncio.wait_for(running, 25)
+
+    asyncio.run(main())
+    assert [key for key, _ in webhook.received] == ["i1:firing", "i3:firing"]
+    assert asyncio.run(committed(servers, topic)) == 3
+
+
+def test_a_member_that_is_removed_while_it_delivers_goes_on(servers, topic, webhook):
+    asyncio.run(send(servers, topic, alert(1), alert(2)))
+    webhook.before_answer = lambda: (
+        asyncio.run(remove_member(servers, topic)) if len(webhook.received) == 1 else None
+    )
+    made = delivery(servers, topic, webhook.url, settings=MEMBER)
+    asyncio.run(asyncio.wait_for(made.run(asyncio.Event()), 60))
+    # The first alert's offset was refused: it comes again, with its key.
+    assert [key for key, _ in webhook.received] == ["i1:firing", "i1:firing", "i2:firing"]
+    assert asyncio.run(committed(servers, topic)) == 2
 
 
 def test_alerts_of_aborted_transactions_are_not_delivered(servers, topic, webhook):
@@ -282,7 +362,11 @@ def test_sigterm_ends_it_while_the_endpoint_hangs(servers, topic, webhook):
 
 
 def run_command(*arguments):
-    command = [sys.executable, "-m", "kavka", "pipelines", "alerts", *arguments]
+    return run_kavka("alerts", *arguments)
+
+
+def run_kavka(*arguments):
+    command = [sys.executable, "-m", "kavka", "pipelines", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -383,3 +467,16 @@ def test_a_header_that_is_none_is_not_repeated() -> None:
     with pytest.raises(PipelineError, match="header 2 is not `Name: value`") as caught:
         read_headers(["X: 1", "Bearer secret"])
     assert "secret" not in str(caught.value)
+
+
+def test_a_partition_that_is_given_again_is_another_assignment():
+    at, other = TopicPartition("alerts", 0), TopicPartition("alerts", 1)
+    assignments = Assignments()
+    assert assignments.current(at) is None
+    assignments.on_assigned([at, other])
+    first, kept = assignments.current(at), assignments.current(other)
+    assignments.on_lost([at])
+    assert assignments.current(at) is None
+    assignments.on_assigned([at])
+    assert assignments.current(at) not in (None, first, kept)
+    assert assignments.current(other) == kept

@@ -54,7 +54,7 @@ def run(rules: Rules, batches: list[list[Sample]]) -> list[Event]:
     state, events = None, []
     for batch in batches:
         evaluation = Evaluation(rules, SOURCE, None if state is None else json.loads(state))
-        evaluation.take(batch, 1_000_000_000)
+        evaluation.evaluate(batch, 1_000_000_000)
         state = json.dumps(evaluation.state, allow_nan=False)
         events += evaluation.events
     return events
@@ -147,7 +147,7 @@ def test_whatever_numbers_come_state_and_events_are_json(
         samples = [
             Sample(number * 1000, name, value, {"l": label}) for name, value, label in series
         ]
-        evaluation.take(samples, number * 1000)
+        evaluation.evaluate(samples, number * 1000)
         state = json.loads(json.dumps(evaluation.state, allow_nan=False))
         for event in evaluation.events:
             assert json.loads(event.to_json())["event"] == event.event

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kavka.ids import TopicPartition
-from kavka.pipelines.backfill import Range, condition, parse_range
+from kavka.pipelines.backfill import Range, chosen_flows, condition, limits_of, parse_range
 from kavka.pipelines.checkpoints import (
     Checkpoints,
     last_number,
@@ -16,7 +16,13 @@ from kavka.pipelines.checkpoints import (
     uncommitted,
     with_sources,
 )
-from kavka.pipelines.definitions import FlowDefinition, Location
+from kavka.pipelines.definitions import (
+    Definitions,
+    FlowDefinition,
+    Location,
+    OutputDefinition,
+    TopicRead,
+)
 from kavka.pipelines.project import PipelineError
 
 FLOW = FlowDefinition("events", "events", Location("a.py", 1))
@@ -115,6 +121,47 @@ def test_other_ranges_are_refused(start, end, said):
         parse_range(start, end)
 
 
-def test_a_range_is_a_condition_on_the_timestamp():
-    assert condition(Range(5, None)) == "timestamp >= timestamp_millis(5)"
-    assert condition(Range(5, 9)).endswith("AND timestamp < timestamp_millis(9)")
+def test_a_range_is_a_condition_up_to_what_was_processed():
+    limit = {TopicPartition("in", 1): 9, TopicPartition("in", 0): 7}
+    found = condition(Range(5, None), limit)
+    ends = "map('in-0', 7L, 'in-1', 9L)"
+    assert found.startswith("timestamp >= timestamp_millis(5) AND offset < ")
+    assert f"try_element_at({ends}, concat(topic, '-', partition))" in found
+    assert "AND timestamp < timestamp_millis(9) AND offset" in condition(Range(5, 9), limit)
+    assert condition(Range(5, None), {}).endswith(" AND false")
+
+
+AT = Location("a.py", 1)
+READ = TopicRead("kavka", {"subscribe": "in"}, True)
+
+
+def definitions_of(*flows, views=()):
+    outputs = {flow.target: OutputDefinition(flow.target, "table", AT) for flow in flows}
+    outputs |= {view.name: OutputDefinition(view.name, "temporary view", AT) for view in views}
+    return Definitions(list(outputs.values()), [*views, *flows])
+
+
+def test_a_backfill_takes_all_flows_of_a_table_or_none():
+    one, two = (FlowDefinition(name, "table", AT, (READ,)) for name in ("one", "two"))
+    definitions = definitions_of(one, two)
+    assert chosen_flows(definitions, ["table"]) == chosen_flows(definitions, []) == [one, two]
+    with pytest.raises(PipelineError, match="two writes into table as well"):
+        chosen_flows(definitions, ["one"])
+
+
+def test_a_backfill_refuses_state_in_a_view_that_a_flow_reads():
+    view = FlowDefinition("view", "view", AT, (READ,), is_stateful=True)
+    flow = FlowDefinition("flow", "table", AT, tables=("view",))
+    with pytest.raises(PipelineError, match="flow keeps state"):
+        chosen_flows(definitions_of(flow, views=[view]), [])
+
+
+def test_a_backfill_reads_up_to_where_each_flow_was():
+    view = FlowDefinition("view", "view", AT, (READ,))
+    one, two = (FlowDefinition(name, "table", AT, tables=("view",)) for name in ("one", "two"))
+    definitions = definitions_of(one, two, views=[view])
+    ends = {"one": [OFFSETS], "two": [OFFSETS, '{"logOffset": 1}']}
+    limit = {TopicPartition("in", 0): 7}
+    assert limits_of([one, two], definitions, ends) == {"one": limit, "view": limit, "two": limit}
+    with pytest.raises(PipelineError, match="run the pipeline once first"):
+        limits_of([one, two], definitions, {**ends, "two": ['{"in": {"0": 8}}']})

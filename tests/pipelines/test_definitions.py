@@ -9,7 +9,7 @@ from kavka.pipelines.definitions import (
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 SQL = """-- sales
 CREATE STREAMING TABLE sales AS SELECT * FROM STREAM raw;
@@ -35,10 +35,17 @@ def test_flows_of_sql_name_the_tables_that_they_read():
     assert [flow.tables for flow in flows] == [("raw",), ("sales", "`shops`"), ("sales",)]
 
 
+def test_state_of_flows_in_sql_is_known_by_its_words():
+    _, flows = sql_definitions(SQL, "sales.sql")
+    assert [flow.is_stateful for flow in flows] == [False, True, False]
+    _, [counted] = sql_definitions("CREATE STREAMING TABLE n AS SELECT count(*) FROM STREAM x", "")
+    assert counted.is_stateful
+
+
 def test_the_last_part_of_a_qualified_name_is_the_short_one():
-    assert short("spark_catalog.default.events") == "events"
-    assert short("`shops`") == "shops"
-    assert short("to_out") == "to_out"
+    assert unqualified("spark_catalog.default.events") == "events"
+    assert unqualified("`shops`") == "shops"
+    assert unqualified("to_out") == "to_out"
 
 
 def test_reads_of_temporary_views_belong_to_the_flow_that_reads_them():

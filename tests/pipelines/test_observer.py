@@ -8,7 +8,7 @@ import pytest
 from kavka.client import Admin, NewTopic, Producer
 from kavka.pipelines.definitions import Definitions, FlowDefinition, Location, TopicRead
 from kavka.pipelines.observer import Observer, first_brokers
-from kavka.spark.queries.progress import ProgressTable
+from kavka.spark.queries.flow_progress import ProgressTable
 from kavka.spark.queries.topic import StatusPublisher, read_progress
 from kavka.spark.queries.watch import client_settings
 from kavka.testing.local_cluster import LocalCluster
@@ -48,12 +48,16 @@ def report(*ends):
 def test_the_lag_of_each_partition_is_watched_and_published(servers):
     table = ProgressTable("shop")
     observer = Observer(table, definitions(servers), StatusPublisher(servers, "progress"))
-    observer.take(report({"in": {"0": 1, "1": 1}}, {"side": {"0": 0}}))
+    observer.record_progress(report({"in": {"0": 1, "1": 1}}, {"side": {"0": 0}}))
     observer.start()
     asyncio.run(until(lambda: len(table.of("events").lag) == 3))
     observer.close()
     lag = table.of("events").lag
-    assert {at: one.records for at, one in lag.items()} == {"in-0": 1, "in-1": 0, "side-0": 1}
+    assert {topic_partition: one.records for topic_partition, one in lag.items()} == {
+        "in-0": 1,
+        "in-1": 0,
+        "side-0": 1,
+    }
     seconds = lag["in-0"].seconds
     assert seconds is not None
     assert seconds > 1_000_000_000
@@ -74,9 +78,9 @@ def test_a_run_goes_on_without_its_topic_of_progress_and_ends_in_time():
 def test_a_batch_with_rows_is_passed_on_and_one_without_is_not():
     seen: list[str] = []
     observer = Observer(ProgressTable("shop"), Definitions(), None, seen.append)
-    observer.take(report({"in": {"0": 1}}))
-    observer.take({**report({"in": {"0": 1}}), "numInputRows": 0})
-    observer.take({**report({"in": {"0": 2}}), "name": None})
+    observer.record_progress(report({"in": {"0": 1}}))
+    observer.record_progress({**report({"in": {"0": 1}}), "numInputRows": 0})
+    observer.record_progress({**report({"in": {"0": 2}}), "name": None})
     assert seen == ["events"]
 
 

@@ -10,8 +10,8 @@ from kavka.metrics.server import page
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.observer import Observer
 from kavka.pipelines.view import PlainView, plain, rich_table
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import PartitionLag, ProgressTable, progress_from_json
 from kavka.spark.queries.topic import status_table
 
 AT = TopicPartition("in", 0)
@@ -243,7 +243,7 @@ def test_the_last_reports_are_those_of_all_streams_that_ended_well():
     table.started("by_page", 1, kind="view")  # reports nothing
     observer = Observer(table, Definitions(), None)
     ended = ["events", "alerts", "by_page"]
-    observer.reported()
+    observer.record_termination()
     assert not observer.wait_for_reports(ended, 0)
-    observer.reported()
+    observer.record_termination()
     assert observer.wait_for_reports(ended, 0)

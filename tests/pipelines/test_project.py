@@ -17,7 +17,7 @@ from kavka.pipelines.project import (
     template_names,
 )
 from kavka.pipelines.session import (
-    Where,
+    SparkOptions,
     require_free_catalogue,
     session_settings,
     with_archive,
@@ -101,7 +101,7 @@ def project(tmp_path, storage=None, **configuration):
 
 
 def test_tables_are_remembered_by_default(tmp_path):
-    settings = session_settings(project(tmp_path), Where())
+    settings = session_settings(project(tmp_path), SparkOptions())
     assert settings["spark.sql.catalogImplementation"] == "hive"
     assert (
         str(tmp_path / "storage" / "catalog")
@@ -118,30 +118,30 @@ def test_tables_are_remembered_by_default(tmp_path):
     ],
 )
 def test_another_catalogue_of_the_project_is_left_alone(tmp_path, name, value):
-    settings = session_settings(project(tmp_path, **{name: value}), Where())
+    settings = session_settings(project(tmp_path, **{name: value}), SparkOptions())
     assert "spark.hadoop.javax.jdo.option.ConnectionURL" not in settings
 
 
 def test_no_catalogue_is_made_up_for_storage_elsewhere(tmp_path):
-    settings = session_settings(project(tmp_path, storage="s3a://bucket/x"), Where())
+    settings = session_settings(project(tmp_path, storage="s3a://bucket/x"), SparkOptions())
     assert "spark.sql.catalogImplementation" not in settings
 
 
 def test_the_command_line_wins_over_the_project_and_that_over_its_defaults(tmp_path):
     (tmp_path / "spark-defaults.conf").write_text("spark.a 1\nspark.b 1\nspark.c 1\n")
-    where = Where(conf={"spark.c": "3"})
-    settings = session_settings(project(tmp_path, spark__b="2", spark__c="2"), where)
+    spark_options = SparkOptions(conf={"spark.c": "3"})
+    settings = session_settings(project(tmp_path, spark__b="2", spark__c="2"), spark_options)
     assert [settings[f"spark.{name}"] for name in "abc"] == ["1", "2", "3"]
 
 
 def test_a_cluster_gets_no_loopback_addresses(tmp_path):
-    settings = session_settings(project(tmp_path), Where("spark://host:7077"))
+    settings = session_settings(project(tmp_path), SparkOptions("spark://host:7077"))
     assert settings["spark.master"] == "spark://host:7077"
     assert "spark.driver.host" not in settings
 
 
 def test_a_catalogue_that_another_process_has_open_is_refused(tmp_path):
-    settings = session_settings(project(tmp_path), Where())
+    settings = session_settings(project(tmp_path), SparkOptions())
     require_free_catalogue(settings)  # there is none yet
     catalogue = tmp_path / "storage" / "catalog"
     catalogue.mkdir(parents=True)

@@ -10,7 +10,12 @@ import pytest
 
 from kavka.client import Admin, NewTopic, TopicPartition, blocking
 from kavka.client.consumer.batches import ConsumerRecord
-from kavka.client.dead_letters import DeadLetter, dead_letter_of, original_headers
+from kavka.client.dead_letters import (
+    DeadLetter,
+    dead_letter_headers,
+    dead_letter_of,
+    original_headers,
+)
 from kavka.errors import KafkaError
 from kavka.pipelines.project import PipelineError
 from kavka.pipelines.redrive import Outcome, Selection, original_record, redrive
@@ -51,6 +56,14 @@ def test_headers_say_where_a_record_came_from_and_why():
     )
     assert letter.reason == "decode FramingError: it has 4 bytes"
     assert original_headers(OURS) == (("trace", b"1"),)
+
+
+def test_headers_are_written_as_they_are_read():
+    letter = DeadLetter("clicks", 1, 12, 5000, "webhook", message="HTTP 400")
+    written = dead_letter_headers(letter, OURS)
+    assert written[0] == ("trace", b"1")
+    assert dead_letter_of(written) == letter
+    assert dead_letter_headers(DeadLetter(), CONNECTS) == []
 
 
 def test_dead_letters_of_kafka_connect_are_read():
@@ -136,7 +149,9 @@ def read(cluster: LocalCluster, topic: str) -> list[ConsumerRecord]:
         places = [TopicPartition(topic, number) for number in range(2)]
         consumer.assign(places)
         ends = consumer.end_offsets(places)
-        while any(consumer.position(place) < ends[place] for place in places):
+        while any(
+            consumer.position(topic_partition) < ends[topic_partition] for topic_partition in places
+        ):
             for batch in consumer.poll(1000):
                 found += batch.records()
     return found
@@ -146,12 +161,17 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     for name, partitions in (("dead", 1), ("clicks", 2), ("orders", 2), ("other", 2)):
         make(cluster, name, partitions)
     fill(cluster, "dead", [OURS, CONNECTS, (("trace", b"2"),)])
-    settings = {"bootstrap.servers": cluster.bootstrap_servers}
-    said: list[str] = []
+    # A file of settings is for all clients: no warning about those of others.
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "linger.ms": 1,
+        "fetch.min.bytes": 1,
+    }
+    printed: list[str] = []
     selection = Selection("dead", "g")
 
-    redrive(settings, selection, dry_run=True, say=said.append)
-    assert said == [
+    redrive(settings, selection, dry_run=True, print_line=printed.append)
+    assert printed == [
         "dead-0 offset 0 1970-01-01T00:00:09.000Z -> clicks (of clicks-1 offset 12): "
         "decode FramingError: it has 4 bytes",
         "dead-0 offset 1 1970-01-01T00:00:09.001Z -> orders (of orders-0 offset 7): VALUE_CONVERTER DataException:",
@@ -162,8 +182,8 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     assert not read(cluster, "clicks")
 
     for _ in range(2):
-        redrive(settings, selection, dry_run=False, say=said.append)
-    assert said[-1] == "no dead letter of dead sent"
+        redrive(settings, selection, dry_run=False, print_line=printed.append)
+    assert printed[-1] == "no dead letter of dead sent"
     [back] = read(cluster, "clicks")
     assert (back.partition, back.timestamp, back.key, back.value, back.headers) == (
         1, 5000, b"k", b"v0", (("trace", b"1"),),
@@ -171,8 +191,8 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     [back] = read(cluster, "orders")
     assert (back.partition, back.timestamp, back.headers) == (0, 9001, ())
 
-    redrive(settings, Selection("dead", "h", "other"), dry_run=False, say=said.append)
-    assert said[-1] == "3 records sent to other"
+    redrive(settings, Selection("dead", "h", "other"), dry_run=False, print_line=printed.append)
+    assert printed[-1] == "3 records sent to other"
     assert [one.value for one in read(cluster, "other")] == [b"v0", b"v1", b"v2"]
 
 
@@ -181,13 +201,13 @@ def test_a_topic_that_does_not_exist_is_named(cluster):
     with pytest.raises(
         PipelineError, match=r"the topic nosuch does not exist: name the topic of dead letters$"
     ):
-        redrive(settings, Selection("nosuch", "g"), dry_run=True, say=print)
+        redrive(settings, Selection("nosuch", "g"), dry_run=True, print_line=print)
     make(cluster, "dead-of-none", 1)
     fill(cluster, "dead-of-none", [OURS])
     selection = Selection("dead-of-none", "g", "gone")
     for dry_run in (True, False):
         with pytest.raises(PipelineError, match=r"the topic gone does not exist: .* --to-topic"):
-            redrive(settings, selection, dry_run=dry_run, say=print)
+            redrive(settings, selection, dry_run=dry_run, print_line=print)
 
 
 def test_the_group_of_another_program_is_refused(cluster):
@@ -201,7 +221,7 @@ def test_the_group_of_another_program_is_refused(cluster):
         while not member.assignment():
             member.poll(100)
         with pytest.raises(PipelineError, match="the group busy has members"):
-            redrive(settings, selection, dry_run=False, say=print)
+            redrive(settings, selection, dry_run=False, print_line=print)
 
 
 def test_what_the_topic_refuses_ends_the_run_with_the_reason(cluster):
@@ -210,7 +230,7 @@ def test_what_the_topic_refuses_ends_the_run_with_the_reason(cluster):
     asyncio.run(make_small(settings, "small"))
     fill(cluster, "dead-large", [(*OURS, ("padding", b"x" * 500))])
     with pytest.raises((PipelineError, KafkaError), match="MESSAGE_TOO_LARGE"):
-        redrive(settings, Selection("dead-large", "g", "small"), dry_run=False, say=print)
+        redrive(settings, Selection("dead-large", "g", "small"), dry_run=False, print_line=print)
     assert not read(cluster, "small")
 
 

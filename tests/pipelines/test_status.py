@@ -1,12 +1,20 @@
 """The topic of progress on a real broker, without Spark."""
 
 import asyncio
+import json
 
 import pytest
 
+from kavka.cli.commands.pipelines import main
 from kavka.errors import KafkaError
-from kavka.spark.queries.progress import PartitionLag, ProgressTable
-from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher, read_progress
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
+from kavka.spark.queries.topic import (
+    PROGRESS_TOPIC,
+    StatusPublisher,
+    forget_flows,
+    is_over,
+    read_progress,
+)
 from kavka.testing.local_cluster import LocalCluster
 
 
@@ -66,3 +74,46 @@ def test_what_did_not_change_is_sent_as_a_heartbeat_only(servers):
         return counts
 
     assert asyncio.run(main()) == [True, False, False, False, True]
+
+
+def test_a_flow_that_was_forgotten_is_not_in_the_topic_either(servers):
+    async def main():
+        publisher = StatusPublisher(servers, "forgetting")
+        await publisher.start()
+        progress = table("shop", "events", "query-d1e121a1")
+        await publisher.publish(list(progress), 10_000)
+        assert len(await read_progress(servers, "forgetting")) == 2
+        progress.forget("query-d1e121a1")
+        await publisher.publish(list(progress), 10_500)
+        await publisher.close()
+        return [one.flow for one in await read_progress(servers, "forgetting")]
+
+    assert asyncio.run(main()) == ["events"]
+
+
+def test_flows_that_do_not_run_are_forgotten_when_that_is_asked_for(servers, capsys):
+    progress = table("old", "lives", "renamed", "over")
+    progress.ended("over", "stopped", 1_000)
+    topic = "forgotten"
+
+    async def write():
+        publisher = StatusPublisher(servers, topic)
+        await publisher.start()
+        await publisher.publish(list(progress), 10_000)
+        await publisher.close()
+
+    asyncio.run(write())
+    [*_, other] = [one for one in asyncio.run(read_progress(servers, topic)) if one.flow == "over"]
+    assert is_over(other, 2_000)
+    lives = progress.of("lives")
+    assert not is_over(lives, 2_000)
+    assert is_over(lives, 100_000)
+    command = ["status", "--bootstrap-server", servers["bootstrap.servers"], "--json"]
+    assert main([*command, "--progress-topic", topic, "another", "--forget-ended"]) == 0
+    assert main([*command, "--progress-topic", topic, "old", "--forget-ended"]) == 0
+    assert [json.loads(one)["flow"] for one in capsys.readouterr().out.splitlines()] == [
+        "lives",
+        "renamed",
+    ]
+    asyncio.run(forget_flows(servers, [lives], topic))
+    assert [one.flow for one in asyncio.run(read_progress(servers, topic))] == ["renamed"]

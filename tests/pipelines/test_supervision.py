@@ -30,8 +30,8 @@ def test_a_batch_lets_the_back_off_begin_again():
     restarts = Restarts(["a"], 0)
     restarts.failed("a", 0)
     restarts.failed("a", 0)
-    restarts.made_batch("a")
-    restarts.made_batch("not a flow of this run")
+    restarts.record_batch("a")
+    restarts.record_batch("not a flow of this run")
     assert restarts.failed("a", 0) == 1_000
 
 

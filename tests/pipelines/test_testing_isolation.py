@@ -15,14 +15,14 @@ from kavka.pipelines.definitions import (
 )
 from kavka.pipelines.project import Project
 from kavka.pipelines.testing.isolation import (
-    Surroundings,
+    Replacements,
     databases,
     driver_settings,
     isolated_project,
     topics,
 )
 
-HERE = Surroundings("127.0.0.1:7", Path("/tmp/lake"))
+HERE = Replacements("127.0.0.1:7", Path("/tmp/lake"))
 SECURE = {
     "Kafka.Bootstrap.Servers": "prod:9092",
     "kafka.security.protocol": "SASL_SSL",

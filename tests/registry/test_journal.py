@@ -252,7 +252,7 @@ def test_no_crash_takes_what_was_shown_or_hinders_the_start(
             sat: list[asyncio.Task[None]] = []
             work = partial(sit, disk.for_process(process), sitting.steps, shown)
             process.enter(lambda work=work, sat=sat: sat.append(asyncio.ensure_future(work())))
-            await asyncio.sleep(sitting.killed_after_s)
+            await asyncio.sleep(sitting.killed_after_s)  # virtual time
             if sat[0].done():
                 sat[0].result()
             process.end(killed=True)
@@ -289,7 +289,7 @@ async def take(journal: Journal, tree: ZnodeTree, step: str, size: int) -> None:
         folding = asyncio.ensure_future(journal.write_snapshot(tree))
         while step == "fold and append" and not folding.done():
             change(journal, tree, Create(f"/n{tree.zxid + 1}", b"x" * size))
-            await asyncio.sleep(0.0003)
+            await asyncio.sleep(0.0003)  # virtual time
         await folding
 
 

@@ -10,12 +10,20 @@ import kavka
 from kavka.settings.broker import EFFECTIVE_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS
+from kavka.settings.groups import GROUP_SETTINGS
+from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS
+from kavka.settings.tls import TLS_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
 ROOT = Path(kavka.__file__).parent
-SERVER = [ROOT / "cli" / "commands" / "server_start.py", *(ROOT / "broker").rglob("*.py")]
+SERVER = [
+    ROOT / "cli" / "commands" / "server_start.py",
+    ROOT / "net" / "tls" / "settings.py",
+    *(ROOT / "broker").rglob("*.py"),
+]
 SOURCE = "".join(path.read_text() for path in SERVER)
 # Which codec's level is read depends on another setting.
 LEVELS = {f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd")}
@@ -32,9 +40,13 @@ def test_an_effective_topic_setting_is_read(name: str) -> None:
 
 BROKER_SETTINGS = [
     *EFFECTIVE_SETTINGS,
+    *LOG_SETTINGS,
+    *GROUP_SETTINGS,
     *CONNECTION_SETTINGS,
     *REPLICATION_SETTINGS,
+    *SASL_SETTINGS,
     *CLUSTER_SETTINGS,
+    *TLS_SETTINGS,
     *TRANSACTION_SETTINGS,
 ]
 

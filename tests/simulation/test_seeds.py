@@ -82,6 +82,14 @@ def test_seeds_meet_every_situation(kind: Kind, marks: Collection[Mark]) -> None
         pytest.param(3510, id="what was forgotten while it was read was answered for ever"),
         pytest.param(2, id="a log directory went offline because a log moved into it"),
         pytest.param(738, id="a broker stopped while directories of new logs were created"),
+        pytest.param(
+            4236, id="a fetch of a given-up connection arrived late, and its position stayed"
+        ),
+        pytest.param(7541, id="a broker was deregistered before its logs were written"),
+        pytest.param(
+            8456, id="a producer was unknown in the epoch that it had begun for the batch"
+        ),
+        pytest.param(3594, id="a throttled follower dropped an answer and never got it again"),
     ],
 )
 def test_cluster_seeds_that_once_failed(seed: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +27,7 @@ from kavka_compat.killable import run_killable
 from support.spark.crash_points import CrashingDriver, crash_points
 from support.spark.killing import assert_each_once, committed
 from support.spark.topic_filling import make_topic, make_topic_at
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
@@ -247,10 +247,7 @@ def torn(broker: Broker, topic: str) -> tuple[Query, list[list[str]]]:
             await driver._end(decision.parts[0])
 
     asyncio.run(lose())
-    deadline = time.monotonic() + 60
-    while open_transactions(broker, topic):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: not open_transactions(broker, topic), 60)
     assert_each_once(committed(broker.bootstrap, topic, PARTITIONS), split[0])
     return query, split
 

@@ -123,7 +123,7 @@ def test_each_record_is_there_once_after_random_kills(tmp_path: Path) -> None:
             while chaos.killed.total() < KILLS:
                 chaos.feed()
                 chaos.progress()
-                time.sleep(rng.random() * 2)  # where in a batch it is met is chance
+                time.sleep(rng.random() * 2)  # time: where in a batch it is met is chance
                 print(f"{time.monotonic() - began:.0f} s: {dict(chaos.killed)}", file=sys.stderr)
                 (victim,) = rng.choices(list(VICTIMS), list(VICTIMS.values()))
                 chaos.kill(victim)

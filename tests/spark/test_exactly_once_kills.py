@@ -249,7 +249,10 @@ def test_the_group_shows_how_far_the_query_is(place: MakePlace) -> None:
     at.run()
     with Admin({"bootstrap.servers": at.cluster.bootstrap}) as admin:
         offsets = admin.list_group_offsets("job")
-    assert {one.partition: where.offset for one, where in offsets.items()} == {0: 600, 1: 600}
+    assert {one.partition: committed.offset for one, committed in offsets.items()} == {
+        0: 600,
+        1: 600,
+    }
     at.assert_exact()
 
 

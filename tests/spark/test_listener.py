@@ -62,8 +62,8 @@ def test_a_query_of_sparks_connector_is_exported(
 
     settings = {"bootstrap.servers": kavka_broker.bootstrap, "group.id": "t"}
     with Consumer(settings) as consumer:
-        at = TopicPartition(f"{fresh_name}-p", 0)
-        end = consumer.get_watermark_offsets(at, timeout=30)[1]
+        topic_partition = TopicPartition(f"{fresh_name}-p", 0)
+        end = consumer.get_watermark_offsets(topic_partition, timeout=30)[1]
         consumer.assign([TopicPartition(f"{fresh_name}-p", 0, end - 1)])
         [last] = consumer.consume(1, timeout=30)
     assert last.key() == b"shop/clicks"

@@ -18,6 +18,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka.pipelines.project import make_project
+from kavka_compat.apache import SMALL, ApacheKafka
+from kavka_compat.jmx import agent_option
 from kavka_compat.ours import run_kavka
 from support.spark.pipeline_commands import run_process, run_stock
 from support.spark.standalone import environment
@@ -79,35 +81,51 @@ def committed(pipeline, count):
         consumer.close()
 
 
-def test_lag_and_a_broker_that_hangs_are_one_incident_each(pipeline):
+def produce(count):
     producer = Producer(BROKER)
-    for _ in range(10_500):
+    for _ in range(count):
         producer.produce("t", b"x")
     assert producer.flush(60) == 0
+
+
+def test_load_and_lag_and_a_broker_that_hangs_are_one_incident_each(pipeline):
+    produce(1)
     commit(0)
     pipeline.create_topic("ops-metrics")
     pipeline.create_topic("ops-alerts")
+    collect_all(pipeline, answers=True)
+    produce(10_499)
     collect_all(pipeline, answers=True)
     for _ in range(2):
         collect_all(pipeline, answers=False)
     pipeline.run()
     lag = f"ConsumerLag b1:groups of {BROKER['bootstrap.servers']} {{consumergroup=slow,topic=t}}"
     page = f"PageIsDown b1:{PAGE} {{}}"
-    first = committed(pipeline, 2)
-    assert first.keys() == {("firing", lag), ("firing", page)}
+    load = f"TopicIsBusy b1:{PAGE} {{topic=t}}"
+    first = committed(pipeline, 3)
+    assert first.keys() == {("firing", lag), ("firing", page), ("firing", load)}
     assert first["firing", lag]["value"] == 10_500
     assert first["firing", page]["severity"] == "critical"
+    assert first["firing", load]["value"] > 10
 
     commit(10_400)
     for _ in range(2):
         collect_all(pipeline, answers=True)
     pipeline.run()
-    both = committed(pipeline, 4)
-    assert both.keys() == first.keys() | {("resolved", lag), ("resolved", page)}
+    both = committed(pipeline, 6)
+    assert both.keys() == first.keys() | {("resolved", one) for one in (lag, page, load)}
     assert both["resolved", lag]["value"] == 100
-    for key in (lag, page):
+    assert both["resolved", load]["value"] == 0
+    for key in (lag, page, load):
         assert both["resolved", key]["incident"] == first["firing", key]["incident"]
 '''
+BUSY = """
+  - alert: TopicIsBusy
+    metric: kafka_server_brokertopicmetrics_messagesin_total
+    labels: {topic: t}
+    rate: true
+    above: 10
+"""
 
 
 def without_waiting(project: Path, alert: str) -> None:
@@ -119,28 +137,40 @@ def without_waiting(project: Path, alert: str) -> None:
     file.write_text(text)
 
 
-def test_the_template_and_a_real_broker_under_test(tmp_path: Path) -> None:
-    project = tmp_path / "ops"
+def alerts_of_a_real_broker(directory: Path, broker: Broker, page: str, *options: str) -> str:
+    """Run the template's tests, and the one of a real broker; return what is printed."""
+    project = directory / "ops"
     make_project(project, "operations", "localhost:9092")
     for alert in ("PageIsDown", "ConsumerLag"):
         without_waiting(project, alert)
+    with (project / "alerts.yml").open("a") as rules:
+        rules.write(BUSY)
     (project / "tests" / "test_real.py").write_text(REAL)
+    make_topic_at(broker.bootstrap, "t", 1)
+    process = str(broker.process.pid)
+    variables = environment() | {"PAGE": page, "BROKER": broker.bootstrap, "PROCESS": process}
+    command = [sys.executable, "-m", "kavka", "pipelines", "test", str(project), *options]
+    done = subprocess.run(
+        command, env=variables, capture_output=True, text=True, timeout=550, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_template_and_a_real_broker_under_test(tmp_path: Path) -> None:
     with run_kavka(tmp_path / "broker", {"kavka.metrics.port": "0"}) as broker:
         url = broker.process.wait_for("metrics served url=", 30)
         page = re.search(r"url=(\S+)", url)
         assert page is not None
-        make_topic_at(broker.bootstrap, "t", 1)
-        variables = environment() | {
-            "PAGE": page[1],
-            "BROKER": broker.bootstrap,
-            "PROCESS": str(broker.process.pid),
-        }
-        command = [sys.executable, "-m", "kavka", "pipelines", "test", str(project)]
-        done = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=550, check=False
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+        assert "2 passed" in alerts_of_a_real_broker(tmp_path, broker, page[1])
+
+
+@pytest.mark.long
+def test_apache_kafka_is_watched_through_the_jmx_exporter_and_its_groups(tmp_path: Path) -> None:
+    option, page = agent_option(tmp_path)
+    apache = ApacheKafka("3.9").run_broker(tmp_path / "apache", options=(*SMALL, option))
+    with apache as broker:
+        assert "1 passed" in alerts_of_a_real_broker(tmp_path, broker, page, "-k", "load_and_lag")
 
 
 SILENT = '''

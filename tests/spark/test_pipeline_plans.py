@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kavka.pipelines.backfill import Range, with_time_filter
+from kavka.pipelines.backfill import with_filter
 from kavka.pipelines.definitions import TopicRead, plan_reads
-from kavka.pipelines.testing.isolation import Surroundings
+from kavka.pipelines.testing.isolation import Replacements
 
 pytestmark = pytest.mark.spark
 
@@ -62,11 +62,11 @@ def test_other_formats_are_no_topics() -> None:
 
 def test_a_backfill_filters_each_streaming_read_of_topics() -> None:
     plan = projected(topic_read())
-    changed = with_time_filter(plan, Range(5, 9))
+    changed = with_filter(plan, "offset < 9")
     assert plan == projected(topic_read()), "the plan itself stays"
     found = changed.project.input
     assert found.common.plan_id == 3
-    assert "timestamp_millis(5)" in found.filter.condition.expression_string.expression
+    assert found.filter.condition.expression_string.expression == "offset < 9"
     assert found.filter.input.read.data_source.options["subscribe"] == "in"
     assert plan_reads(changed)[0] == plan_reads(plan)[0]
 
@@ -74,7 +74,7 @@ def test_a_backfill_filters_each_streaming_read_of_topics() -> None:
 @pytest.mark.parametrize(("name", "streaming"), [("parquet", True), ("kavka", False)])
 def test_a_backfill_leaves_other_reads_alone(name: str, streaming: bool) -> None:
     other = topic_read(name, streaming=streaming)
-    assert with_time_filter(projected(other), Range(5, None)) == projected(other)
+    assert with_filter(projected(other), "true") == projected(other)
 
 
 def test_a_test_replaces_the_brokers_of_all_reads_in_a_copy_of_the_plan() -> None:
@@ -85,7 +85,7 @@ def test_a_test_replaces_the_brokers_of_all_reads_in_a_copy_of_the_plan() -> Non
     join.join.right.CopyFrom(table)
     before = relation()
     before.CopyFrom(join)
-    changed = Surroundings("here:1", Path("/lake")).plan("flow", join)
+    changed = Replacements("here:1", Path("/lake")).plan("flow", join)
     assert join == before
     [read], tables, _ = plan_reads(changed)
     assert tables == ["pages"]

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from support.spark.pipeline_commands import QUICK, run_process, run_stock
 from support.spark.standalone import bare_python, environment, run_standalone, unpacked
 from support.spark.topic_filling import make_topic_at
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
@@ -68,15 +69,19 @@ class Tool:
 
     def wait(self, position: int) -> tuple[int, str]:
         """Return the exit code of the command that was begun there, and what it printed."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            text = self._output.read_text()[position:]
-            said, found, code = text.rpartition("\nexit ")
-            if found and code.endswith("\n"):
-                return int(code), said
-            assert self.process.poll() is None, text
-            assert time.monotonic() < deadline, text
-            time.sleep(0.05)
+
+        def text() -> str:
+            return self._output.read_text()[position:]
+
+        def has_ended() -> bool:
+            _said, found, code = text().rpartition("\nexit ")
+            is_over = bool(found) and code.endswith("\n")
+            assert is_over or self.process.poll() is None, text()
+            return is_over
+
+        wait_until(has_ended, PATIENCE_S, text)
+        said, _found, code = text().rpartition("\nexit ")
+        return int(code), said
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         found, said = self.wait(self.start(*arguments))
@@ -186,15 +191,13 @@ def test_a_project_is_checked_run_and_kept_running(
 
 
 def wait_for_view(project: Path, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+    def is_refreshed() -> bool:
         try:
-            if len(view_rows(project, "requests_by_page")) == count:
-                return
+            return len(view_rows(project, "requests_by_page")) == count
         except OSError:
-            pass  # it is being replaced
-        time.sleep(0.1)
-    raise AssertionError("the view was not refreshed")
+            return False  # it is being replaced
+
+    wait_until(is_refreshed, PATIENCE_S, "the view is refreshed")
 
 
 @pytest.mark.long
@@ -225,16 +228,15 @@ def test_a_range_of_time_is_processed_once_more_and_a_table_is_reset(
         make_topic_at(broker.bootstrap, topic, 1)
     send(broker.bootstrap, "again-events", ("ann", 500))
     between_ms = time.time_ns() // 1_000_000 + 2
-    while time.time_ns() // 1_000_000 <= between_ms:
-        time.sleep(0.001)
+    wait_until(lambda: time.time_ns() // 1_000_000 > between_ms)
     send(broker.bootstrap, "again-events", ("bob", 500), ("cy", 200))
     for _ in range(2):  # the second run finds nothing new
         tool("run", *here)
     assert committed_keys(broker.bootstrap, "again-alerts", 2) == ["ann", "bob"]
 
+    send(broker.bootstrap, "again-events", ("dan", 500))  # is in the range, and not processed yet
     tool("backfill", *here, "--from", str(between_ms))
     assert not (project / "storage" / "backfill.json").exists()
-    send(broker.bootstrap, "again-events", ("dan", 500))
     tool("run", *here)
     keys = committed_keys(broker.bootstrap, "again-alerts", 4)
     assert keys == ["ann", "bob", "bob", "dan"]
@@ -283,11 +285,12 @@ def other():
     send(broker.bootstrap, "failing-events", ("bob", 500))
     with run_process(project, "--continuous", "--metrics-port", "0") as running:
         assert committed_keys(broker.bootstrap, "failing-alerts", 1) == ["bob"]
-        restarts = 0.0
-        while restarts < 2:
+
+        def has_restarted() -> bool:
             assert running.poll() is None
-            restarts = sample(project, "kavka_pipeline_restarts_total", "other")
-            time.sleep(0.2)
+            return sample(project, "kavka_pipeline_restarts_total", "other") >= 2
+
+        wait_until(has_restarted, PATIENCE_S)
         send(broker.bootstrap, "failing-events", ("cy", 500))
         assert committed_keys(broker.bootstrap, "failing-alerts", 2) == ["bob", "cy"]
         running.send_signal(signal.SIGTERM)

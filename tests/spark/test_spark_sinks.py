@@ -18,6 +18,7 @@ from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
 from kavka.testing.local_cluster import LocalCluster
 from support.spark.crash_points import CrashingDriver
+from support.waiting import eventually
 
 Tool = Callable[..., str]
 T = TypeVar("T")
@@ -143,9 +144,11 @@ async def until_stable(
     """Return the last stable offset, once it has passed all that is written: no transaction is open."""
     async with Consumer({"bootstrap.servers": cluster.bootstrap_servers}) as other:
         written = (await other.end_offsets([topic_partition]))[topic_partition]
-    while (end := (await consumer.end_offsets([topic_partition]))[topic_partition]) < written:  # noqa: ASYNC110 - a broker is asked
-        await asyncio.sleep(0.01)
-    return end
+
+    async def end() -> int:
+        return (await consumer.end_offsets([topic_partition]))[topic_partition]
+
+    return await eventually(end, lambda found: found >= written)
 
 
 def test_no_sinks_are_an_empty_table(tool: Tool) -> None:

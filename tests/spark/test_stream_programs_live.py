@@ -7,8 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from support.committed import committed_messages
 from support.spark.pipeline_commands import run_process, run_stock
 from support.spark.standalone import environment
 from support.spark.topic_filling import make_topic_at
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from kavka_compat.brokers import Broker
@@ -87,13 +87,6 @@ def committed(broker: Broker, topic: str) -> list[dict[str, Any]]:
     return [json.loads(message.value()) for message in found]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 @pytest.mark.parametrize("template", list(FIRST))
 def test_a_template_runs_with_the_stock_command_and_with_ours(
     template: str, broker: Broker, tmp_path: Path
@@ -116,7 +109,7 @@ def test_a_template_runs_with_the_stock_command_and_with_ours(
     assert len(committed(broker, OUT[template])) == 2
     with running(project):
         send(broker, FIRST[template][:2])
-        until(lambda: len(committed(broker, OUT[template])) >= 3)
+        wait_until(lambda: len(committed(broker, OUT[template])) >= 3, PATIENCE_S)
     last = committed(broker, OUT[template])[-1]
     if template == "enrichment":
         assert last["country"] == "IT"
@@ -143,13 +136,13 @@ def test_a_new_version_runs_beside_the_live_one(broker: Broker, tmp_path: Path) 
 
     with ExitStack() as live:
         live.enter_context(running(first))
-        until(lambda: is_even("totals-1"))
+        wait_until(lambda: is_even("totals-1"), PATIENCE_S)
         with running(second):
-            until(lambda: is_even("totals-2"))  # the old one goes on meanwhile
+            wait_until(lambda: is_even("totals-2"), PATIENCE_S)  # the old one goes on meanwhile
             live.close()
-            until(lambda: len(committed(broker, "totals-2")) == sold)
+            wait_until(lambda: len(committed(broker, "totals-2")) == sold, PATIENCE_S)
             sell()
-            until(lambda: len(committed(broker, "totals-2")) == sold)
+            wait_until(lambda: len(committed(broker, "totals-2")) == sold, PATIENCE_S)
     old, new = committed(broker, "totals-1"), committed(broker, "totals-2")
     ends = max(row["offset"] for row in old) + 1
     assert [row["sale"] for row in old] == [f"s{n}" for n in range(len(old))]

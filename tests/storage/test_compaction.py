@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -223,6 +224,71 @@ def test_aborted_data_goes_and_its_marker_when_nothing_is_left_and_time_has_pass
         assert await again(0) == ([0, 5], 1)
         assert await again(0) == ([0, 5], 0)
         assert await again(1.1) == ([0], 0)
+
+    run(bench, story)
+
+
+async def epochs_of_a_copy(log: Log, path: Path) -> list[tuple[int, int]]:
+    """Return the leader epochs that a follower learns from the batches of a cleaned log."""
+    copy = LogBench(path)
+    try:
+        async with copy.log(SMALL) as follower:
+            for header, batch in batches(log):
+                follower.append_fetched(batch, header.partition_leader_epoch)
+            assert follower.log_end_offset == log.log_end_offset
+            assert not follower.producers.entries()
+            return [(epoch, start) for epoch, start in follower.epochs.entries]
+    finally:
+        copy.close()
+
+
+def test_the_first_batch_of_a_leader_epoch_stays_empty_so_that_copies_know_where_it_began(
+    bench: LogBench, tmp_path: Path
+) -> None:
+    async def story(log: Log) -> None:
+        written = Written()
+        for epoch in (0, 0, 0, 1, 1, 3, 3, 3):
+            write(log, written, [(b"a", b"value")], bench.clock.now, leader_epoch=epoch)
+        for day in range(2):
+            write(log, written, [(b"z", b"dirty")], bench.clock.now, leader_epoch=4)
+            log.roll()
+            await clean(log)
+            assert records(log) == survivors(written.records, 9 + day)
+        assert [header.base_offset for header, _ in batches(log)] == [3, 5, 7, 8, 9]
+        began = [(0, 0), (1, 3), (3, 5), (4, 8)]
+        assert [tuple(entry) for entry in log.epochs.entries] == began
+        assert await epochs_of_a_copy(log, tmp_path) == began[1:]
+
+    run(bench, story)
+
+
+def test_what_is_left_of_a_transaction_at_the_beginning_of_an_epoch_says_nothing_of_its_producer(
+    bench: LogBench, tmp_path: Path
+) -> None:
+    async def story(log: Log) -> None:
+        written, producer = Written(), Producer(7, 0, 0, True)
+        write(log, written, [(b"a", b"kept")], bench.clock.now)
+        write(log, written, [(b"b", b"aborted")], bench.clock.now, producer, leader_epoch=1)
+        for epoch in (1, 2):  # the second ends nothing
+            end_transaction(
+                log, written, producer, bench.clock.now, commits=False, leader_epoch=epoch
+            )
+        bench.clock.now += 2 * DAY_MS
+        assert log.producers.expire(bench.clock.now, DAY_MS) == 1
+        for _ in range(5):
+            write(log, written, [(b"z", b"dirty")], bench.clock.now, leader_epoch=2)
+            log.roll()
+            await clean(log)
+            bench.clock.now += 2 * DAY_MS
+        kept = {header.base_offset: header for header, _ in batches(log)}
+        assert kept.keys() >= {0, 1, 3}
+        assert 2 not in kept
+        for offset in (1, 3):
+            empty = kept[offset]
+            assert (empty.record_count, empty.producer_id, empty.base_sequence) == (0, -1, -1)
+            assert not empty.is_transactional
+            assert not empty.is_control
+        assert await epochs_of_a_copy(log, tmp_path) == [(0, 0), (1, 1), (2, 3)]
 
     run(bench, story)
 

@@ -66,7 +66,7 @@ def _live(writes: int, *, loses_power: bool) -> tuple[Written, dict[int, Record]
         node.kill_in_write(writes)
         await clean(log)
         ended = True
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # virtual time
 
     async def second(environment: SimEnvironment) -> None:
         directory, log = await _open(environment, recovery_point=BATCHES)

@@ -281,7 +281,7 @@ def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) 
         write(log, written, [(b"k", b"new"), (b"new filler", b"x" * 400)], 1000)
         log.roll()
         node.kill()
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # virtual time
 
     async def second(environment: SimEnvironment) -> None:
         _, log = await open_log(environment, 2)

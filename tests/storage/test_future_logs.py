@@ -146,8 +146,12 @@ def put(log: Log, epoch: int, key: bytes) -> None:
     log.append(batch, [read_header(batch)], epoch)
 
 
-def test_a_log_keeps_the_epochs_of_what_was_compacted_away(mover: Mover) -> None:
-    """Of a compacted log whole epochs may be gone, which its copy never sees."""
+def test_a_log_keeps_the_epochs_of_what_was_compacted_away(
+    mover: Mover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a log that Apache Kafka compacted whole epochs may be gone, which its copy never sees."""
+    # Its cleaner removes the first batches of epochs, too.
+    monkeypatch.setattr("kavka.storage.compaction.cleaning_pass._packed_starts", lambda _: b"")
 
     async def always(_count: int) -> bool:
         return True

@@ -60,7 +60,9 @@ def test_new_partitions_go_where_the_fewest_are(stores: Stores) -> None:
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        await asyncio.gather(*(store.create(tp, TOPIC_ID, CONFIG) for tp in partitions(6)))
+        await asyncio.gather(
+            *(store.create(topic_partition, TOPIC_ID, CONFIG) for topic_partition in partitions(6))
+        )
         assert [len(report.sizes) for report in await store.describe()] == [3, 3]
         one, other = await asyncio.gather(
             *(store.create(TopicPartition("same", 0), TOPIC_ID, CONFIG) for _ in range(2))
@@ -89,8 +91,8 @@ def test_a_stop_waits_for_the_syncs_of_many_logs_together(stores: Stores) -> Non
         stores.disk = MeetingDisk()
         store = stores.new(loads_at_once=1)
         await store.open()
-        for tp in partitions(16):
-            add(await store.create(tp, TOPIC_ID, CONFIG))
+        for topic_partition in partitions(16):
+            add(await store.create(topic_partition, TOPIC_ID, CONFIG))
         await store.close({})
 
     asyncio.run(scenario())
@@ -100,8 +102,8 @@ def test_a_clean_stop_and_start_keeps_everything(stores: Stores) -> None:
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        for tp in partitions(4):
-            log = await store.create(tp, TOPIC_ID, CONFIG)
+        for topic_partition in partitions(4):
+            log = await store.create(topic_partition, TOPIC_ID, CONFIG)
             for _ in range(15):
                 add(log, size=100)
         first = store.get(partitions(1)[0])
@@ -128,8 +130,8 @@ def test_a_killed_broker_recovers_and_says_so(stores: Stores) -> None:
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        tp = partitions(1)[0]
-        log = await store.create(tp, TOPIC_ID, CONFIG)
+        topic_partition = partitions(1)[0]
+        log = await store.create(topic_partition, TOPIC_ID, CONFIG)
         for _ in range(15):
             add(log, size=100)
         await store.write_checkpoints()
@@ -138,9 +140,9 @@ def test_a_killed_broker_recovers_and_says_so(stores: Stores) -> None:
 
         store = stores.new()
         await store.open()
-        again = store.get(tp)
+        again = store.get(topic_partition)
         assert again is not None
-        assert store.recoveries[tp].cut_bytes == 0
+        assert store.recoveries[topic_partition].cut_bytes == 0
         assert read_offsets(again) == [(n, n) for n in range(15)]
         await store.close({})
 
@@ -162,21 +164,21 @@ def test_a_deleted_partition_is_renamed_and_removed_later(stores: Stores) -> Non
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        tp = TopicPartition("t" * 249, 0)
-        log = await store.create(tp, TOPIC_ID, CONFIG)
+        topic_partition = TopicPartition("t" * 249, 0)
+        log = await store.create(topic_partition, TOPIC_ID, CONFIG)
         for _ in range(15):
             add(log, size=100)
         found = log.read(12, 100, 15).range
         assert found is not None
-        assert await store.delete(tp)
-        assert not await store.delete(tp)
-        assert store.get(tp) is None
+        assert await store.delete(topic_partition)
+        assert not await store.delete(topic_partition)
+        assert store.get(topic_partition) is None
         (name,) = (path.name for path in (stores.path / "d1").iterdir() if path.is_dir())
         assert name.endswith("-delete")
         assert len(name) == 255
         assert len(found.file.read_at(found.length, found.position)) == 100
         found.release()
-        fresh = await store.create(tp, TOPIC_ID, CONFIG)
+        fresh = await store.create(topic_partition, TOPIC_ID, CONFIG)
         assert fresh.log_end_offset == 0
         stores.clock.now += CONFIG.file_delete_delay_ms
         await store.remove_due()
@@ -190,9 +192,9 @@ def test_a_partition_that_was_being_deleted_is_gone_after_a_restart(stores: Stor
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        tp = partitions(1)[0]
-        await store.create(tp, TOPIC_ID, CONFIG)
-        await store.delete(tp)
+        topic_partition = partitions(1)[0]
+        await store.create(topic_partition, TOPIC_ID, CONFIG)
+        await store.delete(topic_partition)
         await store.close({})
         store = stores.new()
         await store.open()
@@ -244,7 +246,10 @@ def test_a_failed_directory_takes_only_its_partitions(stores: Stores) -> None:
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        logs = [await store.create(tp, TOPIC_ID, CONFIG) for tp in partitions(2)]
+        logs = [
+            await store.create(topic_partition, TOPIC_ID, CONFIG)
+            for topic_partition in partitions(2)
+        ]
         logs[0].directory.fail(OSError(5, "Input/output error"))
         with pytest.raises(LogDirectoryFailed):
             add(logs[0])
@@ -317,8 +322,8 @@ def test_a_log_that_cannot_be_opened_keeps_its_checkpointed_offsets(stores: Stor
         store = stores.new()
         await store.open()
         bad, good = partitions(2)
-        for tp in (bad, good):
-            log = await store.create(tp, TOPIC_ID, CONFIG)
+        for topic_partition in (bad, good):
+            log = await store.create(topic_partition, TOPIC_ID, CONFIG)
             for _ in range(15):
                 add(log, size=100)
             log.delete_before(3, 15)
@@ -352,15 +357,15 @@ def test_a_partition_that_is_made_again_inherits_no_checkpoint(stores: Stores) -
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        tp = partitions(1)[0]
-        log = await store.create(tp, TOPIC_ID, CONFIG)
+        topic_partition = partitions(1)[0]
+        log = await store.create(topic_partition, TOPIC_ID, CONFIG)
         for _ in range(35):
             add(log, size=100)
         log.delete_before(30, 35)
         await log.flush()
         await store.write_checkpoints()
-        await store.delete(tp)
-        log = await store.create(tp, TOPIC_ID, CONFIG)
+        await store.delete(topic_partition)
+        log = await store.create(topic_partition, TOPIC_ID, CONFIG)
         for _ in range(20):
             add(log, size=100)
         for directory in store.directories:
@@ -368,7 +373,7 @@ def test_a_partition_that_is_made_again_inherits_no_checkpoint(stores: Stores) -
 
         store = stores.new()
         await store.open()
-        again = store.get(tp)
+        again = store.get(topic_partition)
         assert again is not None
         assert (again.log_start_offset, again.log_end_offset) == (0, 20)
         assert again.recovery.checked_segments == [0, 10]
@@ -381,15 +386,17 @@ def test_the_high_watermark_is_that_of_the_directory_that_holds_the_log(stores: 
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        tp = partitions(1)[0]
-        add(await store.create(tp, TOPIC_ID, CONFIG), 9)
-        await store.directories[1].write_offsets("replication-offset-checkpoint", {tp: 4})
-        await store.write_high_watermarks({tp: 7})
+        topic_partition = partitions(1)[0]
+        add(await store.create(topic_partition, TOPIC_ID, CONFIG), 9)
+        await store.directories[1].write_offsets(
+            "replication-offset-checkpoint", {topic_partition: 4}
+        )
+        await store.write_high_watermarks({topic_partition: 7})
         for directory in store.directories:
             await directory.close(is_clean=False)
         store = stores.new()
         await store.open()
-        assert store.high_watermarks == {tp: 7}
+        assert store.high_watermarks == {topic_partition: 7}
         await store.close({})
 
     asyncio.run(scenario())
@@ -412,7 +419,12 @@ def test_many_new_logs_are_made_in_few_turns_of_the_pool(stores: Stores) -> None
         disk = CountingDisk(threads=2)
         for directory in store.directories:
             directory.creation = LogCreation(disk)
-        logs = await asyncio.gather(*(store.create(tp, TOPIC_ID, CONFIG) for tp in partitions(200)))
+        logs = await asyncio.gather(
+            *(
+                store.create(topic_partition, TOPIC_ID, CONFIG)
+                for topic_partition in partitions(200)
+            )
+        )
         assert disk.runs <= 10
         assert [log.topic_partition for log in logs] == partitions(200)
         assert all((stores.path / log.path / "partition.metadata").exists() for log in logs)
@@ -469,19 +481,19 @@ def test_a_topic_id_that_a_host_crash_cut_is_learnt_again(stores: Stores, left: 
     async def scenario() -> None:
         store = stores.new()
         await store.open()
-        tp = partitions(1)[0]
-        await store.create(tp, TOPIC_ID, CONFIG)
-        path = stores.path / "d1" / str(tp) / "partition.metadata"
+        topic_partition = partitions(1)[0]
+        await store.create(topic_partition, TOPIC_ID, CONFIG)
+        path = stores.path / "d1" / str(topic_partition) / "partition.metadata"
         was = path.read_bytes()
         path.write_bytes(was[:left] if isinstance(left, int) else bytes(len(was)))
         for directory in store.directories:
             await directory.close(is_clean=False)
         store = stores.new()
         await store.open()
-        log = store.get(tp)
+        log = store.get(topic_partition)
         assert log is not None
         assert log.topic_id is None
-        assert await store.create(tp, TOPIC_ID, CONFIG) is log
+        assert await store.create(topic_partition, TOPIC_ID, CONFIG) is log
         assert log.topic_id == TOPIC_ID
         assert path.read_bytes() == was
         await store.close({})

@@ -29,6 +29,7 @@ from kavka.wire.records.header import walk_complete
 from kavka.wire.stored import znodes
 from support.in_process import InProcessCluster, dotted, run_story
 from support.produce import batch, produce
+from support.waiting import eventually, until
 
 
 class Cluster(InProcessCluster):
@@ -98,9 +99,7 @@ class Cluster(InProcessCluster):
     async def until(self, condition: Callable[[], bool], what: str = "") -> None:
         """Give way until something is so."""
         try:
-            async with asyncio.timeout(60):
-                while not condition():  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            await until(condition)
         except TimeoutError:
             raise AssertionError(f"it never became so: {what or condition}") from None
 
@@ -167,16 +166,17 @@ class Cluster(InProcessCluster):
 
     async def must_produce(self, topic_partition: TopicPartition, *values: bytes) -> None:
         """Produce with acks=all until it is acknowledged, as a client that retries."""
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    answer = await self.produce(topic_partition, *values)
-                except (ConnectionError, TimeoutError):
-                    continue
-                if answer.error_code == ErrorCode.NONE:
-                    return
-                assert ErrorCode.of(answer.error_code).retriable, answer
-                await asyncio.sleep(0.01)
+
+        async def code() -> ErrorCode:
+            try:
+                answer = await self.produce(topic_partition, *values)
+            except (ConnectionError, TimeoutError):
+                return ErrorCode.NETWORK_EXCEPTION
+            found = ErrorCode.of(answer.error_code)
+            assert found is ErrorCode.NONE or found.retriable, answer
+            return found
+
+        await eventually(code, lambda found: found is ErrorCode.NONE)
 
     async def committed(self, topic: str) -> list[bytes]:
         """Return what partition 0 has that is committed, up to the end of its log: nothing holds readers back."""

@@ -95,11 +95,11 @@ class Reader:
 @contextmanager
 def reader(bootstrap: str, topic: str) -> Iterator[Reader]:
     """Read a topic in the body of a `with`."""
-    found = Reader(bootstrap, topic)
+    consumer = Reader(bootstrap, topic)
     try:
-        yield found
+        yield consumer
     finally:
-        found.close()
+        consumer.close()
 
 
 def messages(records: list[dict[str, Any]]) -> list[str]:

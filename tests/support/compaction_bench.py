@@ -60,6 +60,7 @@ def write(
     now_ms: int,
     producer: Producer | None = None,
     codec: Compression = Compression.NONE,
+    leader_epoch: int = 0,
 ) -> None:
     """Append one batch."""
     producer = producer or Producer()
@@ -75,11 +76,11 @@ def write(
         base_sequence=producer.sequence if has_id else -1,
         transactional=producer.is_transactional,
         base_offset=start,
-        leader_epoch=0,
+        leader_epoch=leader_epoch,
     )
     producer.sequence += len(builder)
     header = read_header(batch)
-    log.append(batch, [header], 0)
+    log.append(batch, [header], leader_epoch)
     for record in decode_records(batch, header):
         written.records[record.offset] = record
         if producer.is_transactional:
@@ -91,13 +92,19 @@ def write(
 
 
 def end_transaction(
-    log: Log, written: Written, producer: Producer, now_ms: int, *, commits: bool
+    log: Log,
+    written: Written,
+    producer: Producer,
+    now_ms: int,
+    *,
+    commits: bool,
+    leader_epoch: int = 0,
 ) -> None:
     """Append a marker, also where nothing was written."""
     kind = ControlType.COMMIT if commits else ControlType.ABORT
     batch = encode_end_marker(EndMarker(kind, 0), producer.producer_id, producer.epoch, now_ms)
-    header = assign(batch, read_header(batch), log.log_end_offset, 0)
-    log.append(batch, [header], 0)
+    header = assign(batch, read_header(batch), log.log_end_offset, leader_epoch)
+    log.append(batch, [header], leader_epoch)
     number = written.open_of.pop(producer.producer_id, None)
     if number is not None:
         written.outcomes[number] = commits

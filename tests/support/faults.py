@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any
 
 from kavka.errors import ErrorCode
-from kavka.io import BufferedProtocol, Listener, Sendable
+from kavka.io import BufferedProtocol, ClientTls, Listener, Sendable, ServerTls
 from kavka.net.network import TcpNetwork
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import decode, encode
@@ -95,20 +95,30 @@ class FaultInjectingNetwork:
         self._tcp = TcpNetwork()
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """Connect to the broker that advertises `host`."""
         if host in self.down or host not in self.hosts:
             await asyncio.sleep(0)
             raise ConnectionRefusedError(f"{host}:{port} is down")
         link = await self._tcp.connect(
-            "127.0.0.1", self.hosts[host], lambda: _Link(self, host, make())
+            "127.0.0.1", self.hosts[host], lambda: _Link(self, host, make()), tls
         )
         assert isinstance(link, _Link)
         self.links.append(link)
         return link.inner
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
         """Clients do not listen."""
         raise AssertionError("clients do not listen")
 

@@ -5,7 +5,6 @@ It advertises the host `broker`, which only that network knows: clients are give
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,7 @@ from kavka.wire.records.batch import decode_records
 from kavka.wire.records.control import ControlType, control_type_of
 from kavka.wire.records.header import walk_complete
 from support.faults import FaultInjectingNetwork
+from support.waiting import wait_until
 
 HOST = "broker"
 _SETTINGS = {
@@ -198,11 +198,7 @@ class FaultyBroker(FaultInjectingNetwork):
 
     def until(self, condition: Callable[[], object], timeout_s: float = 30) -> None:
         """Wait until something holds that no response reports: what acks=0 writes. Raise TimeoutError."""
-        end = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > end:
-                raise TimeoutError("what was waited for did not come")
-            time.sleep(0.002)
+        wait_until(condition, timeout_s, error=TimeoutError)
 
     def pretend_nodes(self, *nodes: int) -> None:
         """Have metadata name brokers that are all this one: node 1 is the host `b1`, and so on."""

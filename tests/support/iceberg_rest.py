@@ -6,11 +6,12 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from support.waiting import wait_until
 
 _ICEBERG, _JETTY = "1.11.0", "12.1.14"
 _ARTIFACTS = (
@@ -86,13 +87,14 @@ def rest_catalog(directory: Path) -> Iterator[dict[str, str]]:
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while True:
+
+    def answers() -> bool:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 answer.read()
-            return
         except OSError:
             assert process.poll() is None, "the server has ended"
-            assert time.monotonic() < deadline, "the server does not answer"
-            time.sleep(0.1)
+            return False
+        return True
+
+    wait_until(answers, 120, "the server answers")

@@ -150,10 +150,12 @@ class MovingLeaders(FaultyBroker):
         return response
 
     def _produce(self, node: int, request: ProduceRequest) -> ProduceResponse | None:
-        at = [
+        topic_partitions = [
             (topic.name, row.index) for topic in request.topic_data for row in topic.partition_data
         ]
-        code = next((c for key in at if (c := self._refusal(node, *key))), ErrorCode.NONE)
+        code = next(
+            (c for key in topic_partitions if (c := self._refusal(node, *key))), ErrorCode.NONE
+        )
         if code is ErrorCode.NONE:
             return None
         response: ProduceResponse = refusal(ApiKey.PRODUCE, request, code)
@@ -226,9 +228,9 @@ class MovingLeaders(FaultyBroker):
         for topic in request.topics:
             rows = []
             for row in topic.partitions:
-                at = topic.topic, row.partition
-                code = self._refusal(node, *at, row.current_leader_epoch)
-                epoch, end = self.epoch_ends.get(at, (row.leader_epoch, 1 << 40))
+                topic_partition = topic.topic, row.partition
+                code = self._refusal(node, *topic_partition, row.current_leader_epoch)
+                epoch, end = self.epoch_ends.get(topic_partition, (row.leader_epoch, 1 << 40))
                 rows.append(
                     OffsetForLeaderEpochResponsePartition(
                         partition=row.partition,

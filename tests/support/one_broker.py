@@ -12,6 +12,7 @@ from kavka.broker.environment import OsEnvironment
 from kavka.ids import TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity
 from kavka.wire.codec import decode, encode
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -135,8 +136,10 @@ Story = Callable[[Served], Awaitable[None]]
 Run = Callable[..., None]
 
 
-async def serve(directory: Path, story: Story, **settings: str) -> None:
-    """Run `story` against a broker over `directory`, then stop the broker cleanly."""
+async def serve(
+    directory: Path, story: Story, security: PeerSecurity = PLAINTEXT, /, **settings: str
+) -> None:
+    """Run `story` against a broker over `directory`, then stop the broker cleanly; `security` is the connection's."""
     texts = {name.replace("__", "."): value for name, value in settings.items()}
     texts = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -148,7 +151,9 @@ async def serve(directory: Path, story: Story, **settings: str) -> None:
     broker = Broker(texts, OsEnvironment())
     endpoints = await broker.start()
     try:
-        peer = await Peer.connect(TcpNetwork(), "127.0.0.1", endpoints[0].port, client_id="test")
+        peer = await Peer.connect(
+            TcpNetwork(), "127.0.0.1", endpoints[0].port, client_id="test", security=security
+        )
         served = Served(broker, peer, endpoints[0].port)
         try:
             await story(served)

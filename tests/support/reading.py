@@ -71,12 +71,12 @@ class RecordingListener(RebalanceListener):
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Keep what was assigned."""
-        self.story.append(("assigned", [str(at) for at in partitions]))
+        self.story.append(("assigned", [str(topic_partition) for topic_partition in partitions]))
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Keep what was revoked."""
-        self.story.append(("revoked", [str(at) for at in partitions]))
+        self.story.append(("revoked", [str(topic_partition) for topic_partition in partitions]))
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Keep what was lost."""
-        self.story.append(("lost", [str(at) for at in partitions]))
+        self.story.append(("lost", [str(topic_partition) for topic_partition in partitions]))

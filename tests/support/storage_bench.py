@@ -40,6 +40,9 @@ class TurnedClock:
     def tick_ms(self) -> int:
         return self.now
 
+    def tick_ns(self) -> int:
+        return self.tick_ms() * 1_000_000
+
 
 class SeededChance:
     """Reproducible chance."""

@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from kavka.cli.main import main as kavka
 from kavka.simulation.batch import Kind
 from kavka.simulation.code import code_digest, commit_name
 from kavka.simulation.ledger import Ledger
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -143,13 +142,13 @@ def test_a_terminated_run_leaves_no_process_behind(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*command, f"--ledger={ledger}"], stderr=subprocess.PIPE, text=True
     ) as run:
-        assert _becomes(lambda: len(_children_of(run.pid)) >= 2 and ledger.stat().st_size > 200)
+        wait_until(lambda: len(_children_of(run.pid)) >= 2 and ledger.stat().st_size > 200)
         children = _children_of(run.pid)
         run.terminate()
         _, printed = run.communicate(timeout=60)
     assert run.returncode == 130
     assert "stopped after" in printed
-    assert _becomes(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+    wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
 def test_a_run_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
@@ -158,10 +157,10 @@ def test_a_run_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*command, f"--ledger={ledger}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as run:
-        assert _becomes(lambda: ledger.exists() and ledger.stat().st_size > 200)
+        wait_until(lambda: ledger.exists() and ledger.stat().st_size > 200)
         run.send_signal(signal.SIGHUP)
         size = ledger.stat().st_size
-        assert _becomes(lambda: ledger.stat().st_size > size)
+        wait_until(lambda: ledger.stat().st_size > size)
         run.terminate()
         run.communicate(timeout=60)
     assert run.returncode == 130
@@ -170,48 +169,3 @@ def test_a_run_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
 def _children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]
-
-
-def _becomes(condition: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + 60
-    while not condition() and time.monotonic() < ends:
-        time.sleep(0.05)
-    return condition()
-
-
-def test_a_failure_that_is_in_the_ledger_still_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ledger = tmp_path / "seeds"
-    assert main(["--storage", "--jobs", "1", f"--ledger={ledger}", "--seeds", "0"]) == 0
-    text = ledger.read_text()
-    ledger.write_text(text.replace('"failed": ""', '"failed": "seed 0: FAILED, it was bad"'))
-    capsys.readouterr()
-
-    assert main(["--storage", f"--ledger={ledger}", "--seeds", "0"]) == 1
-    printed = capsys.readouterr().out
-    assert "it was bad" in printed
-    assert "replay with: kavka simulate --storage --seed 0" in printed
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"plays": "a cluster", "brokers": null}\n',
-        "no ledger at all\n",
-        "[]\n",
-        '{"plays": "one log on a bad disk", "brokers": null}\n',
-        f'{{"plays": "one log on a bad disk", "brokers": null, "code": "{code_digest()}"}}\n{{"seed": 1}}\n',
-        '{"plays": "one log on a bad disk", "brokers": null, "code": "another"}\n',
-        "a file of one line that does not end",
-    ],
-)
-def test_a_file_that_is_no_ledger_of_these_runs_is_refused_and_left_alone(
-    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ledger = tmp_path / "seeds"
-    ledger.write_text(content)
-    with pytest.raises(SystemExit):
-        main(["--storage", f"--ledger={ledger}", "--seeds", "0"])
-    assert str(ledger) in capsys.readouterr().err
-    assert ledger.read_text() == content

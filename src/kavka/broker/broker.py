@@ -40,11 +40,14 @@ from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.quotas.accept_control import AcceptControl
+from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.stalls import StallWarnings
+from kavka.broker.security.parts import SecurityParts
 from kavka.broker.services import Services
 from kavka.core.controller.events import UncleanEnabled
 from kavka.core.controller.topics import NewTopic
@@ -72,7 +75,6 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
-    from kavka.broker.security.access_control import AccessControl
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +128,6 @@ class Broker:
         self._cleaner_timer: asyncio.TimerHandle | None = None
         self._make_parts()
         self._make_request_path()
-        self._make_access_control()
         PartitionSubscribers(
             self.metadata,
             self.replica_manager.store,
@@ -182,7 +183,8 @@ class Broker:
             has_failed=self.failed.done,
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
-        self.config_changes = ConfigChanges(context, self.dynamic_configs)
+        self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
+        self.config_changes = ConfigChanges(context, self.dynamic_configs, self.quotas.changed)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,
@@ -199,24 +201,25 @@ class Broker:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.listeners = Listeners(self.context, self.dispatcher, self.request_budget)
+        self.security = SecurityParts(self.context, self.dispatcher, self.config_changes)
+        self.listeners = Listeners(
+            self.context,
+            self.dispatcher,
+            self.request_budget,
+            self.security.tls_of,
+        )
+        self.accept_control = AcceptControl(
+            self.context,
+            self.quotas,
+            lambda name, accepts: self.listeners.set_accepting(name, accepts=accepts),
+            self.dispatcher.connections.keys,
+        )
+        self.dispatcher.set_connection_control(self.accept_control)
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
         self.iterations = iterations_of(asyncio.get_running_loop())
         self._stall_warnings = StallWarnings(self.dispatcher.in_second_stage, clock)
-
-    def _make_access_control(self) -> None:
-        """Make what decides and records who may do what, where settings ask for it. Raise InvalidSetting."""
-        self.access_control: AccessControl | None = None
-        config = self.config
-        if config.text("authorizer.class.name") or config.optional("kavka.audit.log"):
-            from kavka.broker.security.access_control import AccessControl
-
-            self.access_control = AccessControl(self.context)
-            # Before the first connection: what a connection may do is decided when it is opened.
-            policies = self.access_control.policies(self.dispatcher.policies)
-            self.dispatcher.set_policies(policies)
 
     # -- parts that not every broker needs
 
@@ -346,11 +349,11 @@ class Broker:
         self.metadata.cluster_id = identity.cluster_id
         self.services = self._make_services()
         await self.config_changes.start()
+        await self.security.start()
         await self.features.start()
-        if self.access_control is not None:
-            await self.access_control.start()
         known = await KnownTopics.read(self.registry)
         await self.dynamic_configs.load(known.ids)
+        await self.quotas.load()
         self.metadata.expect_topics(known.ids, self.clock.tick_ms())
         await self.replica_manager.load(known.is_stray)
         endpoints = await self.listeners.bind()
@@ -366,6 +369,7 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
+        self.security.follow_files(self.periodic_tasks)
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
@@ -403,6 +407,8 @@ class Broker:
             controller=self.controller,
             groups=self.lazy.groups,
             coordinators=self.coordinators,
+            quotas=self.quotas,
+            accept_control=self.accept_control,
             replica_manager=self.replica_manager,
             replication_manager=self.lazy.replication_manager,
             cleaner=self.lazy.cleaner,
@@ -452,8 +458,7 @@ class Broker:
         epoch = await registration.register_again(connection_timeout_ms(self.config) / 1000)
         self.config_changes.session_renewed()
         self.features.session_renewed()
-        if self.access_control is not None:
-            self.access_control.session_renewed()
+        self.security.session_renewed()
         return epoch
 
     async def _registered_again(self, epoch: int) -> None:
@@ -462,8 +467,7 @@ class Broker:
         self.controller.session_renewed()
         self.config_changes.session_renewed()
         self.features.session_renewed()
-        if self.access_control is not None:
-            self.access_control.session_renewed()
+        self.security.session_renewed()
 
     # -- serving
 
@@ -482,7 +486,9 @@ class Broker:
             request_budget=self.request_budget,
             metadata=self.metadata,
             features=self.features,
+            quotas=self.quotas,
             replica_manager=self.replica_manager,
+            sessions=self.security.sessions,
             topics=self.topics,
             dynamic_configs=self.dynamic_configs,
             controller=self.controller,
@@ -491,7 +497,7 @@ class Broker:
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
             lazy=self.lazy,
-            access_control=self.access_control,
+            access_control=self.security.access_control,
         )
 
     # -- stop
@@ -531,6 +537,7 @@ class Broker:
         if self.exposition is not None:
             await self.exposition.stop()
         await self.periodic_tasks.stop()
+        self.accept_control.stop()
         if self._cleaner_timer is not None:
             self._cleaner_timer.cancel()
         if self.lazy.cleaner.made is not None:
@@ -544,8 +551,7 @@ class Broker:
             await self.lazy.control_request_check.made.stop()
         await self.config_changes.stop()
         await self.features.stop()
-        if self.access_control is not None:
-            await self.access_control.stop()
+        await self.security.stop()
         await self.controller.stop()
         if self.registration is not None:
             await self.registration.stop()
@@ -553,15 +559,28 @@ class Broker:
         self.fetch_purgatory.close()
 
     async def _close_storage(self, *, is_clean: bool) -> None:
-        """Close the registry before the logs: their directories hold its lock."""
+        """Close the logs and the registry.
+
+        The own registry first: the directories of the logs hold its lock. A shared one last, as in Apache Kafka: once
+        the registration is gone others may be elected, so by then the logs are complete.
+        """
+        if self.has_own_registry:
+            await self._close_registry()
+        try:
+            if self.lazy.replication_manager.made is not None:
+                await self.lazy.replication_manager.made.stop()
+            if self.lazy.alter_log_dirs.made is not None:
+                await self.lazy.alter_log_dirs.made.stop()
+            await self.replica_manager.close(
+                is_clean=is_clean, broker_epoch=self.context.broker_epoch
+            )
+        finally:
+            await self._close_registry()
+
+    async def _close_registry(self) -> None:
         if self._registry_is_open:
             self._registry_is_open = False
             try:
                 await self.registry.close()
             except (OSError, ConnectionError) as error:
                 log.warning("registry not closed cleanly reason=%s", error)
-        if self.lazy.replication_manager.made is not None:
-            await self.lazy.replication_manager.made.stop()
-        if self.lazy.alter_log_dirs.made is not None:
-            await self.lazy.alter_log_dirs.made.stop()
-        await self.replica_manager.close(is_clean=is_clean, broker_epoch=self.context.broker_epoch)

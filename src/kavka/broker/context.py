@@ -11,6 +11,7 @@ from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.metadata.cache import MetadataCache
 from kavka.ids import BrokerId
 from kavka.io import Environment
+from kavka.net.peer_security import PLAINTEXT
 from kavka.registry.interface import Registry
 
 
@@ -23,7 +24,7 @@ class BrokerContext:
     def __init__(
         self, config: BrokerConfig, environment: Environment, *, has_own_registry: bool
     ) -> None:
-        """Know the settings; the identity is found by the start."""
+        """Take the settings; the start finds the identity."""
         self.config = config
         self.configs = Configs(config)
         """The settings as they are now: those of topics, and what is changed while the broker runs."""
@@ -31,6 +32,8 @@ class BrokerContext:
         self.clock = environment.clock
         self.random = environment.random
         self.metadata = MetadataCache()
+        self.peer_security = PLAINTEXT
+        """The security of connections to other brokers; set by `Broker` before the first is made."""
         self.has_own_registry = has_own_registry
         """True if the registry is this broker's own, on its first log directory."""
         self.broker_id = BrokerId(-1)

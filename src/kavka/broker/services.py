@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.produce.batch_checks import BatchChecks
+    from kavka.broker.quotas.quota_manager import QuotaManager
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
+    from kavka.broker.security.sessions import Sessions
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
@@ -59,7 +61,9 @@ class Services:
         request_budget: RequestBudget,
         metadata: MetadataCache,
         features: Features,
+        quotas: QuotaManager,
         replica_manager: ReplicaManager,
+        sessions: Sessions | None,
         topics: Topics,
         dynamic_configs: DynamicConfigs,
         controller: Controller,
@@ -83,7 +87,10 @@ class Services:
         self.request_budget = request_budget
         self.metadata = metadata
         self.features = features
+        self.quotas = quotas
         self.replica_manager = replica_manager
+        self.sessions = sessions
+        """None where no listener has SASL."""
         self.topics = topics
         self.dynamic_configs = dynamic_configs
         self.controller = controller

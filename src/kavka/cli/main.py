@@ -66,8 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
         drop_output()
         return 1
     except KeyboardInterrupt:
-        # It may have come between the making of a coroutine and its start, of which Python would warn here.
-        warnings.simplefilter("ignore", RuntimeWarning)
+        # It may have come in `asyncio.run`, which is given a coroutine before it makes the loop that starts it.
+        warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
         return 130
     return code
 

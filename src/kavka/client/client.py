@@ -14,7 +14,9 @@ from weakref import WeakSet
 from kavka.client.cluster import Cluster
 from kavka.client.config import Config
 from kavka.client.pending_calls import PendingCalls
+from kavka.client.security import peer_security
 from kavka.client.setting_names import check_names
+from kavka.errors import AuthenticationFailed
 from kavka.io import Clock, Network, Random
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
@@ -74,6 +76,7 @@ class Client(ABC):
         self._network = network or TcpNetwork()
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
+        self._security = peer_security(self._config, self._clock, self._random)
         self._is_open = False
         self._calls = PendingCalls(type(self).__name__.lower())
         self._is_inherited = False  # of a forked child: the parent continues using the connections
@@ -91,7 +94,8 @@ class Client(ABC):
         """Connect to the cluster. While none of `bootstrap.servers` answers, try again, with one warning, and back-off.
 
         Raise ConnectionError after `max.block.ms` (a producer) or `default.api.timeout.ms`; at once where the name of
-        a server does not exist, or where it is no Kafka broker.
+        a server does not exist, or where it is no Kafka broker. Raise AuthenticationFailed, at once, where a broker
+        refuses the credential.
         """
         self._cluster = Cluster(
             self._config,
@@ -99,12 +103,13 @@ class Client(ABC):
             clock=self._clock,
             random=self._random,
             allow_auto_create=self._creates_topics,
+            security=self._security,
         )
         self._calls = PendingCalls(type(self).__name__.lower())
         self._build()
         try:
             await self._cluster.start(self._config.integer(self._connection_timeout))
-        except ConnectionError as error:
+        except (ConnectionError, AuthenticationFailed) as error:
             # The sentence has it all; frames of the client and of asyncio would only hide it.
             raise error.with_traceback(None) from None
         self._is_open = True
@@ -130,11 +135,11 @@ class Client(ABC):
         return f"{count} records unsent" if count else ""
 
     def abandon(self) -> None:
-        """Be closed without a word to brokers, and without a warning: what the client belonged to is over."""
+        """Close without requests to brokers, and without a warning: what the client belonged to is over."""
         self._is_open = False
 
     def _leave_to_parent(self) -> None:
-        """Be unusable from now on: this process is a forked child, and must not touch the parent's connections."""
+        """Make this client unusable: the process is a forked child, and must not touch the parent's connections."""
         self.abandon()
         self._is_inherited = True
 

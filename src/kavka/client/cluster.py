@@ -20,10 +20,11 @@ from kavka.client.connections import (
     is_retriable,
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
-from kavka.errors import ErrorCode, KafkaError
+from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock, Network, Random
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -55,13 +56,14 @@ class Cluster:
         clock: Clock,
         random: Random,
         allow_auto_create: bool = False,
+        security: PeerSecurity = PLAINTEXT,
     ) -> None:
         """Store the I/O; nothing is done before `start`."""
         self.network = network
         self.clock = clock
         self.random = random
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
-        self._connections = Connections(config, self.metadata, network, random)
+        self._connections = Connections(config, self.metadata, network, random, security)
         self.request_timeout_ms = config.integer("request.timeout.ms")
         self._reconnect_backoff_ms = config.integer("reconnect.backoff.ms")
         self._reconnect_backoff_max_ms = config.integer("reconnect.backoff.max.ms")
@@ -77,7 +79,7 @@ class Cluster:
         self._unchanged = 0  # answers in a row that brought nothing new
 
     async def start(self, timeout_ms: int = 0) -> None:
-        """Learn the brokers; close again where that fails.
+        """Fetch the first metadata; close again where that fails.
 
         While none of `bootstrap.servers` answers, try again for `timeout_ms`; an attempt in progress is finished. Raise
         BootstrapError then, and at once where another attempt cannot help.
@@ -108,7 +110,7 @@ class Cluster:
     # Topics
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Be interested in topics from the next update on."""
+        """Add topics to those whose metadata is fetched, from the next update on."""
         for topic in topics:
             if topic not in self._topics:
                 self._topics[topic] = None
@@ -116,7 +118,7 @@ class Cluster:
                     self.mark_stale()
 
     async def add_partitions_of_interest(self, partitions: Iterable[TopicPartition]) -> None:
-        """Be interested in the topics of partitions, and ask now about those that no update has brought.
+        """Fetch the metadata of partitions' topics, at once of those that no update has brought.
 
         Where no broker answers they stay unknown.
         """
@@ -129,7 +131,7 @@ class Cluster:
                 await self.refresh()
 
     def set_topics(self, topics: Iterable[str]) -> None:
-        """Be interested in these topics only."""
+        """Fetch the metadata of these topics only."""
         self._wants_all_topics = False
         wanted = dict.fromkeys(topics)
         for topic in self._topics:
@@ -139,7 +141,7 @@ class Cluster:
         self.add_topics(wanted)
 
     def want_all_topics(self) -> None:
-        """Be interested in every topic, as subscriptions by pattern are."""
+        """Fetch the metadata of every topic, as subscriptions by pattern need it."""
         if not self._wants_all_topics:
             self._wants_all_topics = True
             self.mark_stale()
@@ -187,6 +189,14 @@ class Cluster:
             attempt += 1
 
     # Metadata
+
+    def raise_authentication_failure(self) -> None:
+        """Raise AuthenticationFailed, once, if a broker has refused the credential since the last call."""
+        failure = self._connections.authentication_failure
+        if failure is not None:
+            self._connections.authentication_failure = None
+            self.mark_stale()
+            raise failure
 
     async def refresh(self) -> None:
         """Ask for metadata now, or join the update in progress. Raise ConnectionError when no broker answers."""
@@ -240,6 +250,8 @@ class Cluster:
             try:
                 await self.refresh()
                 return
+            except AuthenticationFailed:
+                raise
             except NOT_REACHED as error:  # it took the connection, and then did not answer
                 if isinstance(error, BootstrapError) and left == 0:
                     raise
@@ -283,6 +295,13 @@ class Cluster:
             if self.metadata.is_stale(self.clock.tick_ms()):
                 try:
                     await self.refresh()
+                except AuthenticationFailed as error:
+                    log.error("metadata update failed reason=%s", error)
+                    self._wake.clear()
+                    await (
+                        self._wake.wait()
+                    )  # until a call wants something: it is refused, or finds another credential
+                    attempt += 1
                 except NOT_REACHED as error:
                     log.warning("metadata update failed reason=%s", error)
                     attempt += 1

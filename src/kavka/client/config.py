@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kavka.client.sasl_settings import SASL
+from kavka.client.tls_settings import TLS_SETTINGS, WITHOUT_EFFECT
 from kavka.settings.declaration import (
     Catalogue,
     InvalidSetting,
@@ -19,6 +21,7 @@ from kavka.settings.declaration import (
     whole_number,
 )
 
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _INT_MAX = 2**31 - 1
 _INT, _LONG, _TEXT = ValueType.INT, ValueType.LONG, ValueType.STRING
 _BOOL, _LIST, _CLASS = ValueType.BOOLEAN, ValueType.LIST, ValueType.CLASS
@@ -34,8 +37,10 @@ def _addresses(value: Value) -> str | None:
     return None
 
 
-def _plaintext(value: Value) -> str | None:
-    return None if value == "PLAINTEXT" else "Only PLAINTEXT is supported by this release"
+def _protocol_fault(value: Value) -> str | None:
+    if str(value).upper() in _PROTOCOLS:
+        return None
+    return f"String must be one of: {', '.join(_PROTOCOLS)}"
 
 
 def _not_empty(value: Value) -> str | None:
@@ -63,12 +68,14 @@ def _common() -> list[Setting]:
         Setting("reconnect.backoff.max.ms", _LONG, 1000, "Longest wait before connecting again.", minimum=0),
         Setting("connections.max.idle.ms", _LONG, 540_000, "Connections idle for longer are closed; -1 is never."),
         Setting("socket.connection.setup.timeout.ms", _LONG, 10_000, "Bound on one attempt to connect.", minimum=1),
-        Setting("security.protocol", _TEXT, "PLAINTEXT", "Security protocol to brokers.", check=_plaintext),
+        Setting("security.protocol", _TEXT, "PLAINTEXT", "Security protocol to brokers.", check=_protocol_fault),
+        *SASL,
+        *TLS_SETTINGS,
         *_ineffective(
             "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
             "auto.include.jmx.reporter", "client.dns.lookup", "enable.metrics.push", "send.buffer.bytes",
             "receive.buffer.bytes", "security.providers", "socket.connection.setup.timeout.max.ms",
-            "metadata.recovery.strategy",
+            "metadata.recovery.strategy", *WITHOUT_EFFECT,
         ),
     ]  # fmt: skip
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
 from kavka.client.config import Config
 from kavka.client.metadata import MetadataCache
-from kavka.errors import KafkaError
+from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.ids import BrokerId
 from kavka.io import Network, Random
 from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity, TlsHandshakeFailed
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,19 @@ class BootstrapError(ConnectionError):
         self.is_retriable = is_retriable
 
 
+class BootstrapTlsFailed(BootstrapError, TlsHandshakeFailed):
+    """The same, because of TLS: the message says which certificate is refused, or what is missing."""
+
+
 def is_retriable(error: Exception) -> bool:
     """Return whether an address that failed may be a broker in a while.
 
-    It may not where the name does not exist, or where what answers is no Kafka broker that the client can talk to.
+    It may not where the name does not exist, where what answers is no Kafka broker that the client can talk to, or
+    where a certificate is refused.
     """
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_NONAME
-    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize)
+    return not isinstance(error, KafkaError | CorruptFrame | InvalidFrameSize | TlsHandshakeFailed)
 
 
 class Channel(IntEnum):
@@ -66,15 +71,21 @@ class Connections:
     """All connections of one client. Addresses come from the metadata, the first one from `bootstrap.servers`."""
 
     def __init__(
-        self, config: Config, metadata: MetadataCache, network: Network, random: Random
+        self,
+        config: Config,
+        metadata: MetadataCache,
+        network: Network,
+        random: Random,
+        security: PeerSecurity = PLAINTEXT,
     ) -> None:
-        """Open no connection before it is requested."""
+        """Open no connection before it is requested. Raise InvalidSetting where a key or trust store cannot be used."""
         self._metadata = metadata
         self._network = network
         self._random = random
         self._bootstrap = config.addresses()
         self._next_bootstrap = int(random.random() * len(self._bootstrap))
         self._client_id = config.text("client.id")
+        self._security = security
         self._connect_timeout_ms = config.integer("socket.connection.setup.timeout.ms")
         self._backoff_ms = config.integer("reconnect.backoff.ms")
         self._backoff_max_ms = config.integer("reconnect.backoff.max.ms")
@@ -87,6 +98,8 @@ class Connections:
         self._is_closed = False
         self.last_failure: str | None = None
         """Reason why the last connection could not be made, None when it was made."""
+        self.authentication_failure: AuthenticationFailed | None = None
+        """The newest refusal of the credential, until a connection is authenticated; who raises it sets None."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 
@@ -174,10 +187,14 @@ class Connections:
                 port,
                 client_id=self._client_id,
                 timeout_ms=self._connect_timeout_ms,
+                security=self._security,
             )
         except NOT_REACHED as error:
             self.last_failure = f"cannot connect to {host}:{port}: {error}"
+            if isinstance(error, AuthenticationFailed):
+                self.authentication_failure = error
             raise
+        self.authentication_failure = None
         if self._is_closed:
             peer.close()
             raise ConnectionError("the client was closed")
@@ -194,7 +211,8 @@ class Connections:
     async def any_peer(self) -> Peer:
         """Return the connection with the least work, or make one to any broker, those first that did not fail lately.
 
-        Raise ConnectionError when neither a known broker nor one of `bootstrap.servers` answers.
+        Raise ConnectionError when neither a known broker nor one of `bootstrap.servers` answers, and
+        AuthenticationFailed when one refuses the credential.
         """
         opened = [p for (_, c), p in self._peers.items() if c is Channel.MAIN and not p.is_closed]
         if not opened and self._bootstrap_peer is not None and not self._bootstrap_peer.is_closed:
@@ -205,8 +223,12 @@ class Connections:
                 await asyncio.sleep(peer.throttled_s)
             return peer
         for broker_id in sorted(self._shuffled(list(self._metadata.brokers)), key=self._wait_s):
-            with suppress(*NOT_REACHED):  # the next may answer; the last resort says why none did
+            try:
                 return await self.peer(broker_id, Channel.MAIN)
+            except AuthenticationFailed:
+                raise
+            except NOT_REACHED:
+                continue  # the next may answer; the last resort says why none did
         return await self._bootstrapped()
 
     async def _bootstrapped(self) -> Peer:
@@ -217,12 +239,15 @@ class Connections:
             self._next_bootstrap = (self._next_bootstrap + 1) % len(self._bootstrap)
             try:
                 opened = await self._open(host, port)
+            except AuthenticationFailed:
+                raise  # the others know no other credential
             except NOT_REACHED as error:
                 reasons.append(error)
             else:
                 return self._keep_one(opened)
         servers = ", ".join(self.bootstrap_servers)
-        raise BootstrapError(
+        kind = BootstrapTlsFailed if isinstance(reasons[-1], TlsHandshakeFailed) else BootstrapError
+        raise kind(
             f"cannot reach any of bootstrap.servers [{servers}]: {reasons[-1]}",
             is_retriable=any(map(is_retriable, reasons)),
         )

@@ -17,7 +17,7 @@ class Coordinator:
     """The coordinator of one key, looked up when it is not known."""
 
     def __init__(self, cluster: Cluster, kind: CoordinatorKind, key: str) -> None:
-        """Look for nothing before `peer`."""
+        """Begin without a coordinator; `peer` finds it."""
         self._cluster = cluster
         self._kind = kind
         self._key = key
@@ -34,7 +34,7 @@ class Coordinator:
             raise
 
     def forget(self) -> None:
-        """Look it up again."""
+        """Forget the coordinator, so that it is looked up again."""
         self._broker_id = None
 
 

@@ -62,6 +62,21 @@ def dead_letter_of(headers: Headers) -> DeadLetter:
     )
 
 
+def dead_letter_headers(letter: DeadLetter, headers: Headers) -> list[tuple[str, bytes | None]]:
+    """Return a record's own headers, and after them those of its dead letter; what is not known has none."""
+    facts = {
+        TOPIC: letter.topic,
+        PARTITION: letter.partition,
+        OFFSET: letter.offset,
+        TIMESTAMP: letter.timestamp_ms,
+        STAGE: letter.stage or None,
+        CLASS_NAME: letter.class_name or None,
+        MESSAGE: letter.message or None,
+    }
+    added = [(name, str(fact).encode()) for name, fact in facts.items() if fact is not None]
+    return [*original_headers(headers), *added]
+
+
 def original_headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     """Return headers without those of dead letters."""
     prefixes = (HEADER_PREFIX, _CONNECT_PREFIX)

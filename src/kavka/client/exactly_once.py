@@ -61,14 +61,14 @@ class ExactlyOnce:
         """The error that aborted the last step, None after one that was not aborted."""
 
     async def run(self) -> None:
-        """Get the producer ready, then step until `stop`. Raise FatalError, and what polling or `transform` raises."""
+        """Initialize the producer, then step until `stop`. Raise FatalError, and what polling or `transform` raises."""
         self._is_running = True
         await self._finish(self._producer.init_transactions)
         while self._is_running:
             await self.step()
 
     def stop(self) -> None:
-        """Let `run` return after the step that it is in."""
+        """End `run` after the step that it is in."""
         self._is_running = False
 
     async def step(self, timeout_ms: int = 1000) -> int:

@@ -1,4 +1,4 @@
-"""Look up offsets by time or by special values at the leaders: shared by consumer, admin client and Spark."""
+"""Lookups of offsets by time or by special values at the leaders: shared by consumer, admin client and Spark."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class PendingCalls:
         return PendingCall(self)
 
     def add(self, call: PendingCall) -> None:
-        """Let `end` end a call. Raise RuntimeError after it."""
+        """Register a call that `end` ends. Raise RuntimeError after it."""
         if self._is_closed:
             raise self.closed_error()
         self._calls[call] = None

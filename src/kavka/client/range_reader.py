@@ -65,7 +65,7 @@ class RangeReader:
         """Take a consumer's settings and what to read; fetches grow from `first_fetch_bytes` on where it is given."""
         self.position = offsets.start
         self._cluster = cluster
-        self._at = topic_partition
+        self._topic_partition = topic_partition
         self._end = offsets.stop
         self._on_loss = on_loss
         given = "max.partition.fetch.bytes" in config.given
@@ -79,10 +79,10 @@ class RangeReader:
         self._ahead: asyncio.Task[FetchResponsePartition] | None = None
 
     async def start(self) -> None:
-        """Learn where the partition is, and send the first fetch."""
-        self._cluster.add_topics([self._at.topic])
-        if self._cluster.metadata.leader(self._at) is None:
-            await self._retrying(self._cluster.refresh, f"finding {self._at}")
+        """Find the partition's leader, and send the first fetch."""
+        self._cluster.add_topics([self._topic_partition.topic])
+        if self._cluster.metadata.leader(self._topic_partition) is None:
+            await self._retrying(self._cluster.refresh, f"finding {self._topic_partition}")
         self._fetch_ahead()
 
     def cancel(self) -> None:
@@ -93,7 +93,7 @@ class RangeReader:
 
     def _fetch_ahead(self) -> None:
         self._ahead = asyncio.get_running_loop().create_task(
-            self._retrying(self._fetch, f"reading {self._at}")
+            self._retrying(self._fetch, f"reading {self._topic_partition}")
         )
 
     async def _retrying(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
@@ -130,16 +130,18 @@ class RangeReader:
 
     async def _fetch(self) -> FetchResponsePartition:
         """Fetch once at `position`; refusals that a reader can do nothing about are raised."""
-        leader = self._cluster.metadata.leader(self._at)
+        leader = self._cluster.metadata.leader(self._topic_partition)
         if leader is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._at} has no leader")
+            raise KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{self._topic_partition} has no leader"
+            )
         peer = await self._cluster.peer(leader, Channel.FETCH)
-        topic = self._cluster.metadata.topics[self._at.topic]
+        topic = self._cluster.metadata.topics[self._topic_partition.topic]
         newest = None if topic.topic_id != NO_TOPIC_ID else _TOPIC_IDS_FROM - 1
         version = peer.version_of(ApiKey.FETCH, newest)
         partition = FetchRequestPartition(
-            partition=self._at.partition,
-            current_leader_epoch=self._cluster.metadata.leader_epoch(self._at),
+            partition=self._topic_partition.partition,
+            current_leader_epoch=self._cluster.metadata.leader_epoch(self._topic_partition),
             fetch_offset=self.position,
             partition_max_bytes=self._fetch_bytes,
         )
@@ -150,23 +152,25 @@ class RangeReader:
             isolation_level=int(self._committed_only),
             topics=[
                 FetchRequestTopic(
-                    topic=self._at.topic, topic_id=topic.topic_id, partitions=[partition]
+                    topic=self._topic_partition.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[partition],
                 )
             ],
         )
         answer: FetchResponse = await peer.send(
             request, version, timeout_ms=self._cluster.request_timeout_ms + self._max_wait_ms
         )
-        require_ok(answer.error_code, f"fetch from {self._at}")
+        require_ok(answer.error_code, f"fetch from {self._topic_partition}")
         found = answer.responses[0].partitions[0]
         if found.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            require_ok(found.error_code, f"fetch from {self._at}")
+            require_ok(found.error_code, f"fetch from {self._topic_partition}")
         return found
 
     async def _skip_lost(self, answer: FetchResponsePartition) -> None:
         """Continue behind records that are gone, unless that raises."""
         self._on_loss(
-            f"{self._at} no longer has offset {self.position}, of a range up to {self._end}"
+            f"{self._topic_partition} no longer has offset {self.position}, of a range up to {self._end}"
         )
         first = await self._offset_at(EARLIEST)
         self.position = min(first, self._end) if first > self.position else self._end
@@ -174,11 +178,11 @@ class RangeReader:
     async def _offset_at(self, special: int) -> int:
         found = await look_up_offsets(
             self._cluster,
-            {self._at: special},
+            {self._topic_partition: special},
             read_committed=self._committed_only,
             timeout_ms=self._timeout_ms,
         )
-        return found[self._at].offset
+        return found[self._topic_partition].offset
 
     def _columns(self, answer: FetchResponsePartition) -> Columns:
         """Decode an answer from `position` on, without markers and aborted records.
@@ -191,13 +195,13 @@ class RangeReader:
         except CorruptBatch as corrupt:
             place, offset, what = self._place_of(data, corrupt)
             if offset < self._end:
-                raise CorruptRecordError(self._at, offset, what) from corrupt
+                raise CorruptRecordError(self._topic_partition, offset, what) from corrupt
             return replace(self._decode(data[:place], answer), next_offset=self._end)
 
     def _decode(self, data: Buffer, answer: FetchResponsePartition) -> Columns:
         hidden: set[int] = set()
         if self._committed_only and answer.aborted_transactions:
-            state = PartitionState(self._at, fetch_position=self.position)
+            state = PartitionState(self._topic_partition, fetch_position=self.position)
             chunk = filter_by_isolation(
                 state, data, answer.aborted_transactions, read_committed=True
             )
@@ -244,7 +248,7 @@ class RangeReader:
             await self._cluster.back_off(attempt)
             with suppress(OSError, KafkaError):
                 await self._cluster.refresh()
-        self._on_loss(f"{self._at} ends at offset {visible}, before {self._end}")
+        self._on_loss(f"{self._topic_partition} ends at offset {visible}, before {self._end}")
         return self._end if visible <= self.position else self.position
 
 

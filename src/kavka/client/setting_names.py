@@ -17,7 +17,7 @@ from kavka.settings.declaration import Catalogue, InvalidSetting
 
 log = logging.getLogger(__name__)
 
-_SECURITY: Final = ("sasl.", "ssl.")
+_SECURITY: Final = ("sasl.",)
 _NAMES: Final = """
     api.version.fallback.ms api.version.request api.version.request.timeout.ms auto.commit.enable
     background_event_cb batch.num.messages broker.address.family broker.address.ttl broker.version.fallback
@@ -59,6 +59,8 @@ _SAME_HERE: Final = {
     "request.required.acks": "acks",
     "socket.timeout.ms": "request.timeout.ms",
     "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
+    "oauth_cb": "sasl.login.callback.handler.class",
+    "oauthbearer_token_refresh_cb": "sasl.login.callback.handler.class",
 }
 """Names of kavka for librdkafka's names."""
 
@@ -108,6 +110,18 @@ def effective_settings(catalogue: Catalogue, given: Mapping[str, str]) -> dict[s
     return {name: given[name] for name in given if name not in unknown and name not in useless}
 
 
+def settings_for(catalogue: Catalogue, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without those that only our other clients obey.
+
+    For programs that make several clients from one file. Names that no client knows stay, and are refused by it.
+    """
+    return {
+        name: value
+        for name, value in given.items()
+        if name in catalogue or not any(name in other for other in (PRODUCER, CONSUMER, ADMIN))
+    }
+
+
 def unknown_names(catalogue: Catalogue, given: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the names that no client of Kafka knows, each with the name that was likely meant, if any."""
     names = [name for name in given if name not in catalogue and not _is_elsewhere(name)]
@@ -139,7 +153,7 @@ def _hint(nearest: str | None) -> str:
 
 
 def _called(name: str) -> str:
-    """Say what a name of librdkafka's is called here."""
+    """Return a sentence about the name that a setting of librdkafka has here."""
     return f" (here it is {_SAME_HERE[name]})" if name in _SAME_HERE else ""
 
 

@@ -1,5 +1,5 @@
-"""Collectors: log files, host metrics and Prometheus pages become records of a topic.
+"""Collectors: log files, host metrics, Prometheus pages and lag of groups as records of a topic.
 
-`record` has the one schema of all of them, `delivery` sends records in transactions, `files` follows log files,
-`parsers` take lines apart, `host` and `pages` take samples.
+`record` has their schema, `delivery` sends records in transactions, `files` tails log files,
+`parsers` parse events, `sampler` sends samples of `host`, `pages` and `groups`.
 """

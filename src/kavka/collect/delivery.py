@@ -1,9 +1,9 @@
-"""Sends batches of records in transactions, each together with the positions that it moves.
+"""Delivery of batches in transactions, each with the positions behind its records.
 
     begin   records of the batch   records of positions   commit
 
-Both become visible in one decision of the coordinator. A batch that was aborted is sent again as it is. A collector of
-the same name that starts later fences this one (`transactional.id`), before it reads the positions.
+The coordinator's decision makes both visible at once. An aborted batch is sent again unchanged. A collector of the
+same name that starts later fences this one (`transactional.id`) before it reads the positions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DEFAULTS = {
     "acks": "all",
 }
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-_FORGOTTEN = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
+_EXPIRED = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
 _TIMEOUT_MS = 60_000
 _BACKOFF_S = (0.1, 5.0)
 _CLOSE_MS = 5_000
 
 
 class CollectorError(Exception):
-    """The collector cannot go on; the sentence says what to do."""
+    """The collector cannot continue; the message says what to do."""
 
 
 class CollectorFenced(CollectorError):
@@ -45,16 +45,16 @@ class CollectorFenced(CollectorError):
 
 
 class SessionLost(CollectorError):
-    """The brokers have ended this producer's transactions, after a time-out or a week without any: begin again.
+    """The coordinator aborted a transaction after its timeout, or expired the producer id: start a new session.
 
-    Nothing of the open transaction is committed. It may also be that another collector was started meanwhile.
+    The open transaction is not committed. The reason may also be that another collector was started.
     """
 
 
 def fenced(name: str) -> CollectorFenced:
-    """Return the error of a collector that another one has replaced."""
+    """Return the error of a collector that was fenced by another one."""
     return CollectorFenced(
-        f"A collector with the name {name!r} was started after this one and goes on in its place. Each collector needs "
+        f"A collector with the name {name!r} was started after this one and has replaced it. Each collector needs "
         "a --name of its own."
     )
 
@@ -78,7 +78,7 @@ class Batch:
 
 
 class Delivery:
-    """The transactional producer of one collector, from its start to its close: one session."""
+    """The transactional producer of one session of a collector, from start to close."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Delivery:
         statistics: Statistics,
         positions_topic: str | None = None,
     ) -> None:
-        """Take settings of a producer; positions are written into the first partition of their topic."""
+        """Configure a producer; positions are written to partition 0 of their topic."""
         self._producer = Producer(
             {**_DEFAULTS, **settings, "transactional.id": f"kavka-collect-{name}"}
         )
@@ -96,7 +96,7 @@ class Delivery:
         self._statistics = statistics
         self._counts: dict[str, int] = {}
         self._timeout_s = int(settings.get("transaction.timeout.ms", _TIMEOUT_MS)) / 1000
-        self._begun_s: float | None = None
+        self._transaction_start_s: float | None = None
 
     async def start(self) -> None:
         """Connect, and fence an older collector of the name. Raise CollectorError."""
@@ -107,18 +107,18 @@ class Delivery:
             raise self._failure(error) from error
 
     async def close(self) -> None:
-        """Close; a transaction that is open is aborted."""
+        """Close; an open transaction is aborted."""
         try:
             await self._producer.close(timeout_ms=_CLOSE_MS)
         except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("producer not closed in order reason=%s", error)
+            log.warning("producer close failed reason=%s", error)
 
     async def send(self, batch: Batch) -> None:
-        """Send a batch in a transaction, again and again until it is committed. Raise CollectorError."""
+        """Send a batch in a transaction, and retry until it is committed. Raise CollectorError."""
         backoff_s = _BACKOFF_S[0]
         while True:
             try:
-                self._begun_s = _now_s()
+                self._transaction_start_s = _now_s()
                 self._producer.begin_transaction()
                 await self._write(batch)
                 await self._finish(self._producer.commit_transaction)
@@ -128,11 +128,11 @@ class Delivery:
                 raise self._failure(error) from error
             except (KafkaError, OSError, TimeoutError) as error:
                 await self._abort()
-                if not _may_pass(error):
+                if not _is_transient(error):
                     raise self._failure(error) from error
                 self._statistics.retries += 1
                 log.warning(
-                    "transaction aborted, sent again records=%d reason=%s", batch.count, error
+                    "transaction aborted, retrying records=%d reason=%s", batch.count, error
                 )
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
@@ -143,12 +143,12 @@ class Delivery:
         self._statistics.transactions += 1
 
     async def barrier(self, key: bytes, value: bytes) -> int:
-        """Write a record behind all positions that older collectors have committed; return its offset.
+        """Write the barrier record, behind all positions that older collectors have committed; return its offset.
 
         Raise CollectorError.
         """
         assert self._positions_topic is not None
-        self._begun_s = _now_s()
+        self._transaction_start_s = _now_s()
         try:
             async with self._producer.transaction():
                 written = await self._producer.send(self._positions_topic, value, key, partition=0)
@@ -172,7 +172,7 @@ class Delivery:
                 raise outcome
 
     async def _partition(self, topic: str, key: bytes) -> int:
-        """Return the partition of a key; a topic that grows is noticed at the next start."""
+        """Return the partition of a key; partitions added to the topic are used from the next start on."""
         count = self._counts.get(topic)
         if count is None:
             metadata = await self._producer.partitions_for(topic)
@@ -187,39 +187,42 @@ class Delivery:
             raise self._failure(error) from error
 
     async def _finish(self, call: Callable[[], Awaitable[Any]]) -> None:
-        """Wait for a decision however long it takes: until it is known there is nothing else to do."""
+        """Repeat a call after timeouts: without its outcome nothing can be sent."""
         while True:
             try:
                 await call()
                 return
             except TimeoutError as error:
-                log.warning("still waiting for the brokers reason=%s", error)
+                log.warning("waiting for the brokers reason=%s", error)
 
     def _failure(self, error: Exception) -> CollectorError:
         code = error.code if isinstance(error, KafkaError) else None
-        if code in _FORGOTTEN or (code in _FENCED and self._may_have_timed_out()):
+        if code in _EXPIRED or (code in _FENCED and self._may_have_timed_out()):
             return SessionLost(str(error))
         if code in _FENCED:
             return fenced(self._name)
         if code is ErrorCode.MESSAGE_TOO_LARGE:
             return CollectorError(
-                f"A record is larger than the topic takes ({error}): lower --max-event-bytes, or raise the topic's "
+                f"A record is larger than the topic allows ({error}): lower --max-event-bytes, or raise the topic's "
                 "max.message.bytes."
             )
         return CollectorError(str(error))
 
     def _may_have_timed_out(self) -> bool:
-        """Return whether the transaction was open for so long that the coordinator may have aborted it by itself."""
-        return self._begun_s is not None and _now_s() - self._begun_s >= self._timeout_s
+        """Return whether the transaction was open for so long that the coordinator may have aborted it."""
+        return (
+            self._transaction_start_s is not None
+            and _now_s() - self._transaction_start_s >= self._timeout_s
+        )
 
 
 def _now_s() -> float:
-    """Return a time that goes on while the machine is suspended."""
+    """Return a time that includes the suspension of the machine."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _may_pass(error: Exception) -> bool:
-    """Return whether what has aborted a transaction may be gone when it is sent again."""
+def _is_transient(error: Exception) -> bool:
+    """Return whether a transaction that was aborted by this error may succeed when it is retried."""
     if isinstance(error, AbortableError):
         cause = error.__cause__
         code = cause.code if isinstance(cause, KafkaError) else error.code
@@ -236,11 +239,11 @@ def _may_pass(error: Exception) -> bool:
 async def run_sessions(
     session: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event
 ) -> None:
-    """Run a session, and another one when the brokers have ended its transactions. Raise CollectorError."""
+    """Run sessions: a new one after each SessionLost. Raise CollectorError."""
     while True:
         try:
             await session(stop)
             return
         except SessionLost as error:
-            log.warning("session lost, the collector begins again reason=%s", error)
+            log.warning("session lost, starting a new one reason=%s", error)
             await asyncio.sleep(_BACKOFF_S[0])

@@ -13,64 +13,65 @@ from kavka.client.lag import Lag
 from kavka.collect.delivery import Batch
 from kavka.collect.host import Sample
 from kavka.collect.pages import TimedSample
-from kavka.collect.sampling import Sampler
+from kavka.collect.sampler import Sampler
 from kavka.errors import KafkaError
 
-_AT_ONCE = 8
-"""Groups that are asked for at a time."""
+_MAX_CONCURRENT = 8
+"""Maximum number of groups that are queried concurrently."""
 
 
-async def take_groups(
+async def sample_groups(
     settings: Mapping[str, Any], pattern: re.Pattern[str], sampler: Sampler, batch: Batch
 ) -> None:
-    """Add the lag of each group that matches as a whole, and `up` for their cluster, 0 where it did not answer."""
+    """Add the lag of each group whose whole name matches, and `up` of their cluster: 0 if it did not respond."""
     time_ms = int(time.time() * 1000)
-    found: list[Sample] = []
+    samples: list[Sample] = []
     error: str | None = None
     is_up = False
     try:
         async with Admin(settings) as admin:
-            found, error = await _samples(admin, pattern)
+            samples, error = await _samples(admin, pattern)
     except (KafkaError, OSError, TimeoutError) as failure:
         sampler.statistics.errors += 1
         error = str(failure) or type(failure).__name__
     else:
         sampler.statistics.errors += bool(error)
         is_up = True
-    found.append(Sample("up", int(is_up), {}))
+    samples.append(Sample("up", int(is_up), {}))
     source = f"groups of {settings['bootstrap.servers']}"
-    sampler.add(batch, source, [TimedSample(sample, None) for sample in found], time_ms, error)
+    sampler.add(batch, source, [TimedSample(sample, None) for sample in samples], time_ms, error)
 
 
 async def _samples(admin: Admin, pattern: re.Pattern[str]) -> tuple[list[Sample], str | None]:
-    """Return the samples of all groups, and the failure of the last one that has none."""
+    """Return the samples of all groups, and the last failure."""
     failures: list[str] = []
     listed = await admin.list_groups()
     groups = sorted({group.group_id for group in listed if pattern.fullmatch(group.group_id)})
-    limit = asyncio.Semaphore(_AT_ONCE)
+    limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def of_group(group: str) -> list[Sample]:
+    async def samples_or_failure(group: str) -> list[Sample]:
         async with limit:
             try:
                 return await _samples_of(admin, group)
-            except KafkaError as error:  # of this group: the others have their lag
+            except KafkaError as error:  # of this group only: the samples of the others are sent
                 failures.append(f"group {group}: {error}")
                 return []
 
-    found = await asyncio.gather(*map(of_group, groups))
-    return [sample for some in found for sample in some], failures[-1] if failures else None
+    of_groups = await asyncio.gather(*map(samples_or_failure, groups))
+    samples = [sample for of_group in of_groups for sample in of_group]
+    return samples, failures[-1] if failures else None
 
 
 async def _samples_of(admin: Admin, group: str) -> list[Sample]:
-    """Return the samples of one group; a partition that is gone, or has no leader now, has none."""
+    """Return the samples of one group; a partition that was deleted, or has no leader, has none."""
     committed = await admin.list_group_offsets(group)
-    lags = await admin.lags({at: known.offset for at, known in committed.items()})
-    found = []
-    for at, lag in sorted(lags.items()):
+    offsets = {topic_partition: entry.offset for topic_partition, entry in committed.items()}
+    samples = []
+    for (topic, partition), lag in sorted((await admin.lags(offsets)).items()):
         if not isinstance(lag, Lag):
             continue
-        labels = {"consumergroup": group, "topic": at.topic, "partition": str(at.partition)}
-        found.append(Sample("kafka_consumergroup_lag", lag.records, labels))
+        labels = {"consumergroup": group, "topic": topic, "partition": str(partition)}
+        samples.append(Sample("kafka_consumergroup_lag", lag.records, labels))
         if lag.seconds is not None:
-            found.append(Sample("kafka_consumergroup_lag_seconds", lag.seconds, labels))
-    return found
+            samples.append(Sample("kafka_consumergroup_lag_seconds", lag.seconds, labels))
+    return samples

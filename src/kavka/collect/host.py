@@ -1,6 +1,6 @@
 """Metrics of this machine by psutil: CPU, memory, disks, network, processes.
 
-Names end in their unit, and in `_total` where a value only grows, as Prometheus' do; labels say of what it is.
+Names end in their unit, counters in `_total`, as Prometheus' names do; labels name the device, mode or process.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def psutil_or_error() -> ModuleType:
         raise CollectorError(
             "Metrics of the host need psutil: pip install 'kavka[collect]'"
         ) from error
-    found: ModuleType = psutil
-    return found
+    module: ModuleType = psutil
+    return module
 
 
 class Host:
-    """Takes samples; rates of processes are those since the last call."""
+    """Samples of this machine; CPU rates of processes are measured since the last call."""
 
     def __init__(self, processes: int) -> None:
-        """Take of how many processes, those with most CPU and most memory, samples are wanted. Raise CollectorError."""
+        """Sample so many processes with most CPU, and as many with most memory. Raise CollectorError."""
         self._psutil: Any = psutil_or_error()
         self._count = processes
         if processes:
             list(self._of_processes())  # the first call of a process has no rate
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the samples of now. What this system has not is left out."""
+        """Yield the current samples, except those that this system does not have."""
         yield from self._of_cpu()
         yield from self._of_memory()
         yield from self._of_disks()
@@ -80,21 +80,21 @@ class Host:
             try:
                 usage = self._psutil.disk_usage(partition.mountpoint)
             except OSError:
-                continue  # it was unmounted, or is not for us
+                continue  # unmounted since, or no permission
             labels = {"mount": partition.mountpoint, "device": partition.device}
             for kind in ("total", "used", "free"):
-                found = getattr(usage, kind)
-                yield Sample("host_disk_space_bytes", found, {**labels, "kind": kind})
+                size = getattr(usage, kind)
+                yield Sample("host_disk_space_bytes", size, {**labels, "kind": kind})
         for device, counts in (self._psutil.disk_io_counters(perdisk=True) or {}).items():
             if device.startswith(_VIRTUAL_DEVICES):
                 continue
-            named = {"device": device}
-            yield Sample("host_disk_read_bytes_total", counts.read_bytes, named)
-            yield Sample("host_disk_written_bytes_total", counts.write_bytes, named)
-            yield Sample("host_disk_reads_total", counts.read_count, named)
-            yield Sample("host_disk_writes_total", counts.write_count, named)
+            by_device = {"device": device}
+            yield Sample("host_disk_read_bytes_total", counts.read_bytes, by_device)
+            yield Sample("host_disk_written_bytes_total", counts.write_bytes, by_device)
+            yield Sample("host_disk_reads_total", counts.read_count, by_device)
+            yield Sample("host_disk_writes_total", counts.write_count, by_device)
             if hasattr(counts, "busy_time"):
-                yield Sample("host_disk_busy_seconds_total", counts.busy_time / 1000, named)
+                yield Sample("host_disk_busy_seconds_total", counts.busy_time / 1000, by_device)
 
     def _of_network(self) -> Iterator[Sample]:
         for interface, counts in self._psutil.net_io_counters(pernic=True).items():
@@ -107,25 +107,34 @@ class Host:
                 ("in", counts.errin, counts.dropin),
                 ("out", counts.errout, counts.dropout),
             ):
-                both = {**labels, "direction": direction}
-                yield Sample("host_network_errors_total", errors, both)
-                yield Sample("host_network_dropped_total", dropped, both)
+                by_direction = {**labels, "direction": direction}
+                yield Sample("host_network_errors_total", errors, by_direction)
+                yield Sample("host_network_dropped_total", dropped, by_direction)
 
     def _of_processes(self) -> Iterator[Sample]:
-        """Yield the number of processes in each state, and what those take that take most."""
+        """Yield the number of processes in each state, and CPU, memory and threads of the largest ones."""
         states: dict[str, int] = {}
-        found: list[dict[str, Any]] = []
-        wanted = ["pid", "name", "username", "status", "cpu_percent", "memory_info", "num_threads"]
-        for process in self._psutil.process_iter(wanted):
+        processes: list[dict[str, Any]] = []
+        attributes = [
+            "pid",
+            "name",
+            "username",
+            "status",
+            "cpu_percent",
+            "memory_info",
+            "num_threads",
+        ]
+        for process in self._psutil.process_iter(attributes):
             facts = process.info
             states[facts["status"]] = states.get(facts["status"], 0) + 1
             if facts["memory_info"] is not None and facts["cpu_percent"] is not None:
-                found.append(facts)
+                processes.append(facts)
         for status, count in sorted(states.items()):
             yield Sample("host_processes", count, {"status": status})
-        by_cpu = sorted(found, key=lambda f: -f["cpu_percent"])[: self._count]
-        by_memory = sorted(found, key=lambda f: -f["memory_info"].rss)[: self._count]
-        for facts in {f["pid"]: f for f in (*by_cpu, *by_memory)}.values():
+        by_cpu = sorted(processes, key=lambda facts: -facts["cpu_percent"])
+        by_memory = sorted(processes, key=lambda facts: -facts["memory_info"].rss)
+        largest = (*by_cpu[: self._count], *by_memory[: self._count])
+        for facts in {facts["pid"]: facts for facts in largest}.values():
             labels = {"pid": str(facts["pid"]), "process": facts["name"] or ""}
             labels["user"] = facts["username"] or ""
             yield Sample("host_process_cpu_percent", facts["cpu_percent"], labels)

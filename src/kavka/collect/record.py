@@ -1,14 +1,14 @@
-"""The one schema of what collectors write: a JSON object for each log event and for each sample of a metric.
+"""The schema of the records of all collectors: a JSON object for each log event and for each sample of a metric.
 
-    time       text    RFC 3339 in UTC with milliseconds: when it happened; if an event does not say, when it was read
-    collected  text    the same: when the collector read it
+    time       text    time of the event: RFC 3339, UTC, milliseconds; time of the collection if the event has none
+    collected  text    time of the collection, in the same format
     kind       text    `log` or `metric`
     host       text    the machine of the collector, or what `--host` says
-    source     text    the path of the file when it was found first; `host`; the URL of the page; or `groups of SERVERS`
+    source     text    the first path of the file; `host`; the URL of the page; or `groups of SERVERS`
     labels     object  texts: those of the metric, and those of `--label`; absent without any
   of logs only:
     message    text    the event as it was written, without its line end
-    fields     object  what the parser found, with JSON's types; absent without a parser
+    fields     object  the parsed fields, with JSON's types; absent without a parser
     position   number  of the event's first byte in its file, uncompressed
     part       text    `first`, `middle` or `last`: the event is longer than --max-event-bytes
     error      text    why the parser could not read it; then there are no fields
@@ -18,8 +18,8 @@
     value      number  null where it is not a finite number
     error      text    why a page could not be read, beside `up` with the value 0; or the number that JSON cannot show
 
-The key is `host:source`, so that what comes from one file is in one partition and in order. The record's timestamp is
-the time of collection: an old log is not removed at once by its topic's retention.
+The key is `host:source`, so that the events of one file are in one partition and in order. The record's timestamp is
+the time of collection, so that the topic's retention does not delete old logs at once.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ _encode_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def _make_encode() -> Callable[[Any], str]:
-    """Return `encode` of the encoder, which makes an encoder in C for each call, with one that is made once."""
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
+    """Return `encode` with one encoder in C; `JSONEncoder.encode` makes one at each call."""
+    make_encoder = getattr(json.encoder, "c_make_encoder", None)
+    if make_encoder is None:
         return _encoder.encode
-    encode = make(None, _encoder.default, encode_basestring, None, ":", ",", False, False, False)
+    encode = make_encoder(
+        None, _encoder.default, encode_basestring, None, ":", ",", False, False, False
+    )
     return lambda value: "".join(encode(value, 0))
 
 
@@ -55,7 +57,7 @@ def _second(seconds: int) -> str:
 
 
 def time_text(time_ms: int) -> str:
-    """Return a time in RFC 3339. Raise ValueError for one that no calendar has."""
+    """Return a time in RFC 3339. Raise ValueError for one outside of the calendar."""
     seconds, ms = divmod(time_ms, 1000)
     try:
         text = _second(seconds)
@@ -68,9 +70,8 @@ def json_bytes(value: Any) -> bytes:
     """Return JSON in UTF-8. Raise ValueError for numbers that JSON has not."""
     try:
         return _encode(value).encode()
-    except (
-        UnicodeEncodeError
-    ):  # half a surrogate pair, which JSON may escape and UTF-8 may not have
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which JSON may escape and UTF-8 cannot encode.
         return _encode_ascii(value).encode()
 
 
@@ -80,12 +81,12 @@ def record_key(host: str, source: str) -> bytes:
 
 
 class LogRecords:
-    """Makes the records of one source."""
+    """Encodes the records of one source."""
 
     def __init__(self, host: str, source: str, labels: Mapping[str, str]) -> None:
-        """Take what all of them have."""
-        shown = source.encode("utf-8", "replace").decode()  # names of files are any bytes
-        constant = {"kind": "log", "host": host, "source": shown}
+        """Set the fields that all records of the source have."""
+        text = source.encode("utf-8", "replace").decode()  # names of files are any bytes
+        constant = {"kind": "log", "host": host, "source": text}
         if labels:
             constant["labels"] = dict(labels)  # type: ignore[assignment]
         self._constant = json_bytes(constant)[1:-1].decode()
@@ -104,19 +105,19 @@ class LogRecords:
     ) -> bytes:
         """Return the value of one event's record; `collected` is a text of `time_text`."""
         time = collected if time_ms is None else time_text(time_ms)
-        more = ""
+        optional = ""
         try:
             message = event.decode()
         except UnicodeDecodeError:
             message = event.decode(errors="replace")
-            more = f',"raw":"{b64encode(event).decode()}"'
+            optional = f',"raw":"{b64encode(event).decode()}"'
         if part is not None:
-            more += f',"part":"{part}"'
+            optional += f',"part":"{part}"'
         if error is not None:
-            more += f',"error":{_encode(error)}'
+            optional += f',"error":{_encode(error)}'
         head = (
             f'{{"time":"{time}","collected":"{collected}",{self._constant},"position":{position},'
-            f'"message":{encode_basestring(message)}{more}'
+            f'"message":{encode_basestring(message)}{optional}'
         )
         if fields is None:
             return f"{head}}}".encode()

@@ -50,7 +50,7 @@ class DelayedOperations(Generic[K, O]):
     """A bounded set of waiting operations."""
 
     def __init__(self, max_operations: int) -> None:
-        """Let at most `max_operations` wait at a time."""
+        """Create an empty set of at most `max_operations` delayed operations."""
         self._max_operations = max_operations
         # Invariant: a waiting is under each of its keys as long as its operation is not None. Dicts keep the order.
         self._by_key: dict[K, dict[WatchedOperation[K, O], None]] = {}
@@ -67,7 +67,7 @@ class DelayedOperations(Generic[K, O]):
     def register(
         self, keys: Iterable[K], deadline_ms: int, operation: O
     ) -> WatchedOperation[K, O] | None:
-        """Let `operation` wait for its keys until `deadline_ms`; None when the bound is reached: answer it now.
+        """Delay `operation` until it completes or `deadline_ms`; None when the bound is reached: answer it now.
 
         The caller has seen that it is not complete; nothing may have happened in between.
         """

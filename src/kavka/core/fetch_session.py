@@ -231,6 +231,15 @@ class FetchContext:
         session_id = NO_SESSION if self._is_last else session.session_id
         return FetchAnswer(ErrorCode.NONE, session_id, included)
 
+    def refuse(self) -> FetchAnswer:
+        """Answer nothing for now: a quota is exceeded. The session remembers nothing of what was found."""
+        session = self._session
+        if session is None:
+            return FetchAnswer(ErrorCode.NONE, NO_SESSION, [])
+        if not self._is_last and (session.epoch != self._epoch or not self._cache.holds(session)):
+            return FetchAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
+        return FetchAnswer(ErrorCode.NONE, NO_SESSION if self._is_last else session.session_id, [])
+
 
 class FetchAnswer(NamedTuple):
     """The head of a fetch response and the partitions that it holds."""

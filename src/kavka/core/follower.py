@@ -290,7 +290,7 @@ class FollowedPartition:
         self._delay(now_ms)
 
     def fail(self) -> None:
-        """Give up until the controller's next word: the own disk failed."""
+        """End fetching until the controller's next request: the disk of this broker failed."""
         self.phase = Phase.FAILED
 
     def _delay(self, now_ms: int) -> None:
@@ -414,9 +414,16 @@ class FollowerSession:
         return counts
 
     def requested(self, key: PartitionKey, number: int) -> FetchPartition | None:
-        """Return what request `number` asked of a partition; None when that is not known, or asked no more."""
+        """Return what request `number` asked of a partition; None when that is not known, or asked no more.
+
+        The caller drops what it is not given for: to the leader that is sent, so the partition is named again when it
+        is wanted again, be it from the same offset on.
+        """
         sent = self._sent.get(key)
-        if sent is None or key not in self._wanted:
+        if sent is None:
+            return None
+        if key not in self._wanted:
+            self.resend(key)
             return None
         if sent[1] > number:
             self._superseded[key] = None

@@ -80,7 +80,7 @@ class Machine(Protocol[Event, Record, Effect]):
         ...
 
     def tick(self, now_ms: int) -> Decision[Record, Effect]:
-        """Do one thing that is due; call it again while `deadline_ms()` is not after `now_ms`.
+        """Decide one thing that is due; to be called again while `deadline_ms()` is not after `now_ms`.
 
         One thing each, so that the failed append of one group cannot take another's answers with it.
         """

@@ -97,7 +97,7 @@ class Follower:
     )
 
     def __init__(self, last_caught_up_ms: int) -> None:
-        """Know nothing but when it was last in sync."""
+        """Begin with the time at which the follower was last in sync."""
         self.log_end_offset = -1  # -1 is unknown: it holds the high watermark back
         self.log_start_offset = -1
         self.last_caught_up_ms = last_caught_up_ms
@@ -519,7 +519,7 @@ class Partition:
         self.followers = {}
 
     def resign(self) -> None:
-        """Be no replica any more: what is still in progress with this object is for another broker."""
+        """End the role: the partition is another broker's, and operations in progress on this object fail."""
         self.role = Role.NONE
         self._pending = None
         self.followers = {}

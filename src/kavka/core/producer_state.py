@@ -143,7 +143,7 @@ class ProducerState:
     """The producers of one partition. The leader calls `check` before it appends and `appended` after."""
 
     def __init__(self) -> None:
-        """Know nothing, as of an empty log."""
+        """Begin with the state of an empty log."""
         self._producers: dict[int, _Producer] = {}
         # First offset of every open transaction. Invariant: in ascending order, because a transaction is
         # entered when its first batch is appended.
@@ -309,11 +309,11 @@ class ProducerState:
         return found
 
     def void_verification(self, producer_id: int) -> None:
-        """Let the leader know that a marker may end what is being asked about, for it has not raised the epoch."""
+        """Void the verification in progress, whose transaction a marker may end that has not raised the epoch."""
         self._verifications.pop(producer_id, None)
 
     def _marker_voids(self, producer_id: int, marker_epoch: int) -> None:
-        """Let a marker void what may be asked about the transaction that it ends.
+        """Void the verification in progress of the transaction that a marker ends.
 
         Where the end raises the epoch, a marker of the very epoch is of the transaction before: a producer continues as
         soon as that is decided, so its first batch may be here before that marker.

@@ -18,12 +18,12 @@ def read_access_log(path: Path, size: int | None = None) -> Iterator[LogLine]:
     a log that is still written to has a defined end that way.
     """
     arrived_ms = 0
-    place = 0
+    position = 0
     with path.open("rb") as file:
         for raw in file:
-            if size is not None and place >= size:
+            if size is not None and position >= size:
                 return
-            place += len(raw)
+            position += len(raw)
             text = raw.rstrip(b"\r\n")
             event_ms = event_time_ms(text)
             if event_ms is not None:
@@ -34,12 +34,12 @@ def read_access_log(path: Path, size: int | None = None) -> Iterator[LogLine]:
 def count_lines(path: Path, size: int) -> int:
     """Return how many lines begin in the first `size` bytes. Raise OSError.
 
-    It is the audit's count: of bytes, apart from everything that reads lines to send them.
+    The audit uses it: it counts bytes, independently of the code that reads lines to send them.
     """
-    count, left, last = 0, size, b""
+    count, remaining, last = 0, size, b""
     with path.open("rb") as file:
-        while left > 0 and (block := file.read(min(left, _BLOCK))):
-            left -= len(block)
+        while remaining > 0 and (block := file.read(min(remaining, _BLOCK))):
+            remaining -= len(block)
             count += block.count(b"\n")
             last = block[-1:]
     return count + (last not in (b"", b"\n"))

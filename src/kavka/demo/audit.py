@@ -1,4 +1,4 @@
-"""The audit: numbers that were counted in different places must agree. Pure."""
+"""The audit: compares numbers that were counted independently of each other. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kavka.demo.replay import Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """The counts at the end, each made in another way than the others."""
+class Counts:
+    """The counts at the end, each made independently of the others."""
 
     lines: int
-    """By counting what there is to play without playing it."""
+    """By counting the lines of the source without sending them."""
     records_in_log: int
     """By the offsets of the broker."""
     rows_in_parquet: int
@@ -22,7 +22,7 @@ class Counted:
     late_rows: int
     """Rows that the pipeline has marked as late."""
     feed_rows: int
-    """Rows of those files that belong into the feed."""
+    """Rows of those files that belong to the feed."""
     dead_letters: int
     """By reading the quarantine topic."""
     distinct_dead_letters: int
@@ -39,7 +39,7 @@ class Counted:
     """By the sum of the page counts, each event in `windows_per_event` windows."""
     windows_per_event: int
     feed_records: int
-    """By reading the topic, as all that follow."""
+    """By reading the topic, as the fields below."""
     limits: int
     distinct_limits: int
     """Limits of different client and minute."""
@@ -55,26 +55,26 @@ class Counted:
 class Check:
     """Two numbers that must be equal, or the second not below the first."""
 
-    what: str
+    description: str
     expected: int
-    found: int
+    actual: int
     at_least: bool = False
 
     @property
     def agrees(self) -> bool:
-        """Return whether they agree."""
-        return self.found >= self.expected if self.at_least else self.found == self.expected
+        """Return whether the numbers agree."""
+        return self.actual >= self.expected if self.at_least else self.actual == self.expected
 
     @property
     def relation(self) -> str:
-        """The sign that belongs between the numbers."""
+        """The sign between the numbers."""
         if self.at_least:
             return "<=" if self.agrees else ">"
         return "=" if self.agrees else "!="
 
 
-def audit(sent: Tally, counted: Counted) -> list[Check]:
-    """Return every comparison; the demo is right when all agree."""
+def audit(sent: Tally, counted: Counts) -> list[Check]:
+    """Return all comparisons; the demo succeeds if all agree."""
     well_formed = sent.sent - sent.malformed
     return [
         Check("at least one record was sent", 1, sent.sent, at_least=True),

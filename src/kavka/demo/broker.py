@@ -1,4 +1,4 @@
-"""An embedded broker: ours as a child process on a free port of 127.0.0.1, with its data in a directory of the demo."""
+"""An embedded broker: a child process on a free port of 127.0.0.1, with its data in a directory of the demo."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _STOP_S = 15.0
 
 
 class BrokerFailed(Exception):
-    """The broker did not start or has ended; the message has its last words."""
+    """The broker did not start or has ended; the message has the last line of its log."""
 
 
 class EmbeddedBroker:
-    """A broker that lives as long as the `with` block."""
+    """A broker that runs for the duration of a `with` block."""
 
     def __init__(self, directory: Path) -> None:
-        """Keep log segments and the broker's own log below `directory`."""
+        """Set the directory of log segments and of the broker's own log."""
         self._directory = directory
         self._log = directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,17 +68,17 @@ class EmbeddedBroker:
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> str:
         """Return host:port from the line that the broker prints when it accepts."""
         assert process.stdout is not None
-        said = b""
+        output = b""
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             readable, _, _ = select.select([process.stdout], [], [], 0.2)
             if not readable:
                 continue
             line = process.stdout.readline()
-            said += line
-            found = _READY.search(line)
-            if found is not None:
-                return found[1].decode()
+            output += line
+            match = _READY.search(line)
+            if match is not None:
+                return match[1].decode()
             if not line:
                 break
         raise BrokerFailed(f"the broker did not start: {self._log_tail()}")
@@ -92,7 +92,7 @@ class EmbeddedBroker:
 
     def _log_tail(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "its log is empty"
 
     def stop(self) -> None:
         """Stop the broker cleanly, and by force when that takes too long. Calling it twice is allowed."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from kavka.pipelines.definitions import Definitions
-from kavka.pipelines.live_run import LiveRun, Pace, live_graph
+from kavka.pipelines.live_run import LiveRun, LiveRunOptions, live_graph
 from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import load_project, make_project
-from kavka.pipelines.run import Watching, register, watched
-from kavka.pipelines.session import Session, Where, open_session
-from kavka.spark.queries.progress import FlowProgress
+from kavka.pipelines.run import ProgressOptions, observe_run, register
+from kavka.pipelines.session import Session, SparkOptions, open_session
+from kavka.spark.queries.flow_progress import FlowProgress
 from kavka.spark.session import SHORT_LIVED_JVM
 
 if TYPE_CHECKING:
@@ -27,54 +27,58 @@ ACCESS, QUARANTINE, ALERTS, LIMITS, SESSIONS, FEED = (
     f"{NAME}-{topic}" for topic in ("access", "quarantine", "alerts", "limits", "sessions", "feed")
 )
 TOPICS = (ACCESS, QUARANTINE, ALERTS, LIMITS, SESSIONS, FEED)
-_OF_TOPIC = ("events", "malformed_lines", "limits")
+_TOPIC_FLOWS = ("events", "malformed_lines", "limits")
 """Flows that read the access topic; the others read the table `events`."""
 _MAX_RESTARTS = 10
 _STALLED_S = 60.0
-"""Seconds without a row after which a flow is taken for stuck."""
+"""Seconds without a row after which a flow counts as stalled."""
 
 
 class PipelineFailed(Exception):
-    """A flow fails again and again; the message has its last error."""
+    """A flow has failed more often than it may restart; the message has its last error."""
 
 
 class DemoPipeline:
     """Runs from `__enter__` to `finish`, or to `__exit__`. One thread calls its methods."""
 
     def __init__(
-        self, bootstrap: str, directory: Path, say: Callable[[str], None], refresh_s: float
+        self,
+        bootstrap: str,
+        directory: Path,
+        print_message: Callable[[str], None],
+        refresh_s: float,
     ) -> None:
         """Make the project below `directory`; views are refreshed every so many seconds."""
         make_project(directory / NAME, "activity", bootstrap)
         self._project = load_project(directory / NAME)
-        self._where = Where("local[2]", conf=_settings(directory))
-        self._messages = _Messages(say)
-        self._pace = Pace(refresh_s=refresh_s, stop_timeout_s=20.0)
+        self._spark_options = SparkOptions("local[2]", conf=_settings(directory))
+        self._messages = _Messages(print_message)
+        self._options = LiveRunOptions(refresh_s=refresh_s, stop_timeout_s=20.0)
         self._stack = ExitStack()
         self._is_running = False
-        self._progressed = (0, 0.0)
+        self._last_progress = (0, 0.0)
         self._top: list[tuple[int, str, int]] = []
         self._session: Session
         self._live: LiveRun
         self._observer: Observer
 
     def __enter__(self) -> Self:
-        """Start Spark and the flows. Raise SparkMissing, PipelineError and what Spark raises."""
+        """Start Spark and the flows. Raise SparkMissing, PipelineError and Spark's errors."""
         with ExitStack() as stack:
-            session = stack.enter_context(open_session(self._project, self._where))
+            session = stack.enter_context(open_session(self._project, self._spark_options))
             definitions = Definitions()
             graph_id = register(session, self._project, definitions)
-            graph = live_graph(session, graph_id, self._project, self._pace)
+            graph = live_graph(session, graph_id, self._project, self._options)
             self._session = session
-            self._live = LiveRun(graph, self._messages, self._pace, self._look_at_pages)
+            self._live = LiveRun(graph, self._messages, self._options, self._read_top_pages)
             self._observer = stack.enter_context(
-                watched(
+                observe_run(
                     session,
                     self._project,
                     definitions,
-                    Watching(),
+                    ProgressOptions(),
                     self._messages,
-                    self._live.made_batch,
+                    self._live.record_batch,
                 )
             )
             self._live.start(self._observer)
@@ -109,31 +113,31 @@ class DemoPipeline:
         return self._project.storage_path / "tables" / "events"
 
     def step(self) -> None:
-        """Start flows that are due. Raise PipelineFailed for one that fails again and again."""
+        """Start flows that are due. Raise PipelineFailed for one that has failed too often."""
         self._live.step()
         for flow in self._observer.table:
             if flow.restarts > _MAX_RESTARTS:
                 raise PipelineFailed(f"the flow {flow.flow} fails: {flow.last_error}")
 
     def is_warm(self) -> bool:
-        """Return whether each flow that reads the topic has ended its first batch: Spark compiles and loads in it."""
-        return self._live.have_begun(_OF_TOPIC)
+        """Return whether each flow that reads the topic has completed its first batch, in which Spark compiles."""
+        return self._live.have_started(_TOPIC_FLOWS)
 
-    def has_taken(self, records: int, well_formed: int) -> bool:
+    def has_processed(self, records: int, well_formed: int) -> bool:
         """Return whether every flow has read this many records of the topic, or rows of the table.
 
-        True, too, when nothing has moved for a minute: the audit says then what is missing.
+        True, too, after a minute without progress: then the audit reports what is missing.
         """
         streams = [flow for flow in self._observer.table if flow.kind == "stream"]
         now, total = time.monotonic(), sum(flow.rows_in for flow in streams)
-        if total != self._progressed[0]:
-            self._progressed = (total, now)
-        wanted = {True: records, False: well_formed}
-        done = all(flow.rows_in >= wanted[flow.flow in _OF_TOPIC] for flow in streams)
-        return done or now - self._progressed[1] > _STALLED_S
+        if total != self._last_progress[0]:
+            self._last_progress = (total, now)
+        expected = {True: records, False: well_formed}
+        is_done = all(flow.rows_in >= expected[flow.flow in _TOPIC_FLOWS] for flow in streams)
+        return is_done or now - self._last_progress[1] > _STALLED_S
 
     def finish(self) -> None:
-        """Let the flows process what is left, end them, and compute the views of all. Raise what Spark raises."""
+        """Process the remaining records, stop the flows, and compute the views once more. Raise the errors of Spark."""
         for _ in range(2):  # flows that read the table come after the flow that fills it
             self._live.process_available()
         self._end()
@@ -147,8 +151,8 @@ class DemoPipeline:
         table: pa.Table = frame.orderBy(*order).toArrow()
         return table
 
-    def _look_at_pages(self) -> None:
-        """Read the newest top pages, in the thread that refreshes the views: while one is replaced it is empty."""
+    def _read_top_pages(self) -> None:
+        """Read the newest top pages, in the thread that refreshes the views: a view is empty while it is replaced."""
         rows = self.view("top_pages", "window_start", "rank").to_pylist()
         windows = sorted({row["window_start"] for row in rows})[-2:]
         self._top = [
@@ -158,31 +162,31 @@ class DemoPipeline:
         ]
 
     def top_pages(self, length: int) -> tuple[int | None, list[tuple[str, int]]]:
-        """Return the start of the newest window that is filled (the newest but one) and its first pages."""
+        """Return the start of the newest complete window (the last but one) and its first pages."""
         top = self._top
         return top[0][0] if top else None, [(page, requests) for _, page, requests in top[:length]]
 
 
 class _Messages:
-    """Messages of the run of the flows; the demo shows their progress itself."""
+    """A view for messages only: the demo shows the flows' progress itself."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, print_message: Callable[[str], None]) -> None:
+        self._print_message = print_message
 
     def show(self, _flows: Sequence[FlowProgress], /) -> None:
-        """Show nothing."""
+        """Ignore the flows' progress."""
 
-    def say(self, message: str) -> None:
-        """Pass it on."""
-        self._say(message)
+    def print_message(self, message: str) -> None:
+        """Print a message in the demo's view."""
+        self._print_message(message)
 
 
 def _settings(directory: Path) -> dict[str, str]:
-    """Return what the demo sets beside the project: nothing is left behind, and the JVM compiles quickly, not well."""
+    """Return additional settings: scratch files below `directory`, and a JVM that is tuned for a short run."""
     scratch = directory / "spark"
     scratch.mkdir()
     return {
-        # It ends with the demo: a catalogue that stays would only cost time.
+        # The catalogue ends with the demo: a persistent one would only cost time.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.local.dir": str(scratch),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} {SHORT_LIVED_JVM}",

@@ -1,4 +1,4 @@
-"""Lines in the time of the site, played in less time: when each is due, and what was sent. Pure."""
+"""Replay of lines faster than they were written: when each is due, and a tally of those sent. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Replay:
         return max(self.last_ms - self.first_ms, 1) / 1000 / duration_s
 
     def slices(self, duration_s: float) -> Iterator[tuple[float, list[LogLine]]]:
-        """Yield what is sent together, with when it is due: seconds after the start."""
+        """Yield lines that are sent together, with the time at which they are due in seconds after the start."""
         speed = self.speed(duration_s)
         for minute, lines in groupby(self.lines(), lambda line: line.arrived_ms // SLICE_MS):
             yield max(minute * SLICE_MS - self.first_ms, 0) / 1000 / speed, list(lines)
@@ -64,7 +64,7 @@ def replay_of_site(seed: int, hours: float) -> Replay:
 
 
 def replay_of_file(path: Path) -> Replay:
-    """Return an access log as long as it is now; it is read once here to learn its times. Raise OSError, ValueError."""
+    """Return the replay of an access log up to its present end; reads its times. Raise OSError, ValueError."""
     size = path.stat().st_size
     first_ms = last_ms = -1
     for line in read_access_log(path, size):

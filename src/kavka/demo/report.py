@@ -1,4 +1,4 @@
-"""The demo's report: a page of HTML that needs nothing else, with plots, tables and the audit. Pure."""
+"""The demo's report: a self-contained HTML page with plots, tables and the audit. Pure."""
 
 from __future__ import annotations
 
@@ -64,27 +64,27 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """About the run itself."""
+    """Facts about the run."""
 
     source: str
-    """Name of what was played."""
-    made: datetime
+    """Name of the site or the access log."""
+    created: datetime
     seconds: float
     """From the start to the audit."""
 
 
-def html_report(about: About, sent: Tally, found: Findings, checks: Sequence[Check]) -> str:
-    """Return the page. All strings of the log are escaped; nothing is fetched, and the page forbids it."""
+def html_report(about: About, sent: Tally, findings: Findings, checks: Sequence[Check]) -> str:
+    """Return the page. All strings of the log are escaped; the page fetches nothing, and forbids it."""
     parts = [
         _head(about),
-        _figures(sent, found),
+        _figures(sent, findings),
         _verdict(checks),
-        _section("Requests over time", _requests(found.minutes)),
-        _section("Top pages", bars(found.pages[:_TOP_PAGES], "requests, of all visitors")),
-        _section("Searches", bars(_searches(found.searches), "searches, without crawlers'")),
-        _section("Sessions", _sessions(found.sessions)),
-        _section("Alerts", _alerts(found.alerts, found.limits)),
-        _section("Daily report", _days(found.days)),
+        _section("Requests over time", _requests(findings.minutes)),
+        _section("Top pages", bars(findings.pages[:_TOP_PAGES], "requests, of all visitors")),
+        _section("Searches", bars(_searches(findings.searches), "searches, without crawlers'")),
+        _section("Sessions", _sessions(findings.sessions)),
+        _section("Alerts", _alerts(findings.alerts, findings.limits)),
+        _section("Daily report", _days(findings.days)),
         _section("Audit", _audit(checks)),
     ]
     return (
@@ -98,21 +98,21 @@ def html_report(about: About, sent: Tally, found: Findings, checks: Sequence[Che
 
 
 def _head(about: About) -> str:
-    made = f"{about.made:%Y-%m-%d %H:%M} UTC"
+    date = f"{about.created:%Y-%m-%d %H:%M} UTC"
     return (
         f'<h1>Activity of a web site</h1><p class="soft">{escape(about.source)}, through a broker and a pipeline '
-        f"on Spark in {about.seconds:.0f} s; <code>kavka demo</code>, {made}</p>"
+        f"on Spark in {about.seconds:.0f} s; <code>kavka demo</code>, {date}</p>"
     )
 
 
-def _figures(sent: Tally, found: Findings) -> str:
+def _figures(sent: Tally, findings: Findings) -> str:
     figures = {
         "lines sent": sent.sent,
         "malformed": sent.malformed,
         "late": sent.too_late,
-        "sessions that ended": len(found.sessions),
-        "alerts": len(found.alerts),
-        "limits": len(found.limits),
+        "sessions that ended": len(findings.sessions),
+        "alerts": len(findings.alerts),
+        "limits": len(findings.limits),
     }
     tiles = "".join(f"<div><b>{count:,}</b>{escape(name)}</div>" for name, count in figures.items())
     return f'<div class="figures">{tiles}</div>'
@@ -145,10 +145,10 @@ def _requests(minutes: Sequence[Row]) -> str:
 
 
 def _searches(rows: Sequence[Row]) -> list[tuple[str, int]]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for row in rows:
-        found[row["search"]] += row["searches"]
-    return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:_TOP_SEARCHES]
+        counts[row["search"]] += row["searches"]
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_TOP_SEARCHES]
 
 
 def _sessions(sessions: Sequence[Row]) -> str:
@@ -210,9 +210,9 @@ def _audit(checks: Sequence[Check]) -> str:
             if check.agrees
             else '<span class="bad">differs</span>'
         )
-        numbers = f"{check.expected:,} {check.relation} {check.found:,}"
+        numbers = f"{check.expected:,} {check.relation} {check.actual:,}"
         rows.append(
-            f'<tr><td>{escape(check.what)}</td><td class="n">{escape(numbers)}</td><td>{sign}</td></tr>'
+            f'<tr><td>{escape(check.description)}</td><td class="n">{escape(numbers)}</td><td>{sign}</td></tr>'
         )
     return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
 
@@ -223,11 +223,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable
     right = set(numbers)
 
     def cells(tag: str, row: Sequence[str]) -> str:
-        made = (
+        tags = (
             f"<{tag}{' class=n' if number in right else ''}>{escape(str(cell))}</{tag}>"
             for number, cell in enumerate(row)
         )
-        return f"<tr>{''.join(made)}</tr>"
+        return f"<tr>{''.join(tags)}</tr>"
 
     body = "".join(cells("td", row) for row in rows)
     return f'<div class="scroll"><table>{cells("th", head)}{body}</table></div>'

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kavka.demo.audit import Counted
+from kavka.demo.audit import Counts
 from kavka.demo.pipeline import ACCESS, QUARANTINE, DemoPipeline
 from kavka.demo.report import Findings
 
@@ -40,8 +40,8 @@ def findings(pipeline: DemoPipeline, records: Mapping[str, Sequence[bytes]]) -> 
 
 
 def counted(
-    pipeline: DemoPipeline, topics: TopicReader, found: Findings, lines: int, feed_records: int
-) -> Counted:
+    pipeline: DemoPipeline, topics: TopicReader, results: Findings, lines: int, feed_records: int
+) -> Counts:
     """Count each number of the audit in its own place."""
     from kavka.pipelines.activity import WINDOWS_PER_EVENT
 
@@ -49,7 +49,7 @@ def counted(
     in_files = set(zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True))
     origins = topics.origins(QUARANTINE)
     page_counts = pipeline.view("page_counts", "window_start", "page")
-    return Counted(
+    return Counts(
         lines=lines,
         records_in_log=topics.length(ACCESS),
         rows_in_parquet=rows.num_rows,
@@ -59,18 +59,18 @@ def counted(
         dead_letters=len(origins),
         distinct_dead_letters=len(set(origins)),
         distinct_records=len(in_files | set(origins)),
-        counted_by_minute=sum(row["requests"] for row in found.minutes),
-        counted_late=sum(row["late"] for row in found.minutes),
-        counted_by_day=sum(row["requests"] for row in found.days),
+        counted_by_minute=sum(row["requests"] for row in results.minutes),
+        counted_late=sum(row["late"] for row in results.minutes),
+        counted_by_day=sum(row["requests"] for row in results.days),
         counted_in_windows=sum(page_counts["requests"].to_pylist()),
         windows_per_event=WINDOWS_PER_EVENT,
         feed_records=feed_records,
-        limits=len(found.limits),
-        distinct_limits=len({(row["client"], row["minute"]) for row in found.limits}),
-        alerts=len(found.alerts),
-        distinct_alerts=len({(row["visitor"], row["minute"]) for row in found.alerts}),
-        sessions=len(found.sessions),
-        distinct_sessions=len({(row["visitor"], row["start"]) for row in found.sessions}),
+        limits=len(results.limits),
+        distinct_limits=len({(row["client"], row["minute"]) for row in results.limits}),
+        alerts=len(results.alerts),
+        distinct_alerts=len({(row["visitor"], row["minute"]) for row in results.alerts}),
+        sessions=len(results.sessions),
+        distinct_sessions=len({(row["visitor"], row["start"]) for row in results.sessions}),
     )
 
 

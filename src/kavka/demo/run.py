@@ -1,4 +1,4 @@
-"""The demo from start to end: broker, topics, traffic, Spark, live view, audit, report; nothing else is left behind."""
+"""The demo from start to end: broker, topics, traffic, Spark, live view, audit, report. Only the report remains."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kavka.demo.traffic import Traffic
 
 REPORT = Path("kavka-demo-report.html")
-_LOOK_EVERY_S = 0.25
+_POLL_INTERVAL_S = 0.25
 _WARM_UP_S = 20.0
-"""Maximum seconds for which the traffic waits for Spark's first batches: on a busy machine it starts without them."""
+"""Maximum time for which the traffic waits for Spark's first batches."""
 _REFRESH_S = 5.0
 _SITE_HOURS = 4.0
 _TOP, _ALERTS = 8, 10
@@ -42,23 +42,23 @@ class DemoOptions:
 
     access_log: Path | None = None
     duration_s: float = 40.0
-    """Seconds in which the traffic is played."""
+    """Duration of the traffic in seconds."""
     seed: int = 1
     keep: bool = False
     """Leave the broker running until Ctrl-C."""
     report: Path = REPORT
-    """Where the report is written; one that is there is replaced."""
+    """Path of the report; an existing file is replaced."""
 
 
 def run_demo(options: DemoOptions) -> int:
-    """Run it and return the exit code: 0 when every number of the audit agrees, else 1.
+    """Run the demo and return the exit code: 0 if all numbers of the audit agree, else 1.
 
-    Raise SparkMissing, PipelineError, PipelineFailed, BrokerFailed, OSError, ValueError and what Spark raises; in any
-    case all is stopped and removed.
+    Raise SparkMissing, PipelineError, PipelineFailed, BrokerFailed, OSError, ValueError and Spark's errors; in any
+    case broker and Spark are stopped and their files removed.
     """
     check_spark()
     require_pipelines()
-    _require_place(options.report)
+    _require_writable(options.report)
     if options.access_log is not None:
         replay = replay_of_file(options.access_log)
     else:
@@ -78,7 +78,7 @@ def run_demo(options: DemoOptions) -> int:
     return 0 if agrees else 1
 
 
-def _require_place(report: Path) -> None:
+def _require_writable(report: Path) -> None:
     """Raise OSError unless the report can be written, before a minute is spent on it."""
     if report.is_dir():
         raise IsADirectoryError(
@@ -89,7 +89,7 @@ def _require_place(report: Path) -> None:
 
 
 class _Demo:
-    """The parts of a demo beside the broker; what `parts` gets is stopped by the caller."""
+    """The parts of a demo except the broker; the caller stops those in `parts`."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class _Demo:
         self._rate = _Rate()
 
     def play(self) -> bool:
-        """Play the traffic through the pipeline, print the audit, write the report; return whether all agrees."""
+        """Send the traffic, wait for the pipeline, print the audit, write the report; return whether all agrees."""
         from kavka.demo.pipeline import ACCESS, TOPICS, DemoPipeline
         from kavka.demo.topics import TopicReader, create_topics
         from kavka.demo.traffic import Traffic
@@ -121,8 +121,8 @@ class _Demo:
         self._parts.callback(topics.close)
         with open_view(PlainView, rich_view, transient=True) as view:
             view.show(Snapshot("starting Spark", self._elapsed_s))
-            made = DemoPipeline(bootstrap, self._directory, view.say, _REFRESH_S)
-            pipeline = self._parts.enter_context(made)
+            demo_pipeline = DemoPipeline(bootstrap, self._directory, view.print_message, _REFRESH_S)
+            pipeline = self._parts.enter_context(demo_pipeline)
             self._warm_up(view, pipeline)
             traffic = Traffic(bootstrap, ACCESS, self._replay, self._options.duration_s)
             self._parts.callback(traffic.stop)
@@ -135,7 +135,7 @@ class _Demo:
         return time.monotonic() - self._started
 
     def _warm_up(self, view: View[Snapshot], pipeline: DemoPipeline) -> None:
-        """Wait for the first batches, so that the view has something of Spark to show while the traffic plays."""
+        """Wait for the first batches, so that the view shows Spark's work while the traffic is sent."""
         deadline = time.monotonic() + _WARM_UP_S
         while True:
             self._broker.check()
@@ -143,12 +143,12 @@ class _Demo:
             view.show(Snapshot("warming up", self._elapsed_s, flows=pipeline.flows))
             if pipeline.is_warm() or time.monotonic() > deadline:
                 return
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
 
     def _watch(
         self, view: View[Snapshot], pipeline: DemoPipeline, traffic: Traffic, topics: TopicReader
     ) -> None:
-        """Show what happens until all that was sent has gone through every flow, and the views are of all."""
+        """Show progress until every flow has processed all lines, then refresh the views once more."""
         while True:
             self._broker.check()
             pipeline.step()
@@ -156,9 +156,9 @@ class _Demo:
             is_done = traffic.is_done
             phase = "finishing" if is_done else "playing"
             view.show(self._snapshot(phase, sent, pipeline, traffic, topics))
-            if is_done and pipeline.has_taken(sent.sent, sent.sent - sent.malformed):
+            if is_done and pipeline.has_processed(sent.sent, sent.sent - sent.malformed):
                 break
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
         pipeline.finish()
         view.show(self._snapshot("done", sent, pipeline, traffic, topics))
 
@@ -169,10 +169,10 @@ class _Demo:
         from kavka.demo.topics import alert_text
 
         for topic, values in self._records.items():
-            news = topics.new_values(f"{NAME}-{topic}")
-            values += news
+            new_values = topics.new_values(f"{NAME}-{topic}")
+            values += new_values
             if topic == "alerts":
-                self._shown_alerts.extend(alert_text(value) for value in news)
+                self._shown_alerts.extend(alert_text(value) for value in new_values)
         window, pages = pipeline.top_pages(_TOP)
         now = time.monotonic()
         return Snapshot(
@@ -180,7 +180,7 @@ class _Demo:
             elapsed_s=now - self._started,
             site_time_ms=traffic.site_time_ms,
             sent=sent.sent,
-            sent_per_second=self._rate.of(now, sent.sent),
+            sent_per_second=self._rate.update(now, sent.sent),
             flows=pipeline.flows,
             window_start_s=window,
             top_pages=pages,
@@ -195,13 +195,13 @@ class _Demo:
         from kavka.demo.pipeline import FEED
         from kavka.demo.results import counted, findings
 
-        found = findings(pipeline, self._records)
+        results = findings(pipeline, self._records)
         feed_records = len(topics.new_values(FEED))
-        checks = audit(sent, counted(pipeline, topics, found, self._replay.count(), feed_records))
+        checks = audit(sent, counted(pipeline, topics, results, self._replay.count(), feed_records))
         agrees = _print_audit(sent, checks)
         about = About(self._replay.name, datetime.now(UTC), self._elapsed_s)
         report = self._options.report
-        report.write_text(html_report(about, sent, found, checks), encoding="utf-8")
+        report.write_text(html_report(about, sent, results, checks), encoding="utf-8")
         print(f"Report: {report.absolute()}", flush=True)
         return agrees
 
@@ -210,9 +210,9 @@ class _Rate:
     """Records per second over the last seconds."""
 
     def __init__(self) -> None:
-        self._points: deque[tuple[float, int]] = deque(maxlen=int(3 / _LOOK_EVERY_S))
+        self._points: deque[tuple[float, int]] = deque(maxlen=int(3 / _POLL_INTERVAL_S))
 
-    def of(self, now: float, count: int) -> float:
+    def update(self, now: float, count: int) -> float:
         self._points.append((now, count))
         first, before = self._points[0]
         return (count - before) / (now - first) if now > first else 0.0
@@ -225,7 +225,7 @@ def _print_audit(sent: Tally, checks: list[Check]) -> bool:
     )
     for check in checks:
         sign = "ok  " if check.agrees else "FAIL"
-        print(f"  {sign} {check.what}: {check.expected:,} {check.relation} {check.found:,}")
+        print(f"  {sign} {check.description}: {check.expected:,} {check.relation} {check.actual:,}")
     agrees = all(check.agrees for check in checks)
     print("Everything agrees." if agrees else "The numbers do not agree.")
     return agrees
@@ -251,6 +251,6 @@ def _wait_for_interrupt(broker: EmbeddedBroker) -> None:
     try:
         while True:
             broker.check()
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
     except KeyboardInterrupt:
         print("\nstopped", flush=True)

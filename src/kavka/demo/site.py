@@ -75,7 +75,8 @@ class Site:
         self.traffic = traffic or Traffic()
         self._seed = seed
         self._pages = ["/"] + [
-            f"/{_SECTIONS[n % len(_SECTIONS)]}/{n}" for n in range(1, self.traffic.pages)
+            f"/{_SECTIONS[number % len(_SECTIONS)]}/{number}"
+            for number in range(1, self.traffic.pages)
         ]
         self._page_weights = _zipf(self.traffic.pages, 1.1)
         self._visitor_weights = _zipf(self.traffic.visitors, 0.6)
@@ -86,23 +87,23 @@ class Site:
         order = count()
         waiting: list[tuple[int, int, LogLine]] = []
         for hit in self._hits(rng):
-            line = self._written(rng, hit)
+            line = self._log_line(rng, hit)
             heapq.heappush(waiting, (line.arrived_ms, next(order), line))
             # Later hits have a later event time, so they cannot arrive before this hit happened.
             while waiting and waiting[0][0] <= hit.time_ms:
                 yield heapq.heappop(waiting)[2]
 
     def _hits(self, rng: Random) -> Iterator[Hit]:
-        """Merge all that happens by time."""
+        """Merge the hits of all visitors by time."""
         streams = [self._sessions(rng)]
-        streams += [self._polite(rng, n) for n in range(self.traffic.polite_crawlers)]
-        streams += [self._rude(rng, n) for n in range(self.traffic.rude_crawlers)]
+        streams += [self._polite(rng, number) for number in range(self.traffic.polite_crawlers)]
+        streams += [self._rude(rng, number) for number in range(self.traffic.rude_crawlers)]
         if self.traffic.attacks > 0:
             streams.append(self._attacks(rng))
         return heapq.merge(*streams, key=lambda hit: hit.time_ms)
 
     def _sessions(self, rng: Random) -> Iterator[Hit]:
-        """People: sessions begin at random, each is a walk over pages with time to read between them."""
+        """Yield hits of people: sessions start at random times, each a random walk over pages."""
         now = float(START_MS)
         order = count()
         open_sessions: list[tuple[int, int, Hit]] = []
@@ -119,14 +120,14 @@ class Site:
         agent = _AGENTS[number % len(_AGENTS)]
         time_ms, referrer = float(start_ms), "-"
         while True:
-            request, status, size = self._request_of_a_person(rng)
+            request, status, size = self._visitor_request(rng)
             yield Hit(int(time_ms), visitor, agent, request, status, size, referrer)
             if rng.random() < 0.2:
                 return
             referrer = "https://site.example" + request.split(" ")[1]
             time_ms += 1000 + rng.expovariate(1 / 25_000)
 
-    def _request_of_a_person(self, rng: Random) -> tuple[str, int, int]:
+    def _visitor_request(self, rng: Random) -> tuple[str, int, int]:
         """Return request, status and bytes."""
         draw = rng.random()
         if draw < 0.08:
@@ -170,8 +171,8 @@ class Site:
                 yield Hit(int(now), visitor, _AGENTS[1], "POST /login", 401, 64)
                 now += rng.randrange(100, 300)
 
-    def _written(self, rng: Random, hit: Hit) -> LogLine:
-        """Write the line of a hit as the server or its collector would: late or broken now and then."""
+    def _log_line(self, rng: Random, hit: Hit) -> LogLine:
+        """Return the line of a hit, sometimes late or malformed."""
         text = combined(
             hit.visitor, hit.time_ms, hit.request, hit.status, hit.size, hit.referrer, hit.agent
         ).encode()

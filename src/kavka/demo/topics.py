@@ -27,12 +27,12 @@ def create_topics(bootstrap: str, names: Sequence[str]) -> None:
 
     async def create() -> None:
         async with Admin({"bootstrap.servers": bootstrap}) as admin:
-            made = await admin.create_topics(
+            results = await admin.create_topics(
                 [NewTopic(name, PARTITIONS, 1, configs=_UNLIMITED_RETENTION) for name in names]
             )
-        for one in made.values():
-            if isinstance(one, KafkaError):
-                raise one
+        for result in results.values():
+            if isinstance(result, KafkaError):
+                raise result
 
     asyncio.run(create())
 
@@ -54,7 +54,7 @@ class TopicReader:
         """Return the number of records by the offsets of the partitions; it is that in a topic without transactions."""
         partitions = self._topics.partitions(Subscribe((topic,)))
         first, last = self._topics.earliest(partitions), self._topics.latest(partitions)
-        return sum(last[one] - first[one] for one in partitions)
+        return sum(last[partition] - first[partition] for partition in partitions)
 
     def origins(self, topic: str) -> list[tuple[int, int]]:
         """Return from which partition and offset each dead letter came, by its headers. Raise ValueError without."""

@@ -31,7 +31,7 @@ class Traffic:
         """The site's clock, by the line that was sent last."""
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -75,10 +75,10 @@ class Traffic:
         """Sleep until `due`, in steps so that `stop` need not wait for a quiet night of the site."""
         loop = asyncio.get_running_loop()
         for _ in range(int(self._duration_s / _STEP_S) + 2):
-            left = due - loop.time()
-            if left <= 0 or self._stopping.is_set():
+            remaining = due - loop.time()
+            if remaining <= 0 or self._stopping.is_set():
                 return
-            await asyncio.sleep(min(left, _STEP_S))
+            await asyncio.sleep(min(remaining, _STEP_S))
 
     async def _append(self, producer: Producer, line: LogLine) -> None:
         while True:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
-from kavka.spark.queries.progress import FlowProgress
+from kavka.spark.queries.flow_progress import FlowProgress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -110,8 +110,8 @@ class PlainView:
         if snapshot.phase == self._phase and now - self._printed_s < _PLAIN_EVERY_S:
             return
         self._phase, self._printed_s = snapshot.phase, now
-        self.say(plain(snapshot))
+        self.print_message(plain(snapshot))
 
-    def say(self, message: str) -> None:
+    def print_message(self, message: str) -> None:
         """Print a line."""
         print(message, file=self._out, flush=True)

@@ -84,10 +84,10 @@ class Audit:
             before = self.hours.get(row["hour"], HourCount(row["hour"], 0, 0, 0, 0, 0))
             sums = (getattr(before, name) + row[f"{name}_sum"] for name in _COUNTS)
             self.hours[row["hour"]] = HourCount(row["hour"], *sums)
-        for name, found in (("missing", self.missing_ranges), ("doubled", self.doubled_ranges)):
+        for name, ranges in (("missing", self.missing_ranges), ("doubled", self.doubled_ranges)):
             offsets = compared.filter(pc.greater(compared[name], 0))["offset"]
-            found.extend((at, *run) for run in _runs(offsets.to_pylist()))
-            del found[_SHOWN:]
+            ranges.extend((at, *run) for run in _runs(offsets.to_pylist()))
+            del ranges[_SHOWN:]
 
 
 def compare(topic: pa.Table, table: pa.Table, late_after_ms: int) -> pa.Table:
@@ -156,26 +156,26 @@ async def audit(
             for at, end in ends.items()
             if last[at] > end and await _has_records(consumer, at, (end, last[at]))
         }
-        found = Audit(ranges, behind)
+        result = Audit(ranges, behind)
         for at, (start, end) in sorted(ranges.items()):
             for first in range(start, end, window):
                 bounds = (first, min(first + window, end))
                 topic = await _records(consumer, at, bounds)
                 with lake_errors():
                     rows = _rows(table, at, bounds, column)
-                found.add(at, compare(topic, rows, late_after_ms))
+                result.add(at, compare(topic, rows, late_after_ms))
                 alone = pc.is_in(rows["offset"], pc.unique(topic["offset"]))
-                found.only_in_table += rows.num_rows - (pc.sum(alone).as_py() or 0)
-        return found
+                result.only_in_table += rows.num_rows - (pc.sum(alone).as_py() or 0)
+        return result
 
 
 def event_column_of(table: Table, given: str | None) -> str | None:
     """Return the column of events' times: the given one, that of the partitioning, or `event_time` if it is there."""
     schema = table.schema()
     if given is None:
-        for one in table.spec().fields:
-            if isinstance(one.transform, TimeTransform):
-                name: str | None = schema.find_column_name(one.source_id)
+        for field in table.spec().fields:
+            if isinstance(field.transform, TimeTransform):
+                name: str | None = schema.find_column_name(field.source_id)
                 return name if name in schema.column_names else None
         given = _EVENT_TIME
         if given not in schema.column_names:

@@ -74,78 +74,80 @@ class TableCommitter:
         self._catalog = catalog
         self._identifier = identifier
 
-    def commit(self, wanted: BatchCommit) -> Verdict:
+    def commit(self, batch_commit: BatchCommit) -> Verdict:
         """Commit a batch, or find that it is there; nothing is committed for one without rows. Raise LakeError."""
         with lake_errors():
-            return self._committed(wanted)
+            return self._committed(batch_commit)
 
-    def _committed(self, wanted: BatchCommit) -> Verdict:
+    def _committed(self, batch_commit: BatchCommit) -> Verdict:
         is_first = True
-        for _ in attempts(f"{wanted.batch} was not committed to {display(self._identifier)}"):
+        for _ in attempts(f"{batch_commit.batch} was not committed to {display(self._identifier)}"):
             table = self._loaded()
-            state, verdict = self._verdict(table, wanted)
+            state, verdict = self._verdict(table, batch_commit)
             if verdict is Verdict.ALREADY_THERE:
                 if is_first:  # no commit of these files was tried
-                    remove_files(table.io, [one.path for one in wanted.files])
+                    remove_files(table.io, [one.path for one in batch_commit.files])
                 return verdict
-            if wanted.was_skipped:
+            if batch_commit.was_skipped:
                 raise LakeError(
-                    f"{wanted.batch} was in the table {display(self._identifier)} when its tasks began, and is not any "
-                    "more: the table was rolled back. Start the query again."
+                    f"{batch_commit.batch} was in the table {display(self._identifier)} when its tasks began, and is "
+                    "not any more: the table was rolled back. Start the query again."
                 )
-            if self._is_empty(wanted):
+            if self._is_empty(batch_commit):
                 return verdict
-            _check_specs(table, wanted.files)
+            _check_specs(table, batch_commit.files)
             is_first = False
-            if self._tried(table, wanted, state):
+            if self._tried(table, batch_commit, state):
                 return verdict
         raise AssertionError("attempts() raises at their end")
 
     # Steps: a crash between any two of them must leave what the next run of the batch finds
 
-    def _is_empty(self, wanted: BatchCommit) -> bool:
-        return not wanted.files
+    def _is_empty(self, batch_commit: BatchCommit) -> bool:
+        return not batch_commit.files
 
     def _loaded(self) -> Table:
         return load_table(self._catalog, self._identifier)
 
-    def _verdict(self, table: Table, wanted: BatchCommit) -> tuple[SinkState | None, Verdict]:
-        if wanted.sink is None:
+    def _verdict(self, table: Table, batch_commit: BatchCommit) -> tuple[SinkState | None, Verdict]:
+        if batch_commit.sink is None:
             return None, Verdict.WRITE
-        state = state_of(table.properties, wanted.sink)
-        verdict = judge(state, wanted.batch, wanted.accepts_other_writes, wanted.is_stream)
+        state = state_of(table.properties, batch_commit.sink)
+        verdict = judge(
+            state, batch_commit.batch, batch_commit.accepts_other_writes, batch_commit.is_stream
+        )
         return state, verdict
 
-    def _tried(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> bool:
+    def _tried(self, table: Table, batch_commit: BatchCommit, state: SinkState | None) -> bool:
         """Return whether the commit was accepted; where that is not known, the table is asked again."""
         try:
-            self._swap(table, wanted, state)
+            self._swap(table, batch_commit, state)
         except (CommitFailedException, ValidationException) as error:
             log.info("commit met another table=%s reason=%s", display(self._identifier), error)
             return False
         except CommitStateUnknownException as error:
-            if wanted.sink is None:
+            if batch_commit.sink is None:
                 raise LakeError(
-                    f"It is not known whether {wanted.batch} was committed to {display(self._identifier)} ({error}); "
-                    "with sinkId and writeId a repeat would find out."
+                    f"It is not known whether {batch_commit.batch} was committed to {display(self._identifier)} "
+                    f"({error}); with sinkId and writeId a repeat would find out."
                 ) from error
             log.warning("commit without an answer table=%s", display(self._identifier))
             return False
         return True
 
-    def _swap(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> None:
+    def _swap(self, table: Table, batch_commit: BatchCommit, state: SinkState | None) -> None:
         """Make the snapshot and the state of the sink, and commit both at once: the moment of the batch."""
-        summary = summary_of(wanted)
-        added = [one.data_file() for one in wanted.files]
+        summary = summary_of(batch_commit)
+        added = [file.data_file() for file in batch_commit.files]
         with without_own_retries(table).transaction() as transaction:
             update = transaction.update_snapshot(snapshot_properties=summary)
             merges = table.properties.get("commit.manifest-merge.enabled") == "true"
             with update.merge_append() if merges else update.fast_append() as snapshot:
-                for one in added:
-                    snapshot.append_data_file(one)
-            if wanted.sink is not None:
-                after = _after(state, wanted)
-                transaction.set_properties({property_of(wanted.sink): encode(after)})
+                for file in added:
+                    snapshot.append_data_file(file)
+            if batch_commit.sink is not None:
+                after = _after(state, batch_commit)
+                transaction.set_properties({property_of(batch_commit.sink): encode(after)})
 
 
 class RangeReplacer(TableCommitter):
@@ -156,12 +158,14 @@ class RangeReplacer(TableCommitter):
         super().__init__(catalog, identifier)
         self._replaced = replaced
 
-    def _swap(self, table: Table, wanted: BatchCommit, state: SinkState | None) -> None:
+    def _swap(self, table: Table, batch_commit: BatchCommit, state: SinkState | None) -> None:
         kept = kept_rows(table, self._replaced)
-        added = [*wanted.files, *kept.files]
+        added = [*batch_commit.files, *kept.files]
         if not added and not kept.gone:
             return
-        summary = summary_of(wanted) | {"kavka.replaced-offsets": _replaced_json(self._replaced)}
+        summary = summary_of(batch_commit) | {
+            "kavka.replaced-offsets": _replaced_json(self._replaced)
+        }
         try:
             with without_own_retries(table).transaction() as transaction:
                 update = transaction.update_snapshot(snapshot_properties=summary)
@@ -174,31 +178,35 @@ class RangeReplacer(TableCommitter):
             remove_files(table.io, [one.path for one in kept.files])
             raise
 
-    def commit(self, wanted: BatchCommit) -> Verdict:
+    def commit(self, batch_commit: BatchCommit) -> Verdict:
         """Commit rows of the range. Raise LakeError for rows outside of it."""
-        check_inside(wanted.ranges, self._replaced)
-        return super().commit(wanted)
+        check_inside(batch_commit.ranges, self._replaced)
+        return super().commit(batch_commit)
 
-    def _is_empty(self, wanted: BatchCommit) -> bool:
+    def _is_empty(self, batch_commit: BatchCommit) -> bool:
         return False  # rows that are there give way even to none
 
 
-def summary_of(wanted: BatchCommit) -> dict[str, str]:
+def summary_of(batch_commit: BatchCommit) -> dict[str, str]:
     """Return what a batch's snapshot says of it."""
     summary = {
-        "kavka.write-id": wanted.batch.write,
-        "kavka.batch-id": str(wanted.batch.number),
+        "kavka.write-id": batch_commit.batch.write,
+        "kavka.batch-id": str(batch_commit.batch.number),
     }
-    if wanted.sink is not None:
-        summary["kavka.sink-id"] = wanted.sink
-    if wanted.ranges:
-        summary["kavka.offsets"] = ranges_to_json(wanted.ranges)
+    if batch_commit.sink is not None:
+        summary["kavka.sink-id"] = batch_commit.sink
+    if batch_commit.ranges:
+        summary["kavka.offsets"] = ranges_to_json(batch_commit.ranges)
     return summary
 
 
-def _after(state: SinkState | None, wanted: BatchCommit) -> SinkState:
-    ends = ends_of(wanted.ranges)
-    return SinkState(wanted.batch, ends) if state is None else state.after(wanted.batch, ends)
+def _after(state: SinkState | None, batch_commit: BatchCommit) -> SinkState:
+    ends = ends_of(batch_commit.ranges)
+    return (
+        SinkState(batch_commit.batch, ends)
+        if state is None
+        else state.after(batch_commit.batch, ends)
+    )
 
 
 def _replaced_json(replaced: Replaced) -> str:

@@ -153,10 +153,10 @@ def _rewritten(catalog: Catalog, identifier: Identifier, paths: set[str]) -> Com
 
 def _tasks(table: Table, paths: set[str]) -> list[FileScanTask] | None:
     """Return the files as the table has them now; None when it has not all of them, or rows of them are deleted."""
-    found = [task for task in table.scan().plan_files() if task.file.file_path in paths]
-    if len(found) < len(paths) or any(task.delete_files for task in found):
+    tasks = [task for task in table.scan().plan_files() if task.file.file_path in paths]
+    if len(tasks) < len(paths) or any(task.delete_files for task in tasks):
         return None
-    return found
+    return tasks
 
 
 def _check_count(
@@ -178,7 +178,7 @@ def _swapped(
     for _ in attempts(f"Files of {display(identifier)} were not compacted"):
         table = load_table(catalog, identifier)
         tasks = _tasks(table, paths)
-        if tasks is None or any(one.spec_id != table.spec().spec_id for one in files):
+        if tasks is None or any(file.spec_id != table.spec().spec_id for file in files):
             return False
         try:
             with (
@@ -187,8 +187,8 @@ def _swapped(
             ):
                 for task in tasks:
                     snapshot.delete_data_file(task.file)
-                for one in files:
-                    snapshot.append_data_file(one.data_file())
+                for file in files:
+                    snapshot.append_data_file(file.data_file())
         except (CommitFailedException, ValidationException) as error:
             log.info("compaction met a commit table=%s reason=%s", display(identifier), error)
             continue
@@ -210,6 +210,6 @@ class _Replacement(_OverwriteFiles):  # type: ignore[misc]
             snapshot_properties={"kavka.maintenance": "compaction"},
         )
 
-    def _summary(self, *arguments: Any, **named: Any) -> Summary:
-        counted = super()._summary(*arguments, **named)
+    def _summary(self, *arguments: Any, **keywords: Any) -> Summary:
+        counted = super()._summary(*arguments, **keywords)
         return Summary(Operation.REPLACE, **counted.additional_properties)

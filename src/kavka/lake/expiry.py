@@ -47,17 +47,17 @@ def choose(
 
     Heads of branches and tagged ones stay, and the last `keep_last` before each head, however old they are.
     """
-    known = {one.id: one for one in snapshots}
+    by_id = {one.id: one for one in snapshots}
     kept = set(heads)
     for head in heads:
         at: int | None = head
         for _ in range(keep_last):
-            if at is None or at not in known:
+            if at is None or at not in by_id:
                 break
             kept.add(at)
-            at = known[at].parent
+            at = by_id[at].parent
     return [
-        one.id for one in known.values() if one.id not in kept and one.written_ms < older_than_ms
+        one.id for one in by_id.values() if one.id not in kept and one.written_ms < older_than_ms
     ]
 
 
@@ -87,8 +87,8 @@ def expire(
             # What is committed now decides, not what was read before.
             after = load_table(catalog, identifier)
             unneeded = candidates - files_of(after.snapshots(), after.io)
-            left = remove_files(after.io, sorted(unneeded))
-            return Expired(len(gone), len(unneeded) - len(left))
+            remaining = remove_files(after.io, sorted(unneeded))
+            return Expired(len(gone), len(unneeded) - len(remaining))
         raise AssertionError("attempts() raises at their end")
 
 

@@ -25,9 +25,9 @@ def is_settled(name: str, sink: str, state: SinkState) -> bool:
 
     That holds for batches up to the last that is committed, and for all of earlier writes of the sink.
     """
-    found = _REST.fullmatch(name.removeprefix(_of_write(sink, state.batch.write)))
-    if found is not None:
-        return int(found[1]) <= state.batch.number
+    match = _REST.fullmatch(name.removeprefix(_of_write(sink, state.batch.write)))
+    if match is not None:
+        return int(match[1]) <= state.batch.number
     return any(_REST.fullmatch(name.removeprefix(_of_write(sink, one))) for one in state.past)
 
 

@@ -38,20 +38,20 @@ def read_file(
             f"Rows of a file of {display(table.name())} were deleted by another engine, beside the file: have that "
             f"engine rewrite its files first. {path}"
         )
-    wanted = [
+    fields = [
         field for field in schema_to_pyarrow(table.schema()) if names is None or field.name in names
     ]
     with table.io.new_input(path).open() as stream:
         file = pq.ParquetFile(stream)
-        sources = [_source(file.schema_arrow, field) for field in wanted]
+        sources = [_source(file.schema_arrow, field) for field in fields]
         columns = [source.name for source in sources if source is not None]
         for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
             arrays = [
                 pa.nulls(batch.num_rows, field.type) if source is None
                 else projected(batch.column(source.name), source, field)
-                for source, field in zip(sources, wanted, strict=True)
+                for source, field in zip(sources, fields, strict=True)
             ]  # fmt: skip
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(wanted))
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _id(field: pa.Field) -> bytes | None:
@@ -85,18 +85,18 @@ def projected(array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
     if pa.types.is_map(kind):
         keys = projected(array.keys, source.type.key_field, kind.key_field)
         items = projected(array.items, source.type.item_field, kind.item_field)
-        made = pa.MapArray.from_arrays(_offsets(array), keys, items)
-        return made.cast(kind)
+        map_array = pa.MapArray.from_arrays(_offsets(array), keys, items)
+        return map_array.cast(kind)
     return array if array.type == kind else array.cast(kind)
 
 
 def _projected_list(array: pa.Array, source: pa.Field, kind: pa.DataType) -> pa.Array:
     values = projected(array.values, source.type.value_field, kind.value_field)
     large = pa.types.is_large_list(kind)
-    made = (pa.LargeListArray if large else pa.ListArray).from_arrays(
+    list_array = (pa.LargeListArray if large else pa.ListArray).from_arrays(
         pc.cast(_offsets(array), pa.int64() if large else pa.int32()), values
     )
-    return made.cast(kind)
+    return list_array.cast(kind)
 
 
 def _offsets(array: pa.Array) -> pa.Array:

@@ -67,33 +67,33 @@ def parse_partitioning(text: str) -> tuple[PartitionBy, ...]:
 def _partition(text: str) -> PartitionBy:
     if _COLUMN.fullmatch(text):
         return PartitionBy(text, "identity")
-    found = _CALL.fullmatch(text)
-    if found is None:
+    match = _CALL.fullmatch(text)
+    if match is None:
         raise LakeError(f"{text!r} in partitionBy is none of: {_FORMS}.")
-    kind = found[1].lower()
-    number = found[2] or found[4]
+    kind = match[1].lower()
+    number = match[2] or match[4]
     singular = kind.removesuffix("s")
     if singular in _BY_TIME and number is None:
-        return PartitionBy(found[3], singular)
+        return PartitionBy(match[3], singular)
     if kind == "identity" and number is None:
-        return PartitionBy(found[3], kind)
+        return PartitionBy(match[3], kind)
     if kind in _WITH_NUMBER and number is not None and int(number) > 0:
-        return PartitionBy(found[3], f"{kind}[{number}]")
+        return PartitionBy(match[3], f"{kind}[{number}]")
     raise LakeError(f"{text!r} in partitionBy is none of: {_FORMS}.")
 
 
 def parse_sorting(text: str) -> tuple[SortBy, ...]:
     """Read the option sortBy: `event_time, key desc nulls last`. Raise LakeError."""
-    found = [_SORT.fullmatch(one.strip()) for one in text.split(",")]
+    matches = [_SORT.fullmatch(item.strip()) for item in text.split(",")]
     parts = []
-    for one in found:
-        if one is None:
+    for match in matches:
+        if match is None:
             raise LakeError(
                 f"The option sortBy must be columns, each with asc or desc and nulls first or last, not {text!r}."
             )
-        is_descending = (one[2] or "asc").lower() == "desc"
-        nulls = (one[3] or ("last" if is_descending else "first")).lower()
-        parts.append(SortBy(one[1], is_descending, nulls == "first"))
+        is_descending = (match[2] or "asc").lower() == "desc"
+        nulls = (match[3] or ("last" if is_descending else "first")).lower()
+        parts.append(SortBy(match[1], is_descending, nulls == "first"))
     return tuple(parts)
 
 
@@ -138,8 +138,8 @@ def sort_order(schema: Schema, parts: Iterable[SortBy]) -> SortOrder:
 
 def _source(schema: Schema, column: str, option: str) -> int:
     try:
-        found: int = schema.find_field(column).field_id
+        field_id: int = schema.find_field(column).field_id
     except ValueError:
         names = ", ".join(schema.column_names)
         raise LakeError(f"{option}: there is no column {column} among {names}.") from None
-    return found
+    return field_id

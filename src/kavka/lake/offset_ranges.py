@@ -39,8 +39,8 @@ Ranges = dict[TopicPartition, OffsetRange]
 
 def merge(into: Ranges, more: Mapping[TopicPartition, OffsetRange]) -> None:
     """Add ranges to others."""
-    for at, found in more.items():
-        into[at] = found.merged(into[at]) if at in into else found
+    for at, added in more.items():
+        into[at] = added.merged(into[at]) if at in into else added
 
 
 def ranges_of(rows: pa.RecordBatch | pa.Table) -> Ranges:
@@ -53,12 +53,12 @@ def ranges_of(rows: pa.RecordBatch | pa.Table) -> Ranges:
     grouped = picked.group_by(list(RECORD_COLUMNS[:2]), use_threads=False).aggregate(
         [("offset", "min"), ("offset", "max"), ("offset", "count")]
     )
-    found: Ranges = {}
+    ranges: Ranges = {}
     for row in grouped.to_pylist():
         if row["offset_min"] is not None and row["topic"] is not None:
             at = TopicPartition(row["topic"], row["partition"])
-            found[at] = OffsetRange(row["offset_min"], row["offset_max"] + 1, row["offset_count"])
-    return found
+            ranges[at] = OffsetRange(row["offset_min"], row["offset_max"] + 1, row["offset_count"])
+    return ranges
 
 
 def ends_of(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
@@ -91,16 +91,16 @@ def parse_replaced(text: str) -> dict[TopicPartition, tuple[int, int]]:
     form = 'The option replaceOffsets must be JSON such as {"topic": {"0": [start, end]}}, end excluded'
     try:
         given = json.loads(text)
-        found = {
+        parsed = {
             TopicPartition(topic, int(partition)): (int(start), int(end))
             for topic, partitions in given.items()
             for partition, (start, end) in partitions.items()
         }
     except (ValueError, TypeError, AttributeError):
         raise LakeError(f"{form}, not {text!r}.") from None
-    if not found or any(start < 0 or end < start for start, end in found.values()):
+    if not parsed or any(start < 0 or end < start for start, end in parsed.values()):
         raise LakeError(f"{form}, not {text!r}.")
-    return found
+    return parsed
 
 
 def check_inside(
@@ -108,11 +108,11 @@ def check_inside(
     replaced: Mapping[TopicPartition, tuple[int, int]],
 ) -> None:
     """Raise LakeError when rows come from offsets that are not replaced: those would be in the table twice."""
-    for at, found in ranges.items():
+    for at, offsets in ranges.items():
         start, end = replaced.get(at, (0, 0))
-        if found.start < start or found.end > end:
+        if offsets.start < start or offsets.end > end:
             raise LakeError(
-                f"The rows have offsets {found.start} to {found.end - 1} of {at}, and replaceOffsets has "
+                f"The rows have offsets {offsets.start} to {offsets.end - 1} of {at}, and replaceOffsets has "
                 f"{start} to {end - 1}: rows outside would be doubled. Read the same range."
             )
 

@@ -95,24 +95,24 @@ def remove_orphans(
 
 
 def _listed(table: Table) -> list[ListedFile]:
-    places = {table.location().rstrip("/")}
-    places |= {table.properties[name].rstrip("/") for name in _PATHS if name in table.properties}
-    found = []
-    for place in sorted(places):
-        selector = FileSelector(normal(place), recursive=True, allow_not_found=True)
-        for info in _filesystem(table, place).get_file_info(selector):
+    locations = {table.location().rstrip("/")}
+    locations |= {table.properties[name].rstrip("/") for name in _PATHS if name in table.properties}
+    files = []
+    for location in sorted(locations):
+        selector = FileSelector(normal(location), recursive=True, allow_not_found=True)
+        for info in _filesystem(table, location).get_file_info(selector):
             if info.type is FileType.File:
                 changed_ms = 0 if info.mtime_ns is None else info.mtime_ns // 1_000_000
-                found.append(ListedFile(info.path, info.size or 0, changed_ms))
-    return found
+                files.append(ListedFile(info.path, info.size or 0, changed_ms))
+    return files
 
 
-def _filesystem(table: Table, place: str) -> FileSystem:
+def _filesystem(table: Table, location: str) -> FileSystem:
     io = table.io
     if not isinstance(io, PyArrowFileIO):
         raise LakeError(
             f"The files of {display(table.name())} cannot be listed with {type(io).__name__}: set catalog.py-io-impl "
             "to pyiceberg.io.pyarrow.PyArrowFileIO."
         )
-    scheme, netloc, _ = io.parse_location(place, io.properties)
+    scheme, netloc, _ = io.parse_location(location, io.properties)
     return io.fs_by_scheme(scheme, netloc)

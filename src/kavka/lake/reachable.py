@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 def files_of(snapshots: Iterable[Snapshot], io: FileIO) -> set[str]:
     """Return the paths of all files that the snapshots need, as the table spells them."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for snapshot in snapshots:
-        if snapshot.manifest_list in found:
+        if snapshot.manifest_list in paths:
             continue
-        found.add(snapshot.manifest_list)
+        paths.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(io):
-            if manifest.manifest_path in found:
+            if manifest.manifest_path in paths:
                 continue
-            found.add(manifest.manifest_path)
+            paths.add(manifest.manifest_path)
             for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                found.add(entry.data_file.file_path)
-    return found
+                paths.add(entry.data_file.file_path)
+    return paths
 
 
 def metadata_files_of(table: Table) -> set[str]:
     """Return the paths of a table's own metadata: today's, the earlier ones that it names, and statistics."""
     metadata = table.metadata
-    found = {table.metadata_location, *(one.metadata_file for one in metadata.metadata_log)}
-    found |= {one.statistics_path for one in metadata.statistics}
-    found |= {one.statistics_path for one in metadata.partition_statistics}
-    return found
+    paths = {table.metadata_location, *(one.metadata_file for one in metadata.metadata_log)}
+    paths |= {one.statistics_path for one in metadata.statistics}
+    paths |= {one.statistics_path for one in metadata.partition_statistics}
+    return paths
 
 
 def normal(path: str) -> str:
     """Return a path without its scheme, so that two spellings of one file are equal."""
-    found: str = PyArrowFileIO.parse_location(path)[2]
-    return found
+    normalized: str = PyArrowFileIO.parse_location(path)[2]
+    return normalized

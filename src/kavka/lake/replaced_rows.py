@@ -91,9 +91,9 @@ def in_ranges(ranges: Mapping[TopicPartition, tuple[int, int]]) -> BooleanExpres
 def _mask(rows: pa.RecordBatch, ranges: Mapping[TopicPartition, tuple[int, int]]) -> pa.Array:
     """Return which rows are of the ranges; a row without topic, partition or offset is of none."""
     topic, partition, offset = (rows.column(name) for name in RECORD_COLUMNS)
-    found = pa.array([False] * rows.num_rows, pa.bool_())
+    mask = pa.array([False] * rows.num_rows, pa.bool_())
     for at, (start, end) in ranges.items():
         own = pc.and_(pc.equal(topic, at.topic), pc.equal(partition, at.partition))
         inside = pc.and_(pc.greater_equal(offset, start), pc.less(offset, end))
-        found = pc.or_(found, pc.fill_null(pc.and_(own, inside), False))
-    return found
+        mask = pc.or_(mask, pc.fill_null(pc.and_(own, inside), False))
+    return mask

@@ -59,9 +59,9 @@ def _field(field: pa.Field, ids: Iterator[int], path: str) -> NestedField:
 
 
 def _type(kind: pa.DataType, ids: Iterator[int], path: str) -> IcebergType:
-    for is_kind, made in _PLAIN:
+    for is_kind, iceberg_type in _PLAIN:
         if is_kind(kind):  # type: ignore[operator]
-            return made()
+            return iceberg_type()
     if _KINDS.is_timestamp(kind):
         return TimestampType() if kind.tz is None else TimestamptzType()
     if _KINDS.is_decimal(kind):
@@ -109,16 +109,16 @@ def difference(table: Schema, rows: Schema) -> Difference:
 _Found = tuple[list[str], list[str], list[str]]
 
 
-def _compare(table: IcebergType, rows: IcebergType, path: str, found: _Found) -> None:
-    _, widened, problems = found
+def _compare(table: IcebergType, rows: IcebergType, path: str, differences: _Found) -> None:
+    _, widened, problems = differences
     match table, rows:
         case StructType(), StructType():
-            _compare_structs(table, rows, path, found)
+            _compare_structs(table, rows, path, differences)
         case ListType(), ListType():
-            _compare(table.element_type, rows.element_type, f"{path}.element", found)
+            _compare(table.element_type, rows.element_type, f"{path}.element", differences)
         case MapType(), MapType():
-            _compare(table.key_type, rows.key_type, f"{path}.key", found)
-            _compare(table.value_type, rows.value_type, f"{path}.value", found)
+            _compare(table.key_type, rows.key_type, f"{path}.key", differences)
+            _compare(table.value_type, rows.value_type, f"{path}.value", differences)
         case _ if table == rows or _is_wider(table, rows):
             return
         case _ if _is_wider(rows, table):
@@ -127,8 +127,8 @@ def _compare(table: IcebergType, rows: IcebergType, path: str, found: _Found) ->
             problems.append(f"the column {path} is {table} in the table and {rows} in the rows")
 
 
-def _compare_structs(table: StructType, rows: StructType, path: str, found: _Found) -> None:
-    new, _, problems = found
+def _compare_structs(table: StructType, rows: StructType, path: str, differences: _Found) -> None:
+    new, _, problems = differences
     own = {one.name: one for one in table.fields}
     given = {one.name: one for one in rows.fields}
     for name, field in given.items():
@@ -136,7 +136,7 @@ def _compare_structs(table: StructType, rows: StructType, path: str, found: _Fou
         if name not in own:
             new.append(inner)
         else:
-            _compare(own[name].field_type, field.field_type, inner, found)
+            _compare(own[name].field_type, field.field_type, inner, differences)
     for name, field in own.items():
         if field.required and name not in given:
             problems.append(f"the table requires the column {path + '.' if path else ''}{name}")

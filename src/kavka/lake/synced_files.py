@@ -23,9 +23,9 @@ class SyncedFileIO(PyArrowFileIO):  # type: ignore[misc]
 
     def new_output(self, location: str) -> OutputFile:
         """Return a file to write."""
-        made = super().new_output(location)
+        output = super().new_output(location)
         scheme, _, path = self.parse_location(location, self.properties)
-        return _SyncedOutput(made, path) if scheme == _LOCAL else made
+        return _SyncedOutput(output, path) if scheme == _LOCAL else output
 
 
 class _SyncedOutput(OutputFile):  # type: ignore[misc]
@@ -41,8 +41,8 @@ class _SyncedOutput(OutputFile):  # type: ignore[misc]
 
     def exists(self) -> bool:
         """Return whether it is there."""
-        found: bool = self._inner.exists()
-        return found
+        is_present: bool = self._inner.exists()
+        return is_present
 
     def to_input_file(self) -> Any:
         """Return it as a file to read."""
@@ -72,7 +72,7 @@ class _SyncedStream:
         return position
 
     def flush(self) -> None:
-        """Pass on what is buffered."""
+        """Flush the buffer."""
         self._inner.flush()
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class WriteTarget:
 
     @classmethod
     def of(cls, table: Table) -> WriteTarget:
-        """Take it from a table, without its history and the states of sinks."""
+        """Copy it from a table, without its history and the states of sinks."""
         own = {
             name: value for name, value in table.properties.items() if not name.startswith("kavka.")
         }
@@ -91,7 +91,7 @@ class WrittenFile:
 
     def data_file(self) -> DataFile:
         """Return it as Iceberg's entry of a manifest."""
-        made = DataFile.from_args(
+        entry = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self.path,
             file_format=FileFormat.PARQUET,
@@ -102,8 +102,8 @@ class WrittenFile:
             key_metadata=None,
             **self.statistics,
         )
-        made.spec_id = self.spec_id
-        return made
+        entry.spec_id = self.spec_id
+        return entry
 
 
 class TableWriter:
@@ -125,7 +125,7 @@ class TableWriter:
         self._closed: list[WrittenFile] = []
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Take rows, whose columns are found by name; those that are missing are null. Raise LakeError, OSError."""
+        """Add rows, whose columns are matched by name; missing ones are null. Raise LakeError, OSError."""
         if not rows.num_rows:
             return
         for key, piece in self._by_partition(self._conformed(rows)):
@@ -170,11 +170,11 @@ class TableWriter:
     def _opened(self, key: tuple[Any, ...]) -> _PartitionWriter:
         if len(self._open) >= _OPEN_FILES:
             self._close(next(iter(self._open)))
-        made = _PartitionWriter(
+        writer = _PartitionWriter(
             self._target, self._io, self._path(key), key, self._columns, self._sort_bytes
         )
-        self._open[key] = made
-        return made
+        self._open[key] = writer
+        return writer
 
     def _path(self, key: tuple[Any, ...]) -> str:
         name = f"{self._prefix}-{self._id}-{self._count:05d}.parquet"
@@ -222,9 +222,9 @@ class TableWriter:
         grouped = pa.table([*keys, numbers], names=[*names, "row"]).group_by(
             names, use_threads=False
         )
-        found = grouped.aggregate([("row", "list")])
-        indices = found.column("row_list").combine_chunks()
-        values = found.select(names).to_pylist()
+        groups = grouped.aggregate([("row", "list")])
+        indices = groups.column("row_list").combine_chunks()
+        values = groups.select(names).to_pylist()
         for number, each in enumerate(values):
             key = tuple(
                 None if each[name] is None
@@ -331,12 +331,12 @@ def sorted_by(schema: Schema, order: SortOrder, rows: pa.Table) -> pa.Table:
     """Return rows in the sort order of a table; the order of equal ones is kept."""
     keys: list[Any] = []
     names: list[tuple[str, str]] = []
-    for number, one in enumerate(order.fields):
-        values = transformed(schema, rows, one)
-        nulls_first = one.null_order == NullOrder.NULLS_FIRST
+    for number, sort_field in enumerate(order.fields):
+        values = transformed(schema, rows, sort_field)
+        nulls_first = sort_field.null_order == NullOrder.NULLS_FIRST
         keys += [pc.cast(pc.is_null(values), pa.int8()), values]
         names.append((f"n{number}", "descending" if nulls_first else "ascending"))
-        is_descending = one.direction == SortDirection.DESC
+        is_descending = sort_field.direction == SortDirection.DESC
         names.append((f"v{number}", "descending" if is_descending else "ascending"))
     table = pa.table(keys, names=[name for name, _ in names])
     return rows.take(pc.sort_indices(table, sort_keys=names))
@@ -356,12 +356,12 @@ def _parquet(properties: dict[str, str]) -> dict[str, Any]:
 
 def remove_files(io: FileIO, paths: list[str]) -> list[str]:
     """Remove files that no table has, and return those that could not be; maintenance finds them."""
-    left = []
+    remaining = []
     for path in paths:
         try:
             io.delete(path)
         except FileNotFoundError:
             continue
         except OSError:
-            left.append(path)
-    return left
+            remaining.append(path)
+    return remaining

@@ -71,17 +71,17 @@ def load_table(catalog: Catalog, identifier: Identifier) -> Table:
             raise LakeError(f"There is no table {display(identifier)} in the catalogue.") from None
 
 
-def attempts(what: str) -> Iterator[int]:
+def attempts(action: str) -> Iterator[int]:
     """Yield the numbers of attempts at a commit, with pauses that grow. Raise LakeError when there were too many."""
     for number in range(_ATTEMPTS):
         if number:
             time.sleep(min(0.05 * 2**number, _MAX_WAIT_S) * (0.5 + random.random() / 2))
         yield number
-    raise LakeError(f"{what}: other writers have committed before, {_ATTEMPTS} times in a row.")
+    raise LakeError(f"{action}: other writers have committed before, {_ATTEMPTS} times in a row.")
 
 
 def without_own_retries(table: Table) -> Table:
-    """Have pyiceberg report a conflict instead of writing again: what is to be written depends on the other's commit.
+    """Make pyiceberg report a conflict instead of retrying: the change depends on the other commit.
 
     Only this copy of the properties is changed; catalogues apply updates to their own.
     """
@@ -136,8 +136,8 @@ def _check_layout(table: Table, options: TableOptions) -> None:
     if not options.partition_by:
         return
     schema = table.schema()
-    wanted = partition_spec(schema, options.partition_by)
-    if [(one.source_id, str(one.transform)) for one in wanted.fields] != [
+    expected = partition_spec(schema, options.partition_by)
+    if [(one.source_id, str(one.transform)) for one in expected.fields] != [
         (one.source_id, str(one.transform)) for one in table.spec().fields
     ]:
         own = ", ".join(
@@ -153,15 +153,15 @@ def _check_layout(table: Table, options: TableOptions) -> None:
 def _evolved(table: Table, identifier: Identifier, rows: Schema, options: TableOptions) -> Table:
     """Return the table with the columns of the rows."""
     for _ in attempts(f"The schema of {display(identifier)} was not changed"):
-        found = difference(table.schema(), rows)
-        if found.problems:
+        changes = difference(table.schema(), rows)
+        if changes.problems:
             raise LakeError(
-                f"The rows do not fit the table {display(identifier)}: {'; '.join(found.problems)}. Cast the columns."
+                f"The rows do not fit the table {display(identifier)}: {'; '.join(changes.problems)}. Cast the columns."
             )
-        if not found.needs_evolution:
+        if not changes.needs_evolution:
             return table
         if not options.may_evolve:
-            raise LakeError(_refusal(identifier, found.new, found.widened))
+            raise LakeError(_refusal(identifier, changes.new, changes.widened))
         try:
             with table.update_schema() as update:
                 update.union_by_name(rows)

@@ -56,7 +56,7 @@ async def loaded_ranges(
     The bounds are those of the broker's index of time: the first record that is not older than `from_ms`, and the first
     that is not older than `to_ms`, which is not in the range. Raise KafkaError, OSError.
     """
-    found: Bounds = {}
+    bounds: Bounds = {}
     first = await consumer.beginning_offsets(list(ends))
     last = await consumer.end_offsets(list(ends))
     starts = await _at_time(consumer, ends, from_ms, last)
@@ -65,8 +65,8 @@ async def loaded_ranges(
         start = first[at] if from_ms is None else max(first[at], starts[at])
         stop = min(end, last[at]) if to_ms is None else min(end, stops[at])
         if start < stop:
-            found[at] = (start, stop)
-    return found
+            bounds[at] = (start, stop)
+    return bounds
 
 
 async def _at_time(
@@ -75,8 +75,8 @@ async def _at_time(
     if time_ms is None:
         return {}
     answers = await consumer.offsets_for_times(dict.fromkeys(ends, time_ms))
-    found = {}
+    offsets = {}
     for at in ends:
         answer = answers[at]
-        found[at] = last[at] if answer is None else answer.offset
-    return found
+        offsets[at] = last[at] if answer is None else answer.offset
+    return offsets

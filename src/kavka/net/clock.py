@@ -20,6 +20,10 @@ class SystemClock:
         """Return milliseconds of the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
 
+    def tick_ns(self) -> int:
+        """Return nanoseconds of the monotonic clock."""
+        return time.monotonic_ns()
+
 
 class SystemRandom:
     """The machine's randomness: ids come from the kernel, jitter from a generator that it seeded."""

@@ -13,6 +13,7 @@ are handled in order, though one may take many iterations of the loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -26,9 +27,11 @@ from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
-_TURN_FRAMES = 16  # what one connection may have handled before the loop serves the others
-_TURN_BYTES = 1 << 20  # of answers, after which a turn ends
-_TURN_MS = 2  # a frame that begins later than so much after the first one is the last of its turn
+_SLICE_FRAMES = 16  # what one connection may have handled before the loop serves the others
+_SLICE_BYTES = 1 << 20  # of answers, after which a time slice ends
+_SLICE_MS = (
+    2  # a frame that begins later than so much after the first one is the last of its time slice
+)
 _FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
 _NO_LIMIT = 1 << 62
 _NOTHING = memoryview(b"")
@@ -102,6 +105,7 @@ class Connection:
         self.last_active_ms = 0
         """When the last frame came: the handler sets it at the beginning of `received`."""
         self._handler = handler
+        self._max_frame_bytes = limits.max_frame_bytes
         self._max_in_flight = limits.max_in_flight
         self._max_in_flight_bytes = limits.max_in_flight_bytes
         self._flow_control = ReadFlowControl()
@@ -109,18 +113,19 @@ class Connection:
         self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
         self._slots: deque[ResponseSlot] = deque()
         self._bytes_in_flight = 0  # Invariant: the sum of held_bytes of all slots
-        self._bytes_waiting = 0  # of frames that are left after a turn
+        self._bytes_waiting = 0  # of frames that are left after a time slice
         self._bytes_unsent = 0  # of answers that left, and that the socket has not taken
         self._bytes_held = 0  # as the budget knows it
-        self._has_turn = False  # as the budget knows it
+        self._is_scheduled = False  # as the budget knows it
         self._is_held_back = False
         self._transport: Transport | None = None
         self._sent_bytes = 0  # when `idle_ms` last looked
         self._sent_at_end = 0
         self.bytes_received = 0
         self._total_received = False
+        self._is_held_open = False
         self._corked = False
-        self._turn_bytes = 0  # of answers that leave at the end of the turn
+        self._slice_bytes = 0  # of answers that leave at the end of the time slice
         self._writing_paused = False
         self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
@@ -133,7 +138,7 @@ class Connection:
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
         self._total_received = self._handler.opened(self)
-        if not self._total_received:
+        if not (self._total_received or self._is_held_open):
             transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -177,8 +182,8 @@ class Connection:
             else:
                 slot.held_bytes = 0
         self._slots.clear()
-        if self._has_turn:
-            self._has_turn = False
+        if self._is_scheduled:
+            self._is_scheduled = False
             self._budget.queue(-1)
         self._bytes_held = self._bytes_in_flight
         self._bytes_waiting = 0
@@ -199,10 +204,22 @@ class Connection:
 
     # -- for the handler
 
+    def limit_frames(self, max_bytes: int | None) -> None:
+        """Refuse frames that begin later and are larger than this, or with None than the connection's own limit."""
+        own = self._max_frame_bytes
+        self._reader.max_bytes = own if max_bytes is None else min(own, max_bytes)
+
     @property
     def is_open(self) -> bool:
         """Return whether an answer could still be sent."""
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """Return the client's certificate in DER, which the handshake has verified; None without one."""
+        secured = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        found: bytes | None = None if secured is None else secured.getpeercert(binary_form=True)
+        return found
 
     @property
     def bytes_sent(self) -> int:
@@ -261,7 +278,7 @@ class Connection:
         return not self._slots and not self._flow_control.frames
 
     def answer(self, slot: ResponseSlot, parts: Sequence[Sendable]) -> None:
-        """Give the answer of `slot`; empty parts mean that the request has none (acks=0)."""
+        """Set the answer of `slot`; empty parts mean that the request has none (acks=0)."""
         assert slot.parts is None
         if self._transport is None:
             _release(parts)
@@ -272,7 +289,7 @@ class Connection:
             self._bytes_in_flight += size - slot.held_bytes
             slot.held_bytes = size
         elif self._corked and self._flow_control.frames:
-            self._turn_bytes += _size_of(parts)
+            self._slice_bytes += _size_of(parts)
         if not self._corked:
             self._flush()
 
@@ -284,18 +301,29 @@ class Connection:
         if not self._corked:
             self._account()
 
+    def hold_open(self) -> None:
+        """Leave this connection, which its handler refuses, open and unread until it is aborted."""
+        self._is_held_open = True
+        if self._transport is not None:
+            # A transport reads from the end of `connection_made` on.
+            asyncio.get_running_loop().call_soon(self._transport.pause_reading)
+
     def read_on(self) -> None:
         """Read again: the budget has room."""
         self._is_held_back = False
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Let answers wait for `uncork`, to be sent together: both are called in one iteration of the loop."""
+        """Hold answers back until `uncork` sends them together: both are called in one iteration of the loop."""
         self._corked = True
 
     def uncork(self) -> None:
         """Send the answers that are ready."""
         self._corked = False
+        self._flush()
+
+    def send_ready(self) -> None:
+        """Send the answers that are ready now, in the middle of a turn."""
         self._flush()
 
     @property
@@ -329,13 +357,13 @@ class Connection:
     # -- inside
 
     def _handle_frames(self) -> None:
-        """Take one turn: as many frames as there is room for, up to a number; their answers leave together."""
+        """Handle frames for a time slice: as many as have room, up to a number; their answers leave together."""
         self._corked = True
-        self._turn_bytes = 0
+        self._slice_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
-        left, transport, end_ms = _TURN_FRAMES, self._transport, 0
+        left, transport, end_ms = _SLICE_FRAMES, self._transport, 0
         try:
-            while frames and left and not self._is_full and self._turn_bytes <= _TURN_BYTES:
+            while frames and left and not self._is_full and self._slice_bytes <= _SLICE_BYTES:
                 if transport is None or transport.is_closing():
                     break
                 left -= 1
@@ -348,7 +376,7 @@ class Connection:
                 self._bytes_in_flight += size
                 received(self, slot, frame)
                 if not end_ms:
-                    end_ms = self.last_active_ms + _TURN_MS
+                    end_ms = self.last_active_ms + _SLICE_MS
                 elif self.last_active_ms >= end_ms:
                     break
         finally:
@@ -390,7 +418,7 @@ class Connection:
                 is_full=self._is_full,
                 is_held_back=self._is_held_back,
             )
-        if flow_control.frames or self._has_turn:
+        if flow_control.frames or self._is_scheduled:
             self._note_waiting()
         if (
             self._bytes_in_flight
@@ -402,22 +430,22 @@ class Connection:
             self._account()
 
     def _sent(self) -> None:
-        """Have the budget know that the client has read some of its answers."""
+        """Report to the budget that the client has read some of its answers."""
         if self._transport is not None:
             self._bytes_unsent = self._transport.get_write_buffer_size()
             self._account()
 
     def _note_waiting(self) -> None:
-        """Have the budget know whether frames wait for their turn."""
-        frames, has_turn = self._flow_control.frames, self._flow_control.has_turn
+        """Report to the budget whether frames wait to be handled."""
+        frames, is_scheduled = self._flow_control.frames, self._flow_control.is_scheduled
         if frames and not self._bytes_waiting:
             self._bytes_waiting = sum(map(len, frames)) + _FRAME_COST * len(frames)
-        if has_turn is not self._has_turn:
-            self._has_turn = has_turn
-            self._budget.queue(1 if has_turn else -1)
+        if is_scheduled is not self._is_scheduled:
+            self._is_scheduled = is_scheduled
+            self._budget.queue(1 if is_scheduled else -1)
 
     def _account(self) -> None:
-        """Have the budget know what the requests of this connection hold."""
+        """Report to the budget what the requests of this connection hold."""
         held = self.bytes_in_work + self._reader.partial_bytes
         if held != self._bytes_held:
             self._bytes_held = held

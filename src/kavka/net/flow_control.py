@@ -29,10 +29,10 @@ class ReadFlowControl:
         is_full: bool,
         is_held_back: bool = False,
     ) -> None:
-        """Have frames handled by `take_turn`, and read more when none wait, while the connection is not full.
+        """Schedule the handling of frames, or read on when none wait, unless the connection is full.
 
-        To be called after each turn and whenever there may be room again. A connection that is held back is not read;
-        its frames are handled.
+        To be called after each time slice and whenever there may be room again. A connection that is held back is not
+        read; its frames are handled.
         """
         if transport is None or transport.is_closing():
             return
@@ -49,7 +49,7 @@ class ReadFlowControl:
             transport.resume_reading()
 
     @property
-    def has_turn(self) -> bool:
+    def is_scheduled(self) -> bool:
         """Return whether frames wait, and will be handled soon."""
         return self._handle is not None
 

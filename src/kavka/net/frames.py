@@ -52,9 +52,9 @@ class FrameReader:
         "_chunk",
         "_frame",
         "_frame_size",
-        "_max_bytes",
         "_on_frame",
         "_rest",
+        "max_bytes",
         "partial_bytes",
     )
 
@@ -64,12 +64,13 @@ class FrameReader:
         max_bytes: int,
         chunk: bytearray | None = None,
     ) -> None:
-        """Give every complete frame to `on_frame`; refuse frames above `max_bytes`; receive into `chunk`.
+        """Take `on_frame`, which is called with every complete frame of up to `max_bytes`; `chunk` receives the bytes.
 
         What `on_frame` raises comes out of `buffer_updated`; the reader must not be used after that.
         """
         self._on_frame = on_frame
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        """The largest frame."""
         self._chunk = memoryview(bytearray(_CHUNK_BYTES) if chunk is None else chunk)
         assert len(self._chunk) >= _CHUNK_BYTES
         self._rest = b""  # the beginning of a small frame. Invariant: shorter than the chunk
@@ -86,7 +87,7 @@ class FrameReader:
         return 0 if self._frame is None else self._frame_size - self.partial_bytes
 
     def drop(self) -> None:
-        """Let go of a frame that will not be finished."""
+        """Release a frame that will not be finished."""
         self._frame, self._rest, self.partial_bytes = None, b"", 0
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -120,7 +121,7 @@ class FrameReader:
         self._on_frame(frame)
 
     def _cut(self, end: int) -> None:
-        chunk, on_frame, max_bytes = self._chunk, self._on_frame, self._max_bytes
+        chunk, on_frame, max_bytes = self._chunk, self._on_frame, self.max_bytes
         position = 0
         self._rest = b""
         while end - position >= 4:

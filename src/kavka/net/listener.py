@@ -8,10 +8,14 @@ import logging
 import resource
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kavka.io import BufferedProtocol
+from kavka.io import BufferedProtocol, ServerTls
 from kavka.net.transport import SocketTransport
 from kavka.values import frozen
+
+if TYPE_CHECKING:
+    from kavka.net.tls.handshakes import Handshakes
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +39,25 @@ class SocketListener:
     """Accepts connections until `close`; each gets a transport of its own."""
 
     def __init__(
-        self, sock: socket.socket, make: Callable[[], BufferedProtocol], options: SocketOptions
+        self,
+        sock: socket.socket,
+        make: Callable[[], BufferedProtocol],
+        options: SocketOptions,
+        tls: ServerTls | None = None,
     ) -> None:
-        """Take over a bound, listening, non-blocking socket."""
+        """Take over a bound, listening, non-blocking socket; with `tls`, connections begin with a handshake."""
         self._sock = sock
         self._make = make
+        self._handshakes: Handshakes | None = None
+        if tls is not None:
+            from kavka.net.tls.handshakes import Handshakes
+
+            self._handshakes = Handshakes(tls, make, options.send_queue_bytes)
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._first_reserved = _first_reserved_descriptor()
         self._resume: asyncio.TimerHandle | None = None
+        self._is_paused = False
         self._loop.add_reader(sock.fileno(), self._accept)
 
     @property
@@ -51,10 +65,25 @@ class SocketListener:
         """The bound port."""
         return int(self._sock.getsockname()[1])
 
+    def pause_accepting(self) -> None:
+        """Leave new connections in the backlog until `resume_accepting`."""
+        if not self._is_paused:
+            self._is_paused = True
+            self._loop.remove_reader(self._sock.fileno())
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
+        if self._is_paused:
+            self._is_paused = False
+            if self._resume is None:
+                self._loop.add_reader(self._sock.fileno(), self._accept)
+
     def close(self) -> None:
         """Accept no more; connections that were accepted stay open. Calling it twice is allowed."""
         if self._sock.fileno() < 0:
             return
+        if self._handshakes is not None:
+            self._handshakes.close()
         if self._resume is not None:
             self._resume.cancel()
         self._loop.remove_reader(self._sock.fileno())
@@ -62,6 +91,8 @@ class SocketListener:
 
     def _accept(self) -> None:
         for _ in range(self._options.backlog):
+            if self._is_paused:
+                return
             try:
                 sock, _address = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -76,15 +107,21 @@ class SocketListener:
                 self._pause(OSError(errno.EMFILE, "the other descriptors are kept for files"))
                 return
             _set_options(sock, self._options)
-            SocketTransport(sock, self._make(), self._options.send_queue_bytes)
+            if self._handshakes is None:
+                SocketTransport(sock, self._make(), self._options.send_queue_bytes)
+            else:
+                self._handshakes.begin(sock)
 
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory: leave connections in the backlog for a while."""
         log.error("accepting connections paused port=%d reason=%s", self.port, error)
         self._loop.remove_reader(self._sock.fileno())
-        self._resume = self._loop.call_later(
-            _PAUSE_S, self._loop.add_reader, self._sock.fileno(), self._accept
-        )
+        self._resume = self._loop.call_later(_PAUSE_S, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._resume = None
+        if not self._is_paused:
+            self._loop.add_reader(self._sock.fileno(), self._accept)
 
 
 def _first_reserved_descriptor() -> int:
@@ -113,7 +150,11 @@ def _set_options(sock: socket.socket, options: SocketOptions) -> None:
 
 
 def open_listener(
-    host: str, port: int, make: Callable[[], BufferedProtocol], options: SocketOptions
+    host: str,
+    port: int,
+    make: Callable[[], BufferedProtocol],
+    options: SocketOptions,
+    tls: ServerTls | None = None,
 ) -> SocketListener:
     """Bind and listen. An empty host means every interface. Raise OSError when the address is taken or unknown."""
     try:
@@ -137,4 +178,4 @@ def open_listener(
     except BaseException:
         sock.close()
         raise
-    return SocketListener(sock, make, options)
+    return SocketListener(sock, make, options, tls)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import cast
 
-from kavka.io import BufferedProtocol, Listener
+from kavka.io import BufferedProtocol, ClientTls, Listener, ServerTls
 from kavka.net.listener import SocketOptions, open_listener
 
 
@@ -20,12 +21,22 @@ class TcpNetwork:
         """`options` are those of accepted connections."""
         self._options = options or SocketOptions()
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
         """Accept on `host`; empty means every interface. Raise OSError when the address is taken."""
-        return open_listener(host, port, make, self._options)
+        return open_listener(host, port, make, self._options, tls)
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """Connect to the first of the host's addresses that answers. Raise OSError when none does.
 
@@ -34,13 +45,28 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.create_connection(
-                cast("Callable[[], asyncio.BufferedProtocol]", make), host, port
+                cast("Callable[[], asyncio.BufferedProtocol]", make),
+                host,
+                port,
+                ssl=None if tls is None else tls.context(),
+                server_hostname=None if tls is None else tls.server_hostname(host),
             )
+        except (
+            ssl.SSLError
+        ) as error:  # before ValueError: of which that of a certificate is one as well
+            from kavka.net.tls.failures import client_failure
+
+            raise client_failure(error, f"{host}:{port}") from error
         except (
             ValueError,
             OverflowError,
         ) as error:  # a label of 64 letters, a zero; a port above 65535
             raise ConnectionError(f"{host[:256]!r}, port {port}, is no address: {error}") from error
+        except ConnectionResetError as error:
+            if tls is None:
+                raise
+            what = "closed the connection during the TLS handshake; is its listener one for TLS?"
+            raise ConnectionError(f"{host}:{port} {what}") from error
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -8,8 +8,9 @@ come in order: everything behind it is late as well.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 from kavka import __version__
@@ -17,6 +18,7 @@ from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity, SaslLogin, TlsHandshakeFailed
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import decode_response, encode_request
@@ -25,6 +27,9 @@ from kavka.wire.schema import schema_of
 
 _CORRELATION = struct.Struct(">i").unpack_from
 _MAX_RESPONSE_BYTES = 2**30
+_TLS_ALERT = 0x1503
+"""The first two bytes of what a listener with TLS answers to plain text; as a size, 352 MB."""
+_AUTHENTICATION_MS = 330_000
 SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Client software name and version, as sent to brokers (KIP-511)."""
 
@@ -34,6 +39,19 @@ class _Waiting(NamedTuple):
     response_class: type
     version: int
     timer: asyncio.TimerHandle
+
+
+class _Unheld:
+    """A peer as an authentication uses it while other requests wait: implements `peer_security.Negotiated`."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    def version_of(self, api_key: int, newest: int | None = None) -> int:
+        return self._peer.version_of(api_key, newest)
+
+    async def send(self, request: Any, version: int | None = None, timeout_ms: int = 30_000) -> Any:
+        return await self._peer.post_unheld(request, version, timeout_ms)
 
 
 class Peer(asyncio.BufferedProtocol):
@@ -58,6 +76,11 @@ class Peer(asyncio.BufferedProtocol):
         self.name = "a broker"
         self.last_used = self._loop.time()
         self._throttled_until = 0.0
+        self._held: list[Sequence[Any]] | None = (
+            None  # requests that wait while it authenticates again
+        )
+        self._authenticating_again: asyncio.Task[None] | None = None
+        self._session_timer: asyncio.TimerHandle | None = None
 
     @classmethod
     async def connect(
@@ -68,14 +91,21 @@ class Peer(asyncio.BufferedProtocol):
         *,
         client_id: str | None = None,
         timeout_ms: int = 10_000,
+        security: PeerSecurity = PLAINTEXT,
     ) -> Self:
-        """Connect and negotiate versions. Raise OSError, of which TimeoutError and ConnectionError are kinds."""
+        """Connect, negotiate versions, authenticate. Raise OSError: TimeoutError and ConnectionError are kinds.
+
+        With SASL, raise KafkaError as `SaslLogin.authenticate` does.
+        """
         peer: Any = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                peer = await network.connect(host, port, lambda: cls(client_id))
+                peer = await network.connect(host, port, lambda: cls(client_id), security.tls)
                 peer.name = f"{host}:{port}"
                 await peer._negotiate(timeout_ms)
+                if security.sasl is not None:
+                    again_ms = await security.sasl.authenticate(peer, host, timeout_ms)
+                    peer._authenticate_after(again_ms, security.sasl, host)
         except BaseException as error:
             if peer is not None:
                 peer.abort()
@@ -146,6 +176,16 @@ class Peer(asyncio.BufferedProtocol):
         assert key is not None, f"{type(request).__name__} is not a request"
         if version is None:
             version = self.version_of(key)
+        return self._post(request, key, version, timeout_ms, self._write)
+
+    def _post(
+        self,
+        request: Any,
+        key: int,
+        version: int,
+        timeout_ms: int,
+        write: Callable[[Sequence[Any]], None],
+    ) -> asyncio.Future[Any]:
         self._require_open()
         correlation_id = self._take_correlation_id()
         parts = encode_request(request, version, correlation_id, self._client_id)
@@ -155,9 +195,19 @@ class Peer(asyncio.BufferedProtocol):
         )
         response_class = APIS[ApiKey(key)].response()
         self._waiting[correlation_id] = _Waiting(future, response_class, version, timer)
-        self._transport.writelines(parts)
+        write(parts)
         self.last_used = self._loop.time()
         return future
+
+    def post_unheld(
+        self, request: Any, version: int | None, timeout_ms: int
+    ) -> asyncio.Future[Any]:
+        """Post a request of an authentication, before those that wait for its end."""
+        key = schema_of(type(request)).api_key
+        assert key is not None
+        if version is None:
+            version = self.version_of(key)
+        return self._post(request, key, version, timeout_ms, self._transport.writelines)
 
     def post_unanswered(self, request: Any, version: int | None = None) -> None:
         """Write a request to which the broker sends no answer (Produce with acks=0)."""
@@ -167,9 +217,7 @@ class Peer(asyncio.BufferedProtocol):
             version = self.version_of(key)
         self._require_open()
         correlation_id = self._take_correlation_id()
-        self._transport.writelines(
-            encode_request(request, version, correlation_id, self._client_id)
-        )
+        self._write(encode_request(request, version, correlation_id, self._client_id))
         self.last_used = self._loop.time()
 
     async def send(self, request: Any, version: int | None = None, timeout_ms: int = 30_000) -> Any:
@@ -216,19 +264,69 @@ class Peer(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail everything that waits."""
-        reason = f": {exc}" if exc is not None else ""
-        self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
+        if isinstance(exc, ssl.SSLError) and not self._versions:
+            # In TLS 1.3 a broker refuses a client's certificate after the client's side of the handshake is done.
+            from kavka.net.tls.failures import client_failure
+
+            self._fail(client_failure(exc, self.name))
+        elif not self._versions and self._frame_size >> 16 == _TLS_ALERT:
+            what = "speaks TLS, and this connection is plain text: set security.protocol=SSL"
+            self._fail(InvalidFrameSize(f"{self.name} {what}, or SASL_SSL"))
+        else:
+            reason = f": {exc}" if exc is not None else ""
+            self._fail(ConnectionError(f"the connection to {self.name} was lost{reason}"))
         if not self._closed.done():
             self._closed.set_result(None)
 
+    @property
+    def _frame_size(self) -> int:
+        """The size that a half-received large frame has announced."""
+        return self._reader.missing_bytes + self._reader.partial_bytes
+
     def pause_writing(self) -> None:
-        """Say so by `is_writable`; owners that bound their requests in flight need not look."""
+        """Make `is_writable` false; owners that bound their requests in flight need not check it."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
         """Call the callbacks that wait for it."""
         self._is_paused = False
         self._call_waiting()
+
+    def _write(self, parts: Sequence[Any]) -> None:
+        if self._held is None:
+            self._transport.writelines(parts)
+        else:
+            self._held.append(parts)
+
+    # Authentication again, before the session ends (KIP-368).
+
+    def _authenticate_after(self, again_ms: int, sasl: SaslLogin, host: str) -> None:
+        """Schedule the next authentication; 0 milliseconds are never."""
+        if again_ms <= 0 or self.is_closed:
+            return
+
+        def begin() -> None:
+            self._held = []
+            self._authenticating_again = self._loop.create_task(
+                self._authenticate_again(sasl, host)
+            )
+
+        self._session_timer = self._loop.call_later(again_ms / 1000, begin)
+
+    async def _authenticate_again(self, sasl: SaslLogin, host: str) -> None:
+        """Authenticate; meanwhile requests wait. Where it fails the connection is lost, and the next says why."""
+        try:
+            # Responses come in order: that of a JoinGroup, which may take long, before those of the exchange.
+            again_ms = await sasl.authenticate(_Unheld(self), host, _AUTHENTICATION_MS)
+        except (OSError, KafkaError, CorruptFrame) as error:
+            self._fail(ConnectionError(f"{self.name} did not authenticate again: {error}"))
+            self._transport.abort()
+            return
+        held, self._held = self._held or [], None
+        if not self.is_closed:
+            for parts in held:
+                self._transport.writelines(parts)
+            self._authenticate_after(again_ms, sasl, host)
 
     def _call_waiting(self) -> None:
         callbacks, self._when_writable = self._when_writable, {}
@@ -279,8 +377,10 @@ class Peer(asyncio.BufferedProtocol):
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
             self._failure = failure
-        is_invalid = isinstance(self._failure, InvalidFrameSize)
-        kind = InvalidFrameSize if is_invalid else ConnectionError
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+        is_lasting = isinstance(self._failure, InvalidFrameSize | TlsHandshakeFailed)
+        kind = type(self._failure) if is_lasting else ConnectionError
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.timer.cancel()

@@ -118,7 +118,7 @@ class RequestBudget:
         return self._progress.closed
 
     def account(self, reader: Reader) -> None:
-        """Learn how many bytes the requests of a connection hold now, and let others be read if that gives room."""
+        """Update how many bytes the requests of a connection hold, and read on from others if that gives room."""
         work = reader.bytes_in_work
         self._work_bytes += _put(self._work, reader, work)
         self.held_bytes += _put(self._held, reader, work + reader.partial_bytes)

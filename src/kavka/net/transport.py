@@ -27,8 +27,9 @@ from kavka.io import Buffer, BufferedProtocol, FileRange, Sendable
 log = logging.getLogger(__name__)
 
 _GATHER = 64  # buffers in one sendmsg
-_TURN_BYTES = 4 << 20  # what one connection may send before the loop serves the others
-_RANGE_COST = 256  # what a queued range counts towards the marks
+_SLICE_BYTES = 4 << 20  # what one connection may send before the loop serves the others
+RANGE_COST = 256
+"""The cost of a queued range towards the marks."""
 _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two system calls more
 
 
@@ -161,7 +162,7 @@ class SocketTransport:
                     return
                 self._queued_bytes += len(part)
             else:
-                self._queued_bytes += _RANGE_COST
+                self._queued_bytes += RANGE_COST
             self._queue.append(part)
         if not self._waits_for_socket:
             self._send()
@@ -170,8 +171,8 @@ class SocketTransport:
             self._protocol.pause_writing()
 
     def _send(self) -> None:
-        """Send until the queue is empty, the socket is full, or this connection has had its turn."""
-        budget = _TURN_BYTES
+        """Send until the queue is empty, the socket is full, or this connection's time slice is over."""
+        budget = _SLICE_BYTES
         try:
             while self._queue and budget > 0:
                 head = self._queue[0]
@@ -225,20 +226,23 @@ class SocketTransport:
     def _send_range(self, part: FileRange) -> int:
         left = part.length - self._sent_of_head
         position = part.position + self._sent_of_head
-        sent = os.sendfile(self._descriptor, part.file.fileno(), position, min(left, _TURN_BYTES))
+        sent = os.sendfile(self._descriptor, part.file.fileno(), position, min(left, _SLICE_BYTES))
         if sent == 0:
-            raise _ended(left)
+            raise range_ended(left)
         if sent == left:
             self._queue.popleft()
             self._sent_of_head = 0
-            self._queued_bytes -= _RANGE_COST
+            self._queued_bytes -= RANGE_COST
             part.release()
         else:
             self._sent_of_head += sent
         return sent
 
+    def _has_unsent(self) -> bool:
+        return bool(self._queue)
+
     def _after_send(self) -> None:
-        if self._queue:
+        if self._has_unsent():
             if not self._waits_for_socket:
                 self._waits_for_socket = True
                 self._loop.add_writer(self._descriptor, self._send_more)
@@ -268,7 +272,7 @@ class SocketTransport:
             return
         self.pause_reading()
         self._closing = True
-        if not self._queue:
+        if not self._has_unsent():
             self._drop(None)
 
     def abort(self) -> None:
@@ -300,11 +304,12 @@ def _read(part: FileRange) -> bytes:
     finally:
         part.release()
     if len(found) < part.length:
-        raise _ended(part.length - len(found))
+        raise range_ended(part.length - len(found))
     return found
 
 
-def _ended(missing: int) -> OSError:
+def range_ended(missing: int) -> OSError:
+    """Return the error of a range of a file that is shorter than it was when it was queued."""
     return OSError(f"log segment ended {missing} bytes before the range that was promised")
 
 

@@ -204,16 +204,16 @@ def top_pages(counts: DataFrame, length: int) -> DataFrame:
 
 def sessions(on_time: DataFrame, gap: str = SESSION_GAP) -> DataFrame:
     """Return each visitor's sessions: what lies between two silences of `gap`; `end` is the last request."""
-    when = F.col("event_time")
+    time = F.col("event_time")
     window = F.session_window("event_time", gap)
-    found = on_time.groupBy(window.alias("session"), "visitor").agg(
-        F.max(when).alias("end"),
+    sessions_by_visitor = on_time.groupBy(window.alias("session"), "visitor").agg(
+        F.max(time).alias("end"),
         F.count("*").alias("requests"),
         F.count("search").alias("searches"),
-        F.min_by("page", F.struct(when, "page")).alias("entry_page"),
-        F.max_by("page", F.struct(when, "page")).alias("exit_page"),
+        F.min_by("page", F.struct(time, "page")).alias("entry_page"),
+        F.max_by("page", F.struct(time, "page")).alias("exit_page"),
     )
-    return found.select(
+    return sessions_by_visitor.select(
         "visitor", F.col("session.start").alias("start"), "end", "requests", "searches",
         "entry_page", "exit_page",
     )  # fmt: skip
@@ -269,11 +269,11 @@ def limits(
         F.col("visitor").alias("client"),
         minute.alias("minute"),
     )
-    found = requests.groupBy("group").applyInPandasWithState(
+    above = requests.groupBy("group").applyInPandasWithState(
         count_requests(requests_per_minute), _LIMIT_ROWS, COUNTS, "append", "NoTimeout"
     )
     start = F.timestamp_seconds("minute")
-    return found.select(
+    return above.select(
         "client",
         start.alias("minute"),
         F.lit(requests_per_minute).alias("limit"),

@@ -1,9 +1,9 @@
 """`kavka pipelines backfill`: flows process a range of time of their topics once more.
 
 For each flow that reads topics: its checkpoint is set back to the offsets of the range's start, it runs once over the
-records of the range, and its checkpoint is set to where it was. The batches in between go on counting, so that tables
-and exactly-once sinks take them as new ones. Where each flow was is written into the storage first: a backfill that
-died is continued by the same command.
+records of the range that it has processed before, and its checkpoint is set to where it was: what it has not processed
+yet is left to the next run. The batches in between go on counting, so that tables and exactly-once sinks take them as
+new ones. Where each flow was is written into the storage first: a backfill that died is continued by the same command.
 
     batch 7 ends at P --set back--> 7 ends at FROM --run--> 8, 9 (rows of the range) --set to P--> 9 ends at P
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import (
-    BACKFILL_NOTE,
+    BACKFILL_STATE,
     Checkpoints,
     last_number,
     replace_batch,
@@ -30,9 +30,9 @@ from kavka.pipelines.checkpoints import (
 from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
-from kavka.pipelines.session import Session, Where, open_session
+from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings, now_ms
 from kavka.spark.topics import BrokerTopics
 
@@ -72,82 +72,137 @@ def moment_ms(option: str, text: str) -> int:
 
 
 def run_backfill(
-    project: Project, where: Where, names: Sequence[str], start: str, end: str | None
+    project: Project, spark_options: SparkOptions, names: Sequence[str], start: str, end: str | None
 ) -> int:
     """Backfill flows and return 0. Raise PipelineError for a flow that cannot be filled so."""
-    wanted = parse_range(start, end)
+    time_range = parse_range(start, end)
     storage = project.storage_path
     if storage is None:
         raise PipelineError(
             f"checkpoints in {project.storage} cannot be set back from here: a backfill needs a storage of this machine"
         )
-    with open_session(project, where) as session:
+    with open_session(project, spark_options) as session:
         definitions = Definitions()
         register(session, project, definitions)
         require_flows(definitions, names)
-        flows = _flows(definitions, names)
-        note = _Note(storage / BACKFILL_NOTE, Checkpoints(storage))
-        note.begin(wanted, flows, definitions)
-        print(f"backfill of {', '.join(short(flow.name) for flow in flows)}", flush=True)
-        _run(session, project, flows, wanted)
-        note.finish(flows)
+        flows = chosen_flows(definitions, names)
+        state = _BackfillState(storage / BACKFILL_STATE, Checkpoints(storage))
+        ends = state.ends(time_range, flows)
+        groups = _by_target(flows)
+        limits = [limits_of(together, definitions, ends) for together in groups]
+        state.begin(time_range, flows, definitions, ends)
+        print(f"backfill of {', '.join(unqualified(flow.name) for flow in flows)}", flush=True)
+        for together, limit in zip(groups, limits, strict=True):
+            _run(session, project, together, time_range, limit)
+        state.finish(flows, ends)
     print("done: the flows continue where they were; views are refreshed by the next run")
     return 0
 
 
-def _flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
+def chosen_flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
     """Return the flows to fill. Raise PipelineError for one whose rows cannot be computed a second time."""
-    chosen = {short(name) for name in names}
-    found = []
+    chosen = {unqualified(name) for name in names}
+    flows = []
     for flow in definitions.flows:
         output = definitions.output(flow.target)
         if output is None or output.kind not in ("table", "sink"):
             continue
-        is_meant = not chosen or {short(flow.name), short(flow.target)} & chosen
+        is_meant = not chosen or {unqualified(flow.name), unqualified(flow.target)} & chosen
         reads = definitions.topic_reads(flow)
         if not is_meant or (not reads and not chosen):
             continue
         if not reads:
             raise PipelineError(
-                f"{short(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
+                f"{unqualified(flow.name)} reads no topic: it takes what a backfill adds to its tables in the next run"
             )
-        if flow.is_stateful:
+        if definitions.keeps_state(flow):
             raise PipelineError(
-                f"{short(flow.name)} keeps state, in which old records would count twice or come too late: "
-                f"`kavka pipelines reset {short(flow.name)}` computes it from the start"
+                f"{unqualified(flow.name)} keeps state, in which old records would count twice or come too late: "
+                f"`kavka pipelines reset {unqualified(flow.name)}` computes it from the start"
             )
-        found.append(flow)
-    if not found:
+        flows.append(flow)
+    if not flows:
         raise PipelineError("no flow of this project reads topics without state")
-    return found
+    _require_whole_targets(definitions, flows)
+    return flows
+
+
+def _require_whole_targets(definitions: Definitions, flows: Sequence[FlowDefinition]) -> None:
+    """Raise PipelineError for a target with a flow that is not chosen: an update runs all flows of a target."""
+    names = {flow.name for flow in flows}
+    for target in dict.fromkeys(flow.target for flow in flows):
+        others = [
+            unqualified(flow.name)
+            for flow in definitions.flows
+            if unqualified(flow.target) == unqualified(target)
+            and flow.name not in names
+            and definitions.topic_reads(flow)
+        ]
+        if others:
+            raise PipelineError(
+                f"{', '.join(others)} writes into {unqualified(target)} as well, and runs with it: "
+                f"give --flow {unqualified(target)}"
+            )
+
+
+def _by_target(flows: Sequence[FlowDefinition]) -> list[list[FlowDefinition]]:
+    """Return the flows of each target, which one update runs together."""
+    found: dict[str, list[FlowDefinition]] = {}
+    for flow in flows:
+        found.setdefault(unqualified(flow.target), []).append(flow)
+    return list(found.values())
+
+
+def limits_of(
+    flows: Sequence[FlowDefinition], definitions: Definitions, ends: Mapping[str, Sequence[str]]
+) -> dict[str, Offsets]:
+    """Return how far each flow has processed its topics, and each temporary view that it reads. Raise PipelineError."""
+    limits: dict[str, Offsets] = {}
+    for flow in flows:
+        limit: Offsets = {}
+        for source in ends[flow.name]:
+            for at, offset in (topic_offsets(source) or {}).items():
+                limit[at] = min(offset, limit.get(at, offset))
+        for one in (flow, *definitions.views(flow)):
+            if limits.setdefault(unqualified(one.name), limit) != limit:
+                raise PipelineError(
+                    f"{unqualified(flow.name)} has read another part of its topics than the other flows into "
+                    f"{unqualified(flow.target)}: run the pipeline once first, and produce nothing meanwhile"
+                )
+    return limits
 
 
 def _run(
-    session: Session, project: Project, flows: Sequence[FlowDefinition], wanted: Range
+    session: Session,
+    project: Project,
+    flows: Sequence[FlowDefinition],
+    time_range: Range,
+    limits: Mapping[str, Offsets],
 ) -> None:
-    """Run the flows once, over records of the range only."""
-    names = {short(flow.name) for flow in flows}
+    """Run the flows of one target once, over records of the range only that they have processed before."""
+    names = {unqualified(flow.name) for flow in flows}
 
     def rewrite(name: str, plan: Any) -> Any:
-        return with_time_filter(plan, wanted)
+        limit = limits.get(unqualified(name))
+        return plan if limit is None else with_filter(plan, condition(time_range, limit))
 
     graph_id = register(session, project, Definitions(), rewrite)
-    tables = sorted({flow.target for flow in flows})
-    for message in update(session, project, graph_id, Refresh(refresh=tables), dry=False):
+    refresh = Refresh(refresh=[flows[0].target])
+    for message in update(session, project, graph_id, refresh, dry=False):
         words = message.split()
-        if len(words) < 2 or short(words[1].strip("'")) in names or "FAILED" in words:
+        if len(words) < 2 or unqualified(words[1].strip("'")) in names or "FAILED" in words:
             print(message, flush=True)
 
 
-def with_time_filter(plan: Any, wanted: Range) -> Any:
-    """Return a plan of Spark Connect in which each streaming read of topics gives records of the range only."""
+def with_filter(plan: Any, condition: str) -> Any:
+    """Return a plan of Spark Connect in which each streaming read of topics gives rows that meet a condition only."""
     changed = type(plan)()
     changed.CopyFrom(plan)
-    _filter_reads(changed, wanted)
+    _filter_reads(changed, condition)
     return changed
 
 
-def _filter_reads(message: Any, wanted: Range) -> None:
+def _filter_reads(message: Any, condition: str) -> None:
     if message.DESCRIPTOR.name == "Relation" and _is_topic_stream(message):
         inner = type(message)()
         inner.CopyFrom(message)
@@ -156,13 +211,13 @@ def _filter_reads(message: Any, wanted: Range) -> None:
         message.common.plan_id = inner.common.plan_id
         message.filter.input.CopyFrom(inner)
         message.filter.input.common.ClearField("plan_id")
-        message.filter.condition.expression_string.expression = condition(wanted)
+        message.filter.condition.expression_string.expression = condition
         return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
-        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
-            _filter_reads(one, wanted)
+        for child in [value] if hasattr(value, "DESCRIPTOR") else value:
+            _filter_reads(child, condition)
 
 
 def _is_topic_stream(relation: Any) -> bool:
@@ -174,53 +229,60 @@ def _is_topic_stream(relation: Any) -> bool:
     )
 
 
-def condition(wanted: Range) -> str:
-    """Return the range as a condition of Spark's SQL on the column `timestamp`."""
-    start = f"timestamp >= timestamp_millis({wanted.start_ms})"
-    return (
-        start
-        if wanted.end_ms is None
-        else f"{start} AND timestamp < timestamp_millis({wanted.end_ms})"
-    )
+def condition(time_range: Range, limit: Offsets) -> str:
+    """Return a range, and the offsets at which it ends at the latest, as a condition of Spark's SQL.
+
+    It is on the columns of the source; partitions without a limit have no row that meets it.
+    """
+    parts = [f"timestamp >= timestamp_millis({time_range.start_ms})"]
+    if time_range.end_ms is not None:
+        parts.append(f"timestamp < timestamp_millis({time_range.end_ms})")
+    ends = ", ".join(f"'{at}', {offset}L" for at, offset in sorted(limit.items()))
+    name = "concat(topic, '-', partition)"
+    parts.append(f"offset < coalesce(try_element_at(map({ends}), {name}), 0L)" if ends else "false")
+    return " AND ".join(parts)
 
 
-class _Note:
-    """The note of a backfill that has begun: where each flow was."""
+class _BackfillState:
+    """The stored state of a backfill in progress: the position of each flow before it."""
 
     def __init__(self, path: Path, checkpoints: Checkpoints) -> None:
         self._path = path
         self._checkpoints = checkpoints
 
+    def ends(self, time_range: Range, flows: Sequence[FlowDefinition]) -> dict[str, list[str]]:
+        """Return where the flows were before the backfill: the ends of their sources, by name. Raise PipelineError."""
+        if not self._path.exists():
+            return {flow.name: self._sources(flow) for flow in flows}
+        noted = json.loads(self._path.read_text(encoding="utf-8"))
+        found: dict[str, list[str]] = noted["flows"]
+        if noted["range"] != _range_json(time_range) or set(found) != {flow.name for flow in flows}:
+            raise PipelineError(
+                f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
+            )
+        return found
+
     def begin(
-        self, wanted: Range, flows: Sequence[FlowDefinition], definitions: Definitions
+        self,
+        time_range: Range,
+        flows: Sequence[FlowDefinition],
+        definitions: Definitions,
+        ends: Mapping[str, Sequence[str]],
     ) -> None:
         """Note where the flows are and set them back; after a crash do what is missing. Raise PipelineError."""
-        range_json = [wanted.start_ms, wanted.end_ms]
-        if self._path.exists():
-            noted = json.loads(self._path.read_text(encoding="utf-8"))
-            same = noted["range"] == range_json and set(noted["flows"]) == {
-                flow.name for flow in flows
-            }
-            if not same:
-                raise PipelineError(
-                    f"another backfill was not finished ({self._path}): repeat it with its own times and flows first"
-                )
-            was: dict[str, list[str]] = noted["flows"]
-        else:
-            was = {flow.name: self._sources(flow) for flow in flows}
-            self._write({"range": range_json, "flows": was, "rewound": []})
+        if not self._path.exists():
+            self._write({"range": _range_json(time_range), "flows": ends, "rewound": []})
         noted = json.loads(self._path.read_text(encoding="utf-8"))
         for flow in flows:
             if flow.name not in noted["rewound"]:
-                self._move(flow, _rewound(was[flow.name], flow, definitions, wanted))
+                self._move(flow, _rewound(ends[flow.name], flow, definitions, time_range))
                 noted["rewound"].append(flow.name)
                 self._write(noted)
 
-    def finish(self, flows: Sequence[FlowDefinition]) -> None:
-        """Set the flows to where they were, and forget the note."""
-        was = json.loads(self._path.read_text(encoding="utf-8"))["flows"]
+    def finish(self, flows: Sequence[FlowDefinition], ends: Mapping[str, Sequence[str]]) -> None:
+        """Set the flows to where they were, and forget the state."""
         for flow in flows:
-            self._move(flow, was[flow.name])
+            self._move(flow, ends[flow.name])
         self._path.unlink()
 
     def _write(self, value: Mapping[str, Any]) -> None:
@@ -232,11 +294,11 @@ class _Note:
         folder = self._checkpoints.of(flow)
         if folder is None or last_number(folder / "offsets") is None:
             raise PipelineError(
-                f"{short(flow.name)} has not run yet: set startingTimestamp at its source and run it"
+                f"{unqualified(flow.name)} has not run yet: set startingTimestamp at its source and run it"
             )
         if uncommitted(folder):
             raise PipelineError(
-                f"the last batch of {short(flow.name)} is not complete: run the pipeline once first"
+                f"the last batch of {unqualified(flow.name)} is not complete: run the pipeline once first"
             )
         return folder
 
@@ -246,35 +308,39 @@ class _Note:
         return list(batch.sources)
 
     def _move(self, flow: FlowDefinition, sources: Sequence[str]) -> None:
-        """Let the last batch end at `sources`, so that the flow continues there."""
+        """Set the end of the last batch to `sources`, from which the flow continues."""
         folder = self._folder(flow)
         batch = self._checkpoints.last_batch(folder)
         assert batch is not None, "it has run"
         replace_batch(folder, with_sources(batch, sources))
 
 
+def _range_json(time_range: Range) -> list[int | None]:
+    return [time_range.start_ms, time_range.end_ms]
+
+
 def _rewound(
-    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, wanted: Range
+    sources: Sequence[str], flow: FlowDefinition, definitions: Definitions, time_range: Range
 ) -> list[str]:
     """Return the ends of sources with topics set back to the start of the range; a later start is not set forward."""
     settings = client_settings(definitions.topic_reads(flow)[0].options)
-    found = []
+    rewound = []
     with BrokerTopics(settings) as topics:
         for source in sources:
             offsets = topic_offsets(source)
             if not offsets:
-                found.append(source)
+                rewound.append(source)
                 continue
-            starts = _starts(topics, offsets, wanted.start_ms)
+            starts = _starts(topics, offsets, time_range.start_ms)
             ids = ids_from_json(json.loads(source))
-            found.append(json.dumps(to_json(starts, ids)))
-    return found
+            rewound.append(json.dumps(to_json(starts, ids)))
+    return rewound
 
 
 def _starts(topics: BrokerTopics, offsets: Offsets, start_ms: int) -> Offsets:
     at_time = topics.at_time(dict.fromkeys(offsets, start_ms))
     starts: dict[TopicPartition, int] = {}
     for at, offset in offsets.items():
-        found = at_time.get(at)
-        starts[at] = offset if found is None else min(found, offset)
+        entry = at_time.get(at)
+        starts[at] = offset if entry is None else min(entry, offset)
     return starts

@@ -1,4 +1,4 @@
-"""Checks of a project against its brokers: are they there, are the topics, do the offsets exist, will sinks commit."""
+"""Checks of a project against its brokers: connections, topics, offsets, transactions of sinks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kavka.spark.options import (
     parse_sink,
     parse_source,
 )
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings
 
 _STATE_TOPIC = "__transaction_state"
@@ -41,10 +41,10 @@ _SINK_TIMEOUT_MS = 900_000
 
 
 class BrokerChecks:
-    """All checks of one project; each cluster is asked through one client."""
+    """All checks of one project, with one client for each cluster."""
 
     def __init__(self, definitions: Definitions, checkpoints: Checkpoints) -> None:
-        """Take what the project defines and where its flows are."""
+        """Check the project's definitions, with the checkpoints of its flows."""
         self._definitions = definitions
         self._checkpoints = checkpoints
         self._admins: dict[tuple[tuple[str, str], ...], Admin | None] = {}
@@ -71,7 +71,7 @@ class BrokerChecks:
     def _warn(self, at: Location, text: str) -> None:
         self._findings.append(Finding(at, text, is_error=False))
 
-    async def _admin(self, options: Mapping[str, str], at: Location, what: str) -> Admin | None:
+    async def _admin(self, options: Mapping[str, str], at: Location, owner: str) -> Admin | None:
         """Return the client of a cluster; None, with a finding at each place, when it cannot be reached."""
         settings = client_settings(options)
         servers = settings.get("bootstrap.servers", "")
@@ -83,17 +83,17 @@ class BrokerChecks:
                 self._admins[key] = admin
             except (KafkaError, OSError, ValueError) as error:
                 self._admins[key] = None
-                self._error(at, f"the brokers of {what} ({servers}) cannot be reached: {error}")
+                self._error(at, f"the brokers of {owner} ({servers}) cannot be reached: {error}")
                 return None
             return self._admins[key]
         if self._admins[key] is None:
-            self._error(at, f"the brokers of {what} ({servers}) cannot be reached")
+            self._error(at, f"the brokers of {owner} ({servers}) cannot be reached")
         return self._admins[key]
 
     # Sources
 
     async def _check_read(self, flow: FlowDefinition, read: TopicRead) -> None:
-        name = f"the source of {short(flow.name)}"
+        name = f"the source of {unqualified(flow.name)}"
         admin = await self._admin(read.options, flow.at, name)
         if admin is None:
             return
@@ -124,34 +124,35 @@ class BrokerChecks:
                 names = [name for name in await admin.list_topics() if matching.search(name)]
                 if not names:
                     self._warn(
-                        flow.at, f"no topic matches the pattern {pattern!r} of {short(flow.name)}"
+                        flow.at,
+                        f"no topic matches the pattern {pattern!r} of {unqualified(flow.name)}",
                     )
         counts = await self._partition_counts(admin, servers, names, flow.at)
-        found = [
+        existing = [
             TopicPartition(name, number)
             for name, count in counts.items()
             for number in range(count)
         ]
         if isinstance(selection, Assign):
             for at in selection.partitions:
-                if at.topic in counts and at not in found:
+                if at.topic in counts and at not in existing:
                     self._error(
                         flow.at,
                         f"the topic {at.topic} has no partition {at.partition}: it has {counts[at.topic]}",
                     )
-            found = [at for at in found if at in selection.partitions]
-        return found
+            existing = [at for at in existing if at in selection.partitions]
+        return existing
 
     async def _partition_counts(
         self, admin: Admin, servers: str, names: Iterable[str], at: Location
     ) -> dict[str, int]:
-        wanted = sorted(names)
-        found: dict[str, int] = {}
-        if not wanted:
-            return found
-        for name, topic in (await admin.describe_topics(wanted)).items():
+        topics = sorted(names)
+        counts: dict[str, int] = {}
+        if not topics:
+            return counts
+        for name, topic in (await admin.describe_topics(topics)).items():
             if not isinstance(topic, KafkaError):
-                found[name] = len(topic.partitions)
+                counts[name] = len(topic.partitions)
             elif topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._error(
                     at,
@@ -160,7 +161,7 @@ class BrokerChecks:
                 )
             else:
                 self._error(at, f"the topic {name} cannot be described: {topic}")
-        return found
+        return counts
 
     async def _check_stored(
         self, admin: Admin, flow: FlowDefinition, partitions: list[TopicPartition], fails: bool
@@ -175,33 +176,38 @@ class BrokerChecks:
                 continue
             text = ""
             if offset < first[at]:
-                text = f"{first[at] - offset} records of {at} were deleted before {short(flow.name)} has read them"
+                count = first[at] - offset
+                text = f"{count} records of {at} were deleted before {unqualified(flow.name)} has read them"
             elif offset > last[at]:
                 text = (
-                    f"{short(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: was the "
-                    "topic deleted and created again?"
+                    f"{unqualified(flow.name)} has read {at} up to offset {offset}, and its log ends at {last[at]}: "
+                    "was the topic deleted and created again?"
                 )
             if text and fails:
                 self._error(
                     flow.at,
-                    f"{text}; `kavka pipelines reset {short(flow.name)}`, or failOnDataLoss=false",
+                    f"{text}; `kavka pipelines reset {unqualified(flow.name)}`, or failOnDataLoss=false",
                 )
             elif text:
                 self._warn(flow.at, text)
 
     async def _check_specific(
-        self, admin: Admin, flow: FlowDefinition, partitions: list[TopicPartition], wanted: Offsets
+        self,
+        admin: Admin,
+        flow: FlowDefinition,
+        partitions: list[TopicPartition],
+        starting_offsets: Offsets,
     ) -> None:
         first, last = await _bounds(admin, partitions)
         for at in partitions:
-            if at not in wanted:
+            if at not in starting_offsets:
                 self._error(
-                    flow.at, f"startingOffsets of {short(flow.name)} name no offset of {at}"
+                    flow.at, f"startingOffsets of {unqualified(flow.name)} name no offset of {at}"
                 )
-        for at, offset in sorted(wanted.items()):
+        for at, offset in sorted(starting_offsets.items()):
             if at in first and offset >= 0 and not first[at] <= offset <= last[at]:
                 text = (
-                    f"startingOffsets of {short(flow.name)} begin at {offset} in {at}, which has offsets "
+                    f"startingOffsets of {unqualified(flow.name)} begin at {offset} in {at}, which has offsets "
                     f"{first[at]} to {last[at]}"
                 )
                 self._error(flow.at, text)
@@ -230,18 +236,18 @@ class BrokerChecks:
         cluster = await admin.describe_cluster()
         broker = cluster.brokers[0]
         resource = ConfigResource(ResourceType.BROKER, str(broker.broker_id))
-        [found] = (await admin.describe_configs([resource])).values()
-        if isinstance(found, KafkaError):
-            self._warn(output.at, f"the brokers' settings cannot be read: {found}")
+        [configs] = (await admin.describe_configs([resource])).values()
+        if isinstance(configs, KafkaError):
+            self._warn(output.at, f"the brokers' settings cannot be read: {configs}")
             return
-        settings = {entry.name: entry.value for entry in found}
+        settings = {entry.name: entry.value for entry in configs}
         wanted_ms = int(options.client.get("transaction.timeout.ms", _SINK_TIMEOUT_MS))
-        most_ms = int(settings.get("transaction.max.timeout.ms") or wanted_ms)
-        if "transaction.timeout.ms" in options.client and wanted_ms > most_ms:
+        max_ms = int(settings.get("transaction.max.timeout.ms") or wanted_ms)
+        if "transaction.timeout.ms" in options.client and wanted_ms > max_ms:
             self._error(
                 output.at,
                 f"kafka.transaction.timeout.ms of the sink {output.name} is {wanted_ms}, and the brokers allow "
-                f"{most_ms} (transaction.max.timeout.ms)",
+                f"{max_ms} (transaction.max.timeout.ms)",
             )
         await self._check_state_topic(admin, output)
 
@@ -251,29 +257,29 @@ class BrokerChecks:
         [topic] = (await admin.describe_topics([_STATE_TOPIC])).values()
         if isinstance(topic, KafkaError):
             return
-        [found] = (await admin.describe_configs({resource: ["min.insync.replicas"]})).values()
-        if isinstance(found, KafkaError):
+        [configs] = (await admin.describe_configs({resource: ["min.insync.replicas"]})).values()
+        if isinstance(configs, KafkaError):
             return
-        needed = int(found[0].value or 1)
-        short_of = [
-            part.partition for part in topic.partitions if len(part.in_sync_replicas) < needed
+        min_in_sync = int(configs[0].value or 1)
+        unwritable = [
+            part.partition for part in topic.partitions if len(part.in_sync_replicas) < min_in_sync
         ]
-        if short_of:
+        if unwritable:
             self._error(
                 output.at,
-                f"{len(short_of)} partitions of {_STATE_TOPIC} have fewer than {needed} replicas in sync: transactions "
-                "whose coordinator is there wait; are all brokers up?",
+                f"{len(unwritable)} partitions of {_STATE_TOPIC} have fewer than {min_in_sync} replicas in sync: "
+                "transactions of these coordinators wait; are all brokers up?",
             )
 
 
 async def _bounds(admin: Admin, partitions: list[TopicPartition]) -> tuple[Offsets, Offsets]:
     """Return the first offsets and the ends of partitions. Raise the first refusal."""
-    found: list[Offsets] = []
+    bounds: list[Offsets] = []
     for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
         offsets: Offsets = {}
         for at, answer in (await admin.list_offsets(dict.fromkeys(partitions, spec))).items():
             if not isinstance(answer, OffsetAndTimestamp):
                 raise answer
             offsets[at] = answer.offset
-        found.append(offsets)
-    return found[0], found[1]
+        bounds.append(offsets)
+    return bounds[0], bounds[1]

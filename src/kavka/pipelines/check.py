@@ -18,21 +18,21 @@ from kavka.pipelines.project import DEFAULTS_NAME, Project
 from kavka.pipelines.run import Refresh, register, update
 from kavka.pipelines.session import (
     Session,
-    Where,
+    SparkOptions,
     open_session,
     static_settings,
     storage_is_writable,
 )
 from kavka.spark.errors import ConnectorError
 from kavka.spark.options import parse_sink, parse_source
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 
-def check_project(project: Project, where: Where) -> list[Finding]:
+def check_project(project: Project, spark_options: SparkOptions) -> list[Finding]:
     """Return the findings, in the order of files and lines. Raise SparkMissing, and as `open_session`."""
     definitions = Definitions()
     findings = storage_findings(project)
-    with open_session(project, where) as session:
+    with open_session(project, spark_options) as session:
         findings += static_findings(project, static_settings(session))
         findings += _spark_findings(session, project, definitions)
     findings += option_findings(definitions)
@@ -59,12 +59,12 @@ def storage_findings(project: Project) -> list[Finding]:
 def static_findings(project: Project, static: Iterable[str]) -> list[Finding]:
     """Return the settings of the specification with which every flow would fail."""
     lines = project.spec_path.read_text(encoding="utf-8").splitlines()
-    found = []
+    findings = []
     for name in sorted(set(static) & set(project.configuration)):
         line = next((number for number, text in enumerate(lines, 1) if name in text), 0)
         text = f"{name} is fixed when the driver starts: move it from `configuration` to {DEFAULTS_NAME}"
-        found.append(Finding(Location(project.spec_path.name, line), text))
-    return found
+        findings.append(Finding(Location(project.spec_path.name, line), text))
+    return findings
 
 
 def _spark_findings(session: Session, project: Project, definitions: Definitions) -> list[Finding]:
@@ -85,15 +85,15 @@ def _failure_findings(
 ) -> list[Finding]:
     """Return findings for what a file or Spark raised, at the flows that Spark names, or where it was raised."""
     text = query_failure(str(error)) if not isinstance(error, SyntaxError) else error.msg
-    found = []
+    findings = []
     for message in failed:
         flow = definitions.flow(message.partition("'")[2].rstrip(".'"))
         if flow is not None:
-            found.append(
-                Finding(flow.at, f"Spark cannot resolve the flow {short(flow.name)}: {text}")
+            findings.append(
+                Finding(flow.at, f"Spark cannot resolve the flow {unqualified(flow.name)}: {text}")
             )
-    if found:
-        return found
+    if findings:
+        return findings
     at = location_of(error, project.directory) or Location(project.spec_path.name)
     kind = "" if type(error).__module__.startswith("pyspark") else f"{type(error).__name__}: "
     return [Finding(at, f"{kind}{text}")]
@@ -104,15 +104,15 @@ def location_of(error: Exception, directory: Path) -> Location | None:
     if isinstance(error, SyntaxError) and error.filename:
         return _inside(error.filename, error.lineno or 0, directory)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        found = _inside(frame.filename, frame.lineno or 0, directory)
-        if found is not None:
-            return found
+        location = _inside(frame.filename, frame.lineno or 0, directory)
+        if location is not None:
+            return location
     return None
 
 
 def _inside(file: str, line: int, directory: Path) -> Location | None:
-    path, home = Path(file).resolve(), directory.resolve()
-    return Location(str(path.relative_to(home)), line) if path.is_relative_to(home) else None
+    path, root = Path(file).resolve(), directory.resolve()
+    return Location(str(path.relative_to(root)), line) if path.is_relative_to(root) else None
 
 
 # Options
@@ -120,13 +120,15 @@ def _inside(file: str, line: int, directory: Path) -> Location | None:
 
 def option_findings(definitions: Definitions) -> list[Finding]:
     """Return wrong options of sources and sinks, and sinks that do not go together."""
-    found = []
+    findings = []
     for flow in definitions.flows:
         for read in flow.reads:
             if read.format == "kavka":
                 text = _refusal(read.options, is_sink=False, is_streaming=read.is_streaming)
-                found += (
-                    [Finding(flow.at, f"the source of {short(flow.name)}: {text}")] if text else []
+                findings += (
+                    [Finding(flow.at, f"the source of {unqualified(flow.name)}: {text}")]
+                    if text
+                    else []
                 )
     names: dict[str, str] = {}
     for output in definitions.outputs:
@@ -134,7 +136,7 @@ def option_findings(definitions: Definitions) -> list[Finding]:
             continue
         text = _refusal(output.options, is_sink=True, is_streaming=True)
         if text:
-            found.append(Finding(output.at, f"the sink {output.name}: {text}"))
+            findings.append(Finding(output.at, f"the sink {output.name}: {text}"))
             continue
         sink = parse_sink(_with_checkpoint(output.options))
         if sink.exactly_once is None:
@@ -142,19 +144,21 @@ def option_findings(definitions: Definitions) -> list[Finding]:
         name = sink.exactly_once.sink_id
         if names.setdefault(name, output.name) != output.name:
             text = f"the sinks {names[name]} and {output.name} share the sinkId {name!r}: give each its own"
-            found.append(Finding(output.at, text))
-        found += _shared_sink(definitions, output.name, output.at)
+            findings.append(Finding(output.at, text))
+        findings += _shared_sink(definitions, output.name, output.at)
         if not _has(output.options, "sinkId"):
             text = (
                 f"the sink {output.name} has no sinkId: its name comes from the checkpoint's path, so that a moved "
                 "project counts as another sink; add one"
             )
-            found.append(Finding(output.at, text, is_error=False))
-    return found
+            findings.append(Finding(output.at, text, is_error=False))
+    return findings
 
 
 def _shared_sink(definitions: Definitions, sink: str, at: Location) -> list[Finding]:
-    flows = [flow.name for flow in definitions.flows if short(flow.target) == short(sink)]
+    flows = [
+        flow.name for flow in definitions.flows if unqualified(flow.target) == unqualified(sink)
+    ]
     if len(flows) < 2:
         return []
     text = (

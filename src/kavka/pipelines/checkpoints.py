@@ -17,10 +17,10 @@ from typing import Any
 from kavka.pipelines.definitions import FlowDefinition
 from kavka.pipelines.project import PipelineError
 from kavka.spark.offsets import Offsets, from_json
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
-BACKFILL_NOTE = "backfill.json"
-"""The file in the storage that says where flows were when a backfill began; it is removed at its end."""
+BACKFILL_STATE = "backfill.json"
+"""File in the storage with the flows' positions at the start of a backfill; removed at its end."""
 _VERSION = "v1"
 
 
@@ -62,14 +62,14 @@ class Checkpoints:
     """The checkpoints below a storage of this machine; none where the storage is elsewhere."""
 
     def __init__(self, storage: Path | None) -> None:
-        """Take the storage's path."""
+        """Set the path of the storage."""
         self._root = None if storage is None else storage / "_checkpoints"
 
     def of(self, flow: FlowDefinition) -> Path | None:
         """Return the folder that a flow uses: the one with the highest number; None before its first run."""
         if self._root is None:
             return None
-        target, name = short(flow.target), short(flow.name)
+        target, name = unqualified(flow.target), unqualified(flow.name)
         numbered = [
             folder
             for parent in self._root.glob(f"**/{target}/{name}")
@@ -91,15 +91,15 @@ class Checkpoints:
         batch = None if folder is None else self.last_batch(folder)
         if batch is None:
             return []
-        found = (topic_offsets(source) for source in batch.sources)
-        return [offsets for offsets in found if offsets]
+        sources = (topic_offsets(source) for source in batch.sources)
+        return [offsets for offsets in sources if offsets]
 
 
 def require_no_backfill(storage: Path | None) -> None:
     """Raise PipelineError while a backfill has not been finished: its flows are set back."""
-    if storage is not None and (storage / BACKFILL_NOTE).exists():
+    if storage is not None and (storage / BACKFILL_STATE).exists():
         raise PipelineError(
-            f"a backfill was not finished ({storage / BACKFILL_NOTE} has its times): give its command again first"
+            f"a backfill was not finished ({storage / BACKFILL_STATE} has its times): give its command again first"
         )
 
 

@@ -16,69 +16,78 @@ from contextlib import contextmanager
 from kavka.pipelines.checkpoints import require_no_backfill
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.errors import query_failure
-from kavka.pipelines.live_run import LOOK_EVERY_S, LiveRun, Pace, live_graph
+from kavka.pipelines.live_run import POLL_INTERVAL_S, LiveRun, LiveRunOptions, live_graph
 from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.project import Project
-from kavka.pipelines.run import Refresh, Watching, register, update, watched
-from kavka.pipelines.session import Session, Where, open_session
+from kavka.pipelines.run import ProgressOptions, Refresh, observe_run, register, update
+from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.pipelines.supervision import Restarts
 from kavka.pipelines.view import FlowsView, open_flows_view
-from kavka.spark.queries.progress import DONE
+from kavka.spark.queries.flow_progress import DONE
 from kavka.spark.queries.watch import now_ms
 
 
-def run_continuously(project: Project, where: Where, watching: Watching, pace: Pace) -> int:
-    """Run until a signal says so; return 0."""
+def run_continuously(
+    project: Project,
+    spark_options: SparkOptions,
+    progress_options: ProgressOptions,
+    options: LiveRunOptions,
+) -> int:
+    """Run until SIGTERM or SIGINT; return 0."""
     require_no_backfill(project.storage_path)
-    with open_flows_view() as view, _ending() as ending:
-        view.say(f"pipeline {project.name}: starting Spark ({where.remote or where.master})")
-        with open_session(project, where) as session:
+    with open_flows_view() as view, _shutdown_event() as shutdown:
+        view.print_message(
+            f"pipeline {project.name}: starting Spark ({spark_options.remote or spark_options.master})"
+        )
+        with open_session(project, spark_options) as session:
             definitions = Definitions()
             graph_id = register(session, project, definitions)
             if session.jvm is None:
-                with watched(session, project, definitions, watching, view) as observer:
-                    _Repeated(session, project, observer, view, pace, ending).run()
+                with observe_run(session, project, definitions, progress_options, view) as observer:
+                    _TriggeredUpdates(session, project, observer, view, options, shutdown).run()
             else:
-                live = LiveRun(live_graph(session, graph_id, project, pace), view, pace)
-                with watched(
-                    session, project, definitions, watching, view, live.made_batch
+                live = LiveRun(live_graph(session, graph_id, project, options), view, options)
+                with observe_run(
+                    session, project, definitions, progress_options, view, live.record_batch
                 ) as observer:
-                    _run_live(live, observer, view, ending)
+                    _run_live(live, observer, view, shutdown)
     return 0
 
 
-def _run_live(live: LiveRun, observer: Observer, view: FlowsView, ending: threading.Event) -> None:
-    """Run until the end is asked for."""
+def _run_live(
+    live: LiveRun, observer: Observer, view: FlowsView, shutdown: threading.Event
+) -> None:
+    """Run until shutdown."""
     live.start(observer)
     try:
-        while not ending.is_set():
+        while not shutdown.is_set():
             live.step()
             view.show(flows_of(observer.table))
-            ending.wait(LOOK_EVERY_S)
+            shutdown.wait(POLL_INTERVAL_S)
     finally:
-        ending.set()
+        shutdown.set()
         live.end()
 
 
 @contextmanager
-def _ending() -> Iterator[threading.Event]:
-    """Give an event that the first SIGTERM or SIGINT sets; the second one raises KeyboardInterrupt."""
-    ending = threading.Event()
+def _shutdown_event() -> Iterator[threading.Event]:
+    """Yield an event that the first SIGTERM or SIGINT sets; the second one raises KeyboardInterrupt."""
+    shutdown = threading.Event()
 
     def end(number: int, frame: object) -> None:
-        if ending.is_set():
+        if shutdown.is_set():
             raise KeyboardInterrupt
-        ending.set()
+        shutdown.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield ending
+        yield shutdown
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-class _Repeated:
+class _TriggeredUpdates:
     """One update after the other, where the driver is in another process."""
 
     def __init__(
@@ -87,33 +96,33 @@ class _Repeated:
         project: Project,
         observer: Observer,
         view: FlowsView,
-        pace: Pace,
-        ending: threading.Event,
+        options: LiveRunOptions,
+        shutdown: threading.Event,
     ) -> None:
         self._session = session
         self._project = project
         self._observer = observer
         self._view = view
-        self._pace = pace
-        self._ending = ending
+        self._options = options
+        self._shutdown = shutdown
 
     def run(self) -> None:
-        """Run until the end is asked for; it comes between two updates."""
+        """Run until shutdown, which takes effect between two updates."""
         restarts = Restarts(["update"], now_ms())
-        while not self._ending.is_set():
+        while not self._shutdown.is_set():
             if restarts.due(now_ms()):
                 try:
                     self._update()
                 except Exception as error:  # noqa: BLE001 - the next update begins where this one failed
                     wait_ms = restarts.failed("update", now_ms())
                     text = query_failure(str(error))
-                    self._view.say(
+                    self._view.print_message(
                         f"an update failed, the next begins in {wait_ms / 1000:g} s: {text}"
                     )
                 else:
-                    restarts = Restarts(["update"], now_ms() + self._pace.trigger_ms)
+                    restarts = Restarts(["update"], now_ms() + self._options.trigger_ms)
             self._view.show(flows_of(self._observer.table))
-            self._ending.wait(LOOK_EVERY_S)
+            self._shutdown.wait(POLL_INTERVAL_S)
 
     def _update(self) -> None:
         # A graph of Spark Connect runs once.

@@ -33,7 +33,7 @@ def dead_letter(
     sink: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
-    """Keep rows with an error from a flow and write the records that they come from into a topic.
+    """Exclude rows with an error from a flow and write their source records to a topic.
 
     `error` is a column such as `decode` gives, or its name. The function returns the source's columns too, with
     `headers` unless that is false; `select` are the columns of the rows that go on. The records go through a flow and
@@ -41,20 +41,20 @@ def dead_letter(
     `_STAGE_letter`), exactly once; `options` are more options of that sink. The source is read a second time for it.
     """
     condition = f"{error} IS NULL" if isinstance(error, str) else error.isNull()
-    place = Destination(topic, bootstrap_servers, sink, None, options or {})
-    apart = set_aside(
+    destination = Destination(topic, bootstrap_servers, sink, None, options or {})
+    quarantine = set_aside(
         [Expectation(stage, condition, "quarantine")],
-        place,
+        destination,
         lambda frame: dead_letters(frame, error, stage=stage, headers=headers),
         "dead_letter" if stage == "decode" else f"{stage}_letter",
     )
 
     def decorate(target: Callable[..., Any]) -> Callable[..., Any]:
-        changed = apart(target)
+        changed = quarantine(target)
 
         @wraps(target)
-        def selected(*arguments: Any, **named: Any) -> Any:
-            return changed(*arguments, **named).select(*select)
+        def selected(*arguments: Any, **keywords: Any) -> Any:
+            return changed(*arguments, **keywords).select(*select)
 
         return selected
 

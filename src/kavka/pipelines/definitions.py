@@ -13,7 +13,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 TOPIC_FORMATS = ("kavka", "kafka")
 """Formats of which source and sink are topics: ours, and Spark's own connector with the same options."""
@@ -87,20 +87,32 @@ class Definitions:
 
     def flow(self, name: str) -> FlowDefinition | None:
         """Return a flow by its name or by the last part of a qualified one."""
-        return next((flow for flow in self.flows if short(flow.name) == short(name)), None)
+        return next(
+            (flow for flow in self.flows if unqualified(flow.name) == unqualified(name)), None
+        )
 
     def output(self, name: str) -> OutputDefinition | None:
         """Return an output by its name or by the last part of a qualified one."""
-        return next((one for one in self.outputs if short(one.name) == short(name)), None)
+        return next(
+            (one for one in self.outputs if unqualified(one.name) == unqualified(name)), None
+        )
 
     def topic_reads(self, flow: FlowDefinition) -> list[TopicRead]:
         """Return the reads of topics of a flow, those of the temporary views that it reads too."""
-        found = list(flow.reads)
+        return [read for one in (flow, *self.views(flow)) for read in one.reads]
+
+    def keeps_state(self, flow: FlowDefinition) -> bool:
+        """Return whether a flow, or a temporary view that it reads, keeps state between batches."""
+        return any(one.is_stateful for one in (flow, *self.views(flow)))
+
+    def views(self, flow: FlowDefinition) -> list[FlowDefinition]:
+        """Return the temporary views that a flow reads, and those that they read."""
+        found: list[FlowDefinition] = []
         for name in flow.tables:
             output = self.output(name)
             source = self.flow(name)
             if output is not None and output.kind == "temporary view" and source is not None:
-                found += self.topic_reads(source)
+                found += [source, *self.views(source)]
         return found
 
 
@@ -127,12 +139,12 @@ def recording_registry(
         """Spark's registry, which gets everything unchanged."""
 
         def register_output(self, output: Any) -> None:
-            """Note an output."""
+            """Record an output."""
             definitions.outputs.append(_output(output, directory))
             super().register_output(rewrite_output(output) if rewrite_output else output)
 
         def register_flow(self, flow: Any) -> None:
-            """Note a flow and what its plan reads."""
+            """Record a flow and the reads of its plan."""
 
             def planned() -> Any:
                 frame = flow.func()
@@ -143,7 +155,7 @@ def recording_registry(
             super().register_flow(with_changes(flow, func=planned))
 
         def register_auto_cdc_flow(self, flow: Any) -> None:
-            """Note a flow of changes; it reads a table or view of the graph."""
+            """Record a flow of changes; it reads a table or view of the graph."""
             at = _location(flow.source_code_location, directory)
             name = flow.name or flow.target
             noted = FlowDefinition(name, flow.target, at, tables=(flow.source,), is_stateful=True)
@@ -151,7 +163,7 @@ def recording_registry(
             super().register_auto_cdc_flow(flow)
 
         def register_sql(self, sql_text: str, file_path: Path) -> None:
-            """Note the names in a file of SQL."""
+            """Record the names in a file of SQL."""
             outputs, flows = sql_definitions(sql_text, str(file_path))
             definitions.outputs += outputs
             definitions.flows += flows
@@ -228,8 +240,8 @@ def messages(message: Any) -> Iterator[Any]:
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
         # A repeated field has no fields of its own; a single message has a descriptor.
-        for one in [value] if hasattr(value, "DESCRIPTOR") else value:
-            yield from messages(one)
+        for child in [value] if hasattr(value, "DESCRIPTOR") else value:
+            yield from messages(child)
 
 
 _SQL_OUTPUT = re.compile(
@@ -238,14 +250,17 @@ _SQL_OUTPUT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SQL_KINDS = {"STREAMING TABLE": "table", "MATERIALIZED VIEW": "materialized view"}
+_SQL_STATE = re.compile(
+    r"\b(?:GROUP\s+BY|DISTINCT|JOIN|(?:COUNT|SUM|MIN|MAX|AVG)\s*\()", re.IGNORECASE
+)
 _SQL_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(?:STREAM\s*\(?\s*)?([\w.`]+)", re.IGNORECASE)
 
 
 def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[FlowDefinition]]:
-    """Return what a file of SQL creates, with lines; the flows have the tables after FROM and JOIN."""
+    """Return what a file of SQL creates, with lines; flows have the tables after FROM and JOIN, and state by words."""
     outputs, flows = [], []
-    found = list(_SQL_OUTPUT.finditer(text))
-    for match, following in zip(found, [*found[1:], None], strict=True):
+    matches = list(_SQL_OUTPUT.finditer(text))
+    for match, following in zip(matches, [*matches[1:], None], strict=True):
         kind = " ".join(match["kind"].upper().split())
         start = match.start() + len(match[0]) - len(match[0].lstrip())
         at = Location(file, text.count("\n", 0, start) + 1)
@@ -254,5 +269,6 @@ def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[
         name = match["name"].strip("`")
         if kind != "FLOW":
             outputs.append(OutputDefinition(name, _SQL_KINDS.get(kind, "temporary view"), at))
-        flows.append(FlowDefinition(name, name, at, tables=tables))
+        is_stateful = _SQL_STATE.search(body) is not None
+        flows.append(FlowDefinition(name, name, at, tables=tables, is_stateful=is_stateful))
     return outputs, flows

@@ -21,7 +21,7 @@ from functools import wraps
 from inspect import unwrap
 from typing import Any
 
-from kavka.spark.queries.progress import FAILED_ROWS, PASSED_ROWS, Action
+from kavka.spark.queries.flow_progress import FAILED_ROWS, PASSED_ROWS, Action
 
 _SHOWN_CHARACTERS = 400
 """Of a row in the message of an expectation that fails its flow."""
@@ -91,9 +91,11 @@ class Expectation:
     def _message(self) -> Any:
         from pyspark.sql import functions as F
 
-        said = self.condition if isinstance(self.condition, str) else "its condition"
+        condition = self.condition if isinstance(self.condition, str) else "its condition"
         row = F.substring(F.to_json(F.struct("*")), 1, _SHOWN_CHARACTERS)
-        text = f"the expectation {self.name!r} ({' '.join(said.split())}) is not met by the row "
+        text = (
+            f"the expectation {self.name!r} ({' '.join(condition.split())}) is not met by the row "
+        )
         return F.concat(F.lit(text), row)
 
 
@@ -111,8 +113,8 @@ def _applied(target: Any, action: str, apply: Callable[[Any], Any]) -> Any:
         )
 
     @wraps(target)
-    def changed(*arguments: Any, **named: Any) -> Any:
-        return apply(target(*arguments, **named))
+    def changed(*arguments: Any, **keywords: Any) -> Any:
+        return apply(target(*arguments, **keywords))
 
     return changed
 
@@ -151,11 +153,11 @@ def expect_all_or_fail(expectations: Mapping[str, Any]) -> Decorator:
 
 
 def _all(expectations: Mapping[str, Any], action: Action) -> Decorator:
-    made = _expectations(expectations, action)
+    checks = _expectations(expectations, action)
 
     def apply(frame: Any) -> Any:
-        for one in made:
-            frame = one.apply(frame)
+        for check in checks:
+            frame = check.apply(frame)
         return frame
 
     return lambda target: _applied(target, action, apply)
@@ -197,9 +199,9 @@ def quarantine(
     key: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
-    """Keep rows that do not meet a condition from a flow and write them into a topic; as `quarantine_all`."""
-    place = Destination(topic, bootstrap_servers, sink, key, options or {})
-    return _quarantine(_expectations({name: condition}, "quarantine"), place)
+    """Exclude rows that do not meet a condition from a flow and write them to a topic; as `quarantine_all`."""
+    destination = Destination(topic, bootstrap_servers, sink, key, options or {})
+    return _quarantine(_expectations({name: condition}, "quarantine"), destination)
 
 
 def quarantine_all(
@@ -211,40 +213,40 @@ def quarantine_all(
     key: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Decorator:
-    """Keep rows that do not meet all of the conditions from a flow and write them into a topic.
+    """Exclude rows that do not meet all conditions from a flow and write them to a topic.
 
     The rows go through a flow and a sink of their own, both named `sink` (default: the function's name with
     `_quarantine`), exactly once; `options` are more options of that sink. The source is read a second time for it. The
     value of a record is a JSON object: `failed` (names of the conditions), `topic`, `partition`, `offset` (of the row's
     columns with those names, else null) and `row`, with all columns. The key is the column `key`, or null.
     """
-    place = Destination(topic, bootstrap_servers, sink, key, options or {})
-    return _quarantine(_expectations(expectations, "quarantine"), place)
+    destination = Destination(topic, bootstrap_servers, sink, key, options or {})
+    return _quarantine(_expectations(expectations, "quarantine"), destination)
 
 
-def _quarantine(expectations: list[Expectation], place: Destination) -> Decorator:
+def _quarantine(expectations: list[Expectation], destination: Destination) -> Decorator:
     return set_aside(
         expectations,
-        place,
-        lambda frame: quarantined(frame, expectations, place.key),
+        destination,
+        lambda frame: quarantined(frame, expectations, destination.key),
         "quarantine",
     )
 
 
 def set_aside(
-    expectations: list[Expectation], place: Destination, records: Records, word: str
+    expectations: list[Expectation], destination: Destination, records: Records, word: str
 ) -> Decorator:
     """Return what keeps rows that do not meet expectations from a flow, and adds a flow that writes them into a topic.
 
-    `word` ends the name of that flow and is in sentences about it, unless `place` has a name.
+    `word` ends the name of that flow and is in sentences about it, unless `destination` has a name.
     """
     for option in ("topic", "bootstrap_servers"):
-        if not getattr(place, option):
+        if not getattr(destination, option):
             raise ExpectationError(f"{word} wants {option}=, where the rows go")
 
     def good(frame: Any) -> Any:
-        for one in expectations:
-            frame = one.apply(frame)
+        for expectation in expectations:
+            frame = expectation.apply(frame)
         return frame
 
     def decorate(target: Any) -> Any:
@@ -253,28 +255,30 @@ def set_aside(
             raise ExpectationError(
                 f"{word} adds a flow: it decorates the function of one, and is not applied to a data frame"
             )
-        _register(target, place, records, word)
+        _register(target, destination, records, word)
         return changed
 
     return decorate
 
 
-def _register(target: Callable[[], Any], place: Destination, records: Records, word: str) -> None:
+def _register(
+    target: Callable[[], Any], destination: Destination, records: Records, word: str
+) -> None:
     """Add the sink and the flow to the graph, at the line of the decorator."""
     from pyspark.pipelines.flow import Flow
     from pyspark.pipelines.graph_element_registry import get_active_graph_element_registry
     from pyspark.pipelines.output import Sink
     from pyspark.pipelines.source_code_location import SourceCodeLocation
 
-    name = place.name or f"{target.__name__}_{word}"
+    name = destination.name or f"{target.__name__}_{word}"
     code = unwrap(target).__code__
     at = SourceCodeLocation(filename=code.co_filename, line_number=code.co_firstlineno)
     options = {
-        "kafka.bootstrap.servers": place.bootstrap_servers,
-        "topic": place.topic,
+        "kafka.bootstrap.servers": destination.bootstrap_servers,
+        "topic": destination.topic,
         "deliveryGuarantee": "exactly-once",
-        "sinkId": f"{place.topic}-{name}",
-        **place.options,
+        "sinkId": f"{destination.topic}-{name}",
+        **destination.options,
     }
 
     def bad() -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.session import Session, connect_service
-from kavka.spark.queries.progress import short
+from kavka.spark.queries.flow_progress import unqualified
 
 _POLL_S = 0.02
 
@@ -25,7 +25,7 @@ class LiveQuery:
     """A flow's running query."""
 
     def __init__(self, jvm: Any, execution: Any) -> None:
-        """Take an execution that was started."""
+        """Control an execution that was started."""
         self._jvm = jvm
         self._execution = execution
         self._query = execution.getStreamingQuery()
@@ -36,21 +36,21 @@ class LiveQuery:
         return bool(self._query.isActive())
 
     @property
-    def has_made_batch(self) -> bool:
+    def has_completed_batch(self) -> bool:
         """Return whether a batch has ended since the start, with rows or without."""
         return self._query.lastProgress() is not None
 
     def failure(self) -> str | None:
         """Return why the query ended, in one sentence; None without an error."""
-        found = self._query.exception()
-        return query_failure(found.get().toString()) if found.isDefined() else None
+        error = self._query.exception()
+        return query_failure(error.get().toString()) if error.isDefined() else None
 
     def process_available(self) -> None:
         """Wait until all is processed that the sources had when it was called. Raise what fails the query."""
         self._query.processAllAvailable()
 
     def finish(self) -> None:
-        """Let the query end when its batch is over. It does not wait; a batch that did not begin yet does not begin."""
+        """Request the query's end after its current batch, without waiting for it; no further batch starts."""
         query = self._query
         if query.getClass().getSimpleName() == "StreamingQueryWrapper":
             query = query.streamingQuery()
@@ -173,13 +173,13 @@ class RefreshFailed(Exception):
     """A view could not be computed; the message is Spark's, in one sentence."""
 
 
-def _sequence(found: Any) -> Sequence[Any]:
+def _sequence(scala_sequence: Any) -> Sequence[Any]:
     """Return a sequence of Scala as a list."""
-    return [found.apply(index) for index in range(found.size())]
+    return [scala_sequence.apply(index) for index in range(scala_sequence.size())]
 
 
 def _name(flow: Any) -> str:
-    return short(flow.identifier().unquotedString())
+    return unqualified(flow.identifier().unquotedString())
 
 
 def _is_view(flow: Any) -> bool:

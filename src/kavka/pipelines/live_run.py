@@ -1,4 +1,4 @@
-"""A run of live flows: they start, fail and start again, views are refreshed in a thread, all end together."""
+"""A run of live flows: starts, restarts after failures, refreshes of views in a thread, common end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, flows_of
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
-from kavka.spark.queries.progress import STOPPED
+from kavka.spark.queries.flow_progress import STOPPED
 from kavka.spark.queries.watch import now_ms
 
 if TYPE_CHECKING:
@@ -20,58 +20,60 @@ if TYPE_CHECKING:
     from kavka.pipelines.session import Session
     from kavka.pipelines.view import FlowsView
 
-LOOK_EVERY_S = 0.1
+POLL_INTERVAL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LiveRunOptions:
     """Intervals and time-outs of a live run."""
 
     trigger_ms: int = 200
-    """The least time between the starts of two batches of a flow."""
+    """Minimum time between the starts of two batches of a flow."""
     refresh_s: float = 5.0
     """Seconds between two refreshes of the views, if a flow has made a batch meanwhile."""
     stop_timeout_s: float = 60.0
     """Seconds for the last batches at the end."""
 
 
-def live_graph(session: Session, graph_id: str, project: Project, pace: Pace) -> LiveGraph:
+def live_graph(
+    session: Session, graph_id: str, project: Project, options: LiveRunOptions
+) -> LiveGraph:
     """Resolve a registered graph and make its tables. Raise what Spark raises for one that is wrong."""
     from kavka.pipelines.live import LiveGraph
 
-    return LiveGraph(session, graph_id, project.storage, pace.trigger_ms)
+    return LiveGraph(session, graph_id, project.storage, options.trigger_ms)
 
 
 class LiveRun:
-    """Live flows. One thread calls `start`, then `step` again and again, and `end`."""
+    """Live flows. One thread calls `start`, then `step` repeatedly, then `end`."""
 
     def __init__(
         self,
         graph: LiveGraph,
         view: FlowsView,
-        pace: Pace,
+        options: LiveRunOptions,
         on_refresh: Callable[[], None] | None = None,
     ) -> None:
-        """Take a graph; `on_refresh` is called in the thread of the views when all of them are new."""
+        """Prepare a run of a graph; `on_refresh` is called in the thread of the views after each refresh of all."""
         self._graph = graph
         self._view = view
-        self._pace = pace
+        self._options = options
         self._on_refresh = on_refresh or (lambda: None)
-        self._ending = threading.Event()
-        self._refreshing = threading.Lock()
+        self._stopping = threading.Event()
+        self._refresh_lock = threading.Lock()
         self._refresher = threading.Thread(target=self._refresh_views, name="views", daemon=True)
         self._restarts = Restarts(graph.streams, now_ms())
         self._running: dict[str, LiveQuery] = {}
         self._batches: dict[str, int] = dict.fromkeys(graph.streams, 0)
         self._observer: Observer
 
-    def made_batch(self, flow: str) -> None:
-        """Take the news of a batch with rows; Spark's listener calls from its own thread."""
-        self._restarts.made_batch(flow)
+    def record_batch(self, flow: str) -> None:
+        """Record a completed batch with rows; called in the thread of Spark's listener."""
+        self._restarts.record_batch(flow)
         self._batches[flow] = self._batches.get(flow, 0) + 1
 
     def start(self, observer: Observer) -> None:
-        """Begin to refresh views; flows start in the first step."""
+        """Start the refreshes of views; flows start in the first step."""
         self._observer = observer
         self._refresher.start()
 
@@ -92,12 +94,14 @@ class LiveRun:
     def _failed(self, name: str, error: str) -> None:
         wait_ms = self._restarts.failed(name, now_ms())
         self._observer.table.failed(name, error, now_ms(), restarts=True)
-        self._view.say(f"flow {name} failed and starts again in {wait_ms / 1000:g} s: {error}")
+        self._view.print_message(
+            f"flow {name} failed and starts again in {wait_ms / 1000:g} s: {error}"
+        )
 
-    def have_begun(self, flows: Iterable[str]) -> bool:
+    def have_started(self, flows: Iterable[str]) -> bool:
         """Return whether each of these flows runs and has ended a batch, with rows or without."""
         running = [self._running.get(flow) for flow in flows]
-        return all(query is not None and query.has_made_batch for query in running)
+        return all(query is not None and query.has_completed_batch for query in running)
 
     def process_available(self) -> None:
         """Wait until each flow has processed what there was, in the order of the graph. Raise what fails a flow.
@@ -109,16 +113,18 @@ class LiveRun:
                 self._running[name].process_available()
 
     def end(self) -> None:
-        """Let all flows end at the border of a batch, together; stop what takes longer than the time for it."""
-        self._ending.set()
-        self._view.say("ending: the flows finish their batches")
-        deadline = time.monotonic() + self._pace.stop_timeout_s
+        """End all flows after their current batches; stop those that take longer than the time-out."""
+        self._stopping.set()
+        self._view.print_message("ending: the flows finish their batches")
+        deadline = time.monotonic() + self._options.stop_timeout_s
         for query in self._running.values():
             if query.is_active:
                 query.finish()
         for name, query in self._running.items():
             if not query.wait(max(deadline - time.monotonic(), 0)):
-                self._view.say(f"flow {name} is stopped in a batch, which its next start repeats")
+                self._view.print_message(
+                    f"flow {name} is stopped in a batch, which its next start repeats"
+                )
                 query.stop()
             self._observer.table.ended(name, STOPPED, now_ms())
         self._refresher.join(max(deadline - time.monotonic(), 0))
@@ -130,41 +136,41 @@ class LiveRun:
 
     def _refresh_views(self) -> None:
         """Refresh the views when it is time."""
-        schedule = RefreshSchedule(round(self._pace.refresh_s * 1000))
-        while self._graph.views and not self._ending.wait(LOOK_EVERY_S):
+        schedule = RefreshSchedule(round(self._options.refresh_s * 1000))
+        while self._graph.views and not self._stopping.wait(POLL_INTERVAL_S):
             batches = dict(self._batches)
             if schedule.is_due(now_ms(), batches):
                 is_fresh = self.refresh()
                 schedule.refreshed(now_ms(), batches, failed=not is_fresh)
-                if is_fresh and not self._ending.is_set():
+                if is_fresh and not self._stopping.is_set():
                     self._call_on_refresh()
 
     def _call_on_refresh(self) -> None:
         try:
             self._on_refresh()
         except Exception as error:  # noqa: BLE001 - what looks at the views does not end their refreshes
-            self._view.say(f"the views were not read: {query_failure(str(error))}")
+            self._view.print_message(f"the views were not read: {query_failure(str(error))}")
 
     def refresh(self) -> bool:
         """Compute all views, in the order of the graph, and return whether that succeeded.
 
         After `end` it computes them once more, from all that the flows have written.
         """
-        with self._refreshing:
+        with self._refresh_lock:
             refreshed = [self._refresh(view) for view in self._graph.views]
         return all(refreshed)
 
     def _refresh(self, view: str) -> bool:
         began_ms = now_ms()
         table = self._observer.table
-        if self._ending.is_set() and threading.current_thread() is self._refresher:
+        if self._stopping.is_set() and threading.current_thread() is self._refresher:
             return True
         try:
             self._graph.refresh(view)
         except Exception as error:  # noqa: BLE001 - the view stays as it was, flows and other views go on
             text = query_failure(str(error))
             table.failed(view, text, now_ms(), restarts=True)
-            self._view.say(f"view {view} was not refreshed: {text}")
+            self._view.print_message(f"view {view} was not refreshed: {text}")
             return False
         table.started(view, now_ms(), kind="view")
         table.refreshed(view, now_ms() - began_ms, now_ms())

@@ -1,4 +1,4 @@
-"""Watches a run: Spark's reports, the lag at the brokers, the topic of progress.
+"""Observer of a run: Spark's reports, the lag at the brokers, the topic of progress.
 
 Spark's listener calls from a thread of its own, lag and topic have another one. All of them write into one table of
 progress, from which view and metrics read.
@@ -14,7 +14,7 @@ from typing import Any
 
 from kavka.pipelines.definitions import Definitions
 from kavka.pipelines.session import within
-from kavka.spark.queries.progress import FlowProgress, ProgressTable, short
+from kavka.spark.queries.flow_progress import FlowProgress, ProgressTable, unqualified
 from kavka.spark.queries.topic import StatusPublisher
 from kavka.spark.queries.watch import ProgressWatch, client_settings, now_ms
 
@@ -46,7 +46,7 @@ class Observer:
         publisher: StatusPublisher | None,
         on_batch: Callable[[str], None] | None = None,
     ) -> None:
-        """Take what is watched; `on_batch` is called with a flow's name at each batch that took rows or time."""
+        """Observe flows; `on_batch` is called with a flow's name after each batch with rows."""
         self.table = table
         self.definitions = definitions
         self._on_batch = on_batch or (lambda flow: None)
@@ -58,49 +58,49 @@ class Observer:
     # Spark's listener
 
     def listen(self, spark: Any) -> None:
-        """Let a session report the batches of its queries."""
+        """Add a listener for the batches of a session's queries."""
         from pyspark.sql.streaming.listener import StreamingQueryListener
 
         observer = self
 
         class Listener(StreamingQueryListener):  # type: ignore[misc]
-            """Passes reports on."""
+            """Passes Spark's reports to the observer."""
 
             def onQueryStarted(self, event: Any) -> None:
-                """Note a flow that runs."""
+                """Record the start of a flow."""
                 if event.name:
                     observer.table.started(event.name, now_ms())
 
             def onQueryProgress(self, event: Any) -> None:
-                """Take a report."""
-                observer.take(json.loads(event.progress.json))
+                """Record a report."""
+                observer.record_progress(json.loads(event.progress.json))
 
             def onQueryIdle(self, event: Any) -> None:
-                """Nothing new."""
+                """Ignore idle queries."""
 
             def onQueryTerminated(self, event: Any) -> None:
-                """Note that all reports of a query have come; who runs the flows knows why one failed."""
+                """Count the query; the run of the flows records failures itself."""
                 if event.exception is None:
-                    observer.reported()
+                    observer.record_termination()
 
         listener = Listener()
         spark.streams.addListener(listener)
         self._listening = (spark, listener)
 
-    def reported(self) -> None:
-        """Note that a query has ended well: Spark reports that after its last batch, and without the flow's name."""
+    def record_termination(self) -> None:
+        """Count a query that has ended without an error; Spark reports it without the flow's name."""
         with self._end:
             self._ended += 1
             self._end.notify_all()
 
     def wait_for_reports(self, flows: Iterable[str], timeout_s: float = _LAST_REPORTS_S) -> bool:
         """Wait for the last reports of flows that have ended well, which come after that; return whether all came."""
-        streams = {short(flow) for flow in flows if self.table.of(flow).kind == "stream"}
+        streams = {unqualified(flow) for flow in flows if self.table.of(flow).kind == "stream"}
         with self._end:
             return self._end.wait_for(lambda: self._ended >= len(streams), timeout_s)
 
-    def take(self, progress: Mapping[str, Any]) -> None:
-        """Take Spark's report of a batch."""
+    def record_progress(self, progress: Mapping[str, Any]) -> None:
+        """Record Spark's report of a batch."""
         flow = self.table.batch(progress, now_ms())
         if flow is not None and progress.get("numInputRows", 0):
             self._on_batch(flow.flow)
@@ -108,7 +108,7 @@ class Observer:
     # Lag and topic
 
     def start(self) -> None:
-        """Begin to watch lag and to publish."""
+        """Start watching lag and publishing."""
         self._watch.start()
 
     def close(self) -> None:

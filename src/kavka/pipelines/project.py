@@ -70,12 +70,12 @@ class Project:
 
 def read_defaults(text: str) -> dict[str, str]:
     """Return the settings of a file like `spark-defaults.conf`: a name, space or `=`, a value; # begins a comment."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         words = re.split(r"[\s=]+", line.strip(), maxsplit=1)
         if words[0] and not words[0].startswith("#"):
-            found[words[0]] = words[1] if len(words) > 1 else ""
-    return found
+            settings[words[0]] = words[1] if len(words) > 1 else ""
+    return settings
 
 
 def local_path(uri: str) -> Path | None:
@@ -111,11 +111,11 @@ def find_spec_file(start: Path) -> Path:
             f"{start} does not exist: name a project's folder or its {SPEC_NAMES[0]}"
         )
     for folder in (start.resolve(), *start.resolve().parents):
-        found = [folder / name for name in SPEC_NAMES if (folder / name).is_file()]
-        if len(found) > 1:
+        specs = [folder / name for name in SPEC_NAMES if (folder / name).is_file()]
+        if len(specs) > 1:
             raise PipelineError(f"{folder} has both {' and '.join(SPEC_NAMES)}: remove one")
-        if found:
-            return found[0]
+        if specs:
+            return specs[0]
     raise PipelineError(
         f"{start} is not a pipeline project: it has no {SPEC_NAMES[0]}, nor has a folder above it; "
         "`kavka pipelines init NAME` makes one"

@@ -1,4 +1,4 @@
-"""Counting of requests by client and minute, with a state that is kept between batches. The decision is pure.
+"""Counts of requests by client and minute, with a state between batches. The decision is pure.
 
 A client is found in the batch in which it gets above the limit, once for each minute. Windows of event time in Spark's
 own aggregations are known when they are over and the watermark is behind them, which is late for a limit.

@@ -16,12 +16,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kavka.client.admin import Admin
+from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
 from kavka.client.dead_letters import DeadLetter, dead_letter_of, original_headers
 from kavka.client.exactly_once import ExactlyOnce
 from kavka.client.producer import Producer
 from kavka.client.producer.records import ProducerRecord
+from kavka.client.setting_names import settings_for
 from kavka.core.transactional_producer.errors import FatalError
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -32,7 +34,7 @@ _MAX_ABORTS = 5
 """Of one transaction; then the run ends with the reason. What was committed before stays sent."""
 _BACKOFF_S = 0.2
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-Print = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,34 +113,40 @@ def original_record(
     )
 
 
-def redrive(settings: Mapping[str, Any], selection: Selection, *, dry_run: bool, say: Print) -> int:
+def redrive(
+    settings: Mapping[str, Any], selection: Selection, *, dry_run: bool, print_line: PrintLine
+) -> int:
     """Send dead letters back, up to the end that their topic has now. Raise PipelineError, KafkaError, OSError."""
-    outcome = asyncio.run(_redrive(settings, selection, dry_run, say))
+    outcome = asyncio.run(_redrive(settings, selection, dry_run, print_line))
     for line in outcome.lines(selection, dry_run=dry_run):
-        say(line)
+        print_line(line)
     return 0
 
 
 async def _redrive(
-    settings: Mapping[str, Any], selection: Selection, dry_run: bool, say: Print
+    settings: Mapping[str, Any], selection: Selection, dry_run: bool, print_line: PrintLine
 ) -> Outcome:
-    async with Admin(settings) as admin:
-        run = _Run(selection, admin, say if dry_run else None)
+    async with Admin(settings_for(ADMIN, settings)) as admin:
+        run = _Run(selection, admin, print_line if dry_run else None)
         partitions = await run.partitions_of(selection.topic)
-        places = [TopicPartition(selection.topic, number) for number in range(partitions)]
+        topic_partitions = [TopicPartition(selection.topic, number) for number in range(partitions)]
         if dry_run:
             async with _consumer(settings, selection) as consumer:
-                await _read(consumer, places, run.look_at)
+                await _read(consumer, topic_partitions, run.count_batch)
             return run.outcome
         await _require_no_members(admin, selection.group)
         producer = Producer(
-            {"acks": "all", **settings, "transactional.id": f"kavka-redrive-{selection.group}"}
+            {
+                "acks": "all",
+                **settings_for(PRODUCER, settings),
+                "transactional.id": f"kavka-redrive-{selection.group}",
+            }
         )
         try:
             async with producer:
                 await producer.init_transactions()  # aborts what a killed run left open
                 async with _consumer(settings, selection) as consumer:
-                    await _send_back(consumer, producer, places, run)
+                    await _send_back(consumer, producer, topic_partitions, run)
         except FatalError as error:
             if error.code in _FENCED:
                 raise PipelineError(
@@ -150,10 +158,10 @@ async def _redrive(
 
 async def _require_no_members(admin: Admin, group: str) -> None:
     """Raise PipelineError for a group with members: brokers take offsets of transactions from outside of it."""
-    [found] = (await admin.describe_groups([group])).values()
-    if isinstance(found, Exception):
-        raise found
-    if found.members:
+    [description] = (await admin.describe_groups([group])).values()
+    if isinstance(description, Exception):
+        raise description
+    if description.members:
         raise PipelineError(
             f"the group {group} has members, which read for another purpose: give another --group"
         )
@@ -162,7 +170,7 @@ async def _require_no_members(admin: Admin, group: str) -> None:
 def _consumer(settings: Mapping[str, Any], selection: Selection) -> Consumer:
     return Consumer(
         {
-            **settings,
+            **settings_for(CONSUMER, settings),
             "group.id": selection.group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -172,13 +180,13 @@ def _consumer(settings: Mapping[str, Any], selection: Selection) -> Consumer:
 
 
 async def _send_back(
-    consumer: Consumer, producer: Producer, places: list[TopicPartition], run: _Run
+    consumer: Consumer, producer: Producer, topic_partitions: list[TopicPartition], run: _Run
 ) -> None:
     loop = ExactlyOnce(consumer, producer, run.records_of)
-    consumer.assign(places)
-    ends = await consumer.end_offsets(places)
+    consumer.assign(topic_partitions)
+    ends = await consumer.end_offsets(topic_partitions)
     aborts = 0
-    while any([await consumer.position(place) < ends[place] for place in places]):
+    while any([await consumer.position(place) < ends[place] for place in topic_partitions]):
         run.begin()
         if await loop.step(_POLL_MS):
             run.committed()
@@ -189,88 +197,92 @@ async def _send_back(
 
 
 async def _read(
-    consumer: Consumer, places: list[TopicPartition], look_at: Callable[[FetchedBatches], Any]
+    consumer: Consumer,
+    topic_partitions: list[TopicPartition],
+    on_batch: Callable[[FetchedBatches], Any],
 ) -> None:
-    consumer.assign(places)
-    ends = await consumer.end_offsets(places)
-    while any([await consumer.position(place) < ends[place] for place in places]):
+    consumer.assign(topic_partitions)
+    ends = await consumer.end_offsets(topic_partitions)
+    while any([await consumer.position(place) < ends[place] for place in topic_partitions]):
         for batch in await consumer.poll(_POLL_MS):
-            await look_at(batch)
+            await on_batch(batch)
 
 
 class _Run:
     """The topics and the counts of one run."""
 
-    def __init__(self, selection: Selection, admin: Admin, say: Print | None) -> None:
+    def __init__(self, selection: Selection, admin: Admin, print_line: PrintLine | None) -> None:
         self.selection = selection
         self.outcome = Outcome()
         self._pending = Outcome()
         self._admin = admin
-        self._say = say
+        self._print_line = print_line
         self._partitions: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Count from the last committed transaction on: an aborted one is repeated."""
+        """Reset the counts of the transaction: an aborted one is repeated."""
         self._pending = Outcome()
 
     def committed(self) -> None:
-        """Add what the transaction has counted."""
+        """Add the counts of the committed transaction."""
         self.outcome.sent += self._pending.sent
         self.outcome.left += self._pending.left
         self.outcome.unknown += self._pending.unknown
 
     async def records_of(self, batch: FetchedBatches) -> list[ProducerRecord]:
         """Return the records that go back. Raise PipelineError for a topic that does not exist."""
-        made = []
+        records = []
         for record in batch.records():
             letter = dead_letter_of(record.headers)
             target = self.selection.target(record, letter)
             if target is None:
-                self._leave(record, letter)
+                self._count_unselected(record, letter)
                 continue
             original = original_record(record, letter, self.selection)
             count = await self.partitions_of(target)
             if original.partition is not None and not 0 <= original.partition < count:
                 original = original._replace(partition=None)
             self._pending.sent[target] += 1
-            made.append(original)
-            if self._say is not None:
-                self._say(_line(batch.topic_partition, record, letter, target))
-        return made
+            records.append(original)
+            if self._print_line is not None:
+                self._print_line(_line(batch.topic_partition, record, letter, target))
+        return records
 
-    async def look_at(self, batch: FetchedBatches) -> None:
-        """Count and print what would go back."""
+    async def count_batch(self, batch: FetchedBatches) -> None:
+        """Count and print the records that would be sent."""
         self.begin()
         await self.records_of(batch)
         self.committed()
 
-    def _leave(self, record: ConsumerRecord, letter: DeadLetter) -> None:
+    def _count_unselected(self, record: ConsumerRecord, letter: DeadLetter) -> None:
         self._pending.left += 1
         is_unknown = letter.topic is None and self.selection.from_topic is None
         self._pending.unknown += is_unknown and self.selection.to_topic is None
 
     async def partitions_of(self, topic: str) -> int:
         """Return how many partitions a topic has. Raise PipelineError, KafkaError."""
-        known = self._partitions.get(topic)
-        if known is None:
-            [found] = (await self._admin.describe_topics([topic])).values()
-            if isinstance(found, KafkaError):
-                if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        count = self._partitions.get(topic)
+        if count is None:
+            [description] = (await self._admin.describe_topics([topic])).values()
+            if isinstance(description, KafkaError):
+                if description.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     what_to_do = (
                         "name the topic of dead letters"
                         if topic == self.selection.topic
                         else "create it, or name another with --to-topic"
                     )
                     raise PipelineError(f"the topic {topic} does not exist: {what_to_do}")
-                raise found
-            known = self._partitions[topic] = len(found.partitions)
-        return known
+                raise description
+            count = self._partitions[topic] = len(description.partitions)
+        return count
 
 
-def _line(place: TopicPartition, record: ConsumerRecord, letter: DeadLetter, target: str) -> str:
-    moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
-    stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _line(
+    topic_partition: TopicPartition, record: ConsumerRecord, letter: DeadLetter, target: str
+) -> str:
+    time = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+    stamp = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     origin = (
         f" (of {letter.topic}-{letter.partition} offset {letter.offset})" if letter.topic else ""
     )
-    return f"{place} offset {record.offset} {stamp} -> {target}{origin}: {letter.reason or 'no reason'}"
+    return f"{topic_partition} offset {record.offset} {stamp} -> {target}{origin}: {letter.reason or 'no reason'}"

@@ -12,14 +12,14 @@ from kavka.pipelines.checkpoints import Checkpoints
 from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
-from kavka.pipelines.session import Session, Where, open_session
-from kavka.spark.queries.progress import short
+from kavka.pipelines.session import Session, SparkOptions, open_session
+from kavka.spark.queries.flow_progress import unqualified
 
 
-def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> int:
+def reset_flow(project: Project, spark_options: SparkOptions, name: str, *, execute: bool) -> int:
     """Reset a flow or a table; without `execute` only print what would be done. Return 0."""
     definitions = Definitions()
-    with open_session(project, where) as session:
+    with open_session(project, spark_options) as session:
         graph_id = register(session, project, definitions)
         require_flows(definitions, [name])
         flow = definitions.flow(name)
@@ -30,12 +30,12 @@ def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> i
             _reset_sink(project, flow, output.options, execute=execute)
             return 0
         table = output.name if output is not None else name
-        what = f"{short(table)} is emptied and computed from the beginning"
+        effect = f"{unqualified(table)} is emptied and computed from the beginning"
         if execute:
             _refresh_fully(session, project, graph_id, table)
-            print(what)
+            print(effect)
         else:
-            print(f"{what}, with --execute")
+            print(f"{effect}, with --execute")
     readers = streaming_readers(definitions, table)
     if readers:
         print(
@@ -47,19 +47,19 @@ def reset_flow(project: Project, where: Where, name: str, *, execute: bool) -> i
 
 def streaming_readers(definitions: Definitions, table: str) -> list[str]:
     """Return the flows into other tables and sinks that read a table; views are computed from all of it anyway."""
-    found = []
+    readers = []
     for flow in definitions.flows:
         output = definitions.output(flow.target)
         is_stream = output is None or output.kind in ("table", "sink")
-        if is_stream and short(table) in map(short, flow.tables):
-            found.append(short(flow.name))
-    return found
+        if is_stream and unqualified(table) in map(unqualified, flow.tables):
+            readers.append(unqualified(flow.name))
+    return readers
 
 
 def _only_flow_into(definitions: Definitions, sink: str) -> FlowDefinition:
-    flows = [flow for flow in definitions.flows if short(flow.target) == short(sink)]
+    flows = [flow for flow in definitions.flows if unqualified(flow.target) == unqualified(sink)]
     if len(flows) != 1:
-        names = ", ".join(short(flow.name) for flow in flows) or "none"
+        names = ", ".join(unqualified(flow.name) for flow in flows) or "none"
         raise PipelineError(f"name the flow into {sink} that shall begin from the start: {names}")
     return flows[0]
 
@@ -72,22 +72,25 @@ def _refresh_fully(session: Session, project: Project, graph_id: str, table: str
 def _reset_sink(
     project: Project, flow: FlowDefinition, options: Mapping[str, str], *, execute: bool
 ) -> None:
-    """Begin another checkpoint of a flow into a sink; Spark takes the folder with the highest number."""
+    """Create another checkpoint of a flow into a sink; Spark uses the folder with the highest number."""
     folder = Checkpoints(project.storage_path).of(flow)
     if folder is None:
         raise PipelineError(
-            f"the flow {short(flow.name)} has no checkpoint below {project.storage}: it begins from the start by itself"
+            f"the flow {unqualified(flow.name)} has no checkpoint below {project.storage}: it begins "
+            "from the start by itself"
         )
     given = {name.lower(): value for name, value in options.items()}
     is_exactly_once = given.get("deliveryguarantee") == "exactly-once"
     if is_exactly_once and given.get("onnewcheckpoint") != "reset":
         raise PipelineError(
-            f"the sink of {short(flow.name)} is exactly-once and refuses another checkpoint, by which its rows would "
-            "be written twice: set its onNewCheckpoint to reset, or give it a new sinkId and reset again"
+            f"the sink of {unqualified(flow.name)} is exactly-once and refuses another checkpoint, by which its rows "
+            "would be written twice: set its onNewCheckpoint to reset, or give it a new sinkId and reset again"
         )
     new = folder.with_name(str(int(folder.name) + 1))
     if not execute:
         print(f"would begin the checkpoint {new}; the old one stays; --execute does it")
         return
     new.mkdir()
-    print(f"{short(flow.name)} begins from the start with the checkpoint {new}; the old one stays")
+    print(
+        f"{unqualified(flow.name)} begins from the start with the checkpoint {new}; the old one stays"
+    )

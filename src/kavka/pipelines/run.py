@@ -21,19 +21,19 @@ from kavka.pipelines.definitions import (
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
-from kavka.pipelines.session import Session, Where, open_session
+from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.pipelines.view import FlowsView, open_flows_view
+from kavka.spark.queries.flow_progress import DONE, ProgressTable, unqualified
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import DONE, ProgressTable, short
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
 from kavka.spark.queries.watch import now_ms
 
-_LOOK_EVERY_S = 0.25
+_POLL_INTERVAL_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
-    """Settings for watching a run."""
+class ProgressOptions:
+    """Options for metrics and published progress of a run."""
 
     metrics_port: int | None = None
     """Port of Prometheus metrics on loopback; 0 takes a free one, None serves none."""
@@ -103,30 +103,30 @@ def update(
 
 
 @contextmanager
-def watched(
+def observe_run(
     session: Session,
     project: Project,
     definitions: Definitions,
-    watching: Watching,
+    progress_options: ProgressOptions,
     view: FlowsView,
     on_batch: Any = None,
 ) -> Iterator[Observer]:
-    """Watch a run until the end of the body."""
+    """Observe a run for the duration of a `with` block."""
     table = ProgressTable(project.name)
     settings = (
-        {"bootstrap.servers": watching.bootstrap}
-        if watching.bootstrap
+        {"bootstrap.servers": progress_options.bootstrap}
+        if progress_options.bootstrap
         else first_brokers(definitions)
     )
     publisher = None
-    if watching.publishes and settings:
-        publisher = StatusPublisher(settings, watching.topic)
+    if progress_options.publishes and settings:
+        publisher = StatusPublisher(settings, progress_options.topic)
     observer = Observer(table, definitions, publisher, on_batch)
     with ExitStack() as stack:
-        if watching.metrics_port is not None:
-            server = MetricsServer(watching.metrics_port, lambda: families(table))
+        if progress_options.metrics_port is not None:
+            server = MetricsServer(progress_options.metrics_port, lambda: families(table))
             stack.enter_context(server)
-            view.say(f"metrics at http://127.0.0.1:{server.port}/metrics")
+            view.print_message(f"metrics at http://127.0.0.1:{server.port}/metrics")
         observer.listen(session.spark)
         observer.start()
         stack.callback(observer.close)
@@ -134,15 +134,22 @@ def watched(
     view.show(flows_of(table))
 
 
-def run_once(project: Project, where: Where, refresh: Refresh, watching: Watching) -> int:
+def run_once(
+    project: Project,
+    spark_options: SparkOptions,
+    refresh: Refresh,
+    progress_options: ProgressOptions,
+) -> int:
     """Update a pipeline once and show how it goes; return 0, or 1 when a flow failed."""
     require_no_backfill(project.storage_path)
     with open_flows_view() as view:
-        view.say(f"pipeline {project.name}: starting Spark ({where.remote or where.master})")
-        with open_session(project, where) as session:
+        view.print_message(
+            f"pipeline {project.name}: starting Spark ({spark_options.remote or spark_options.master})"
+        )
+        with open_session(project, spark_options) as session:
             definitions = Definitions()
             graph_id = register(session, project, definitions)
-            with watched(session, project, definitions, watching, view) as observer:
+            with observe_run(session, project, definitions, progress_options, view) as observer:
                 return Update(session, project, graph_id, refresh, observer, view).run()
 
 
@@ -158,7 +165,7 @@ class Update:
         observer: Observer,
         view: FlowsView,
     ) -> None:
-        """Take a registered graph; nothing runs yet."""
+        """Prepare the update of a registered graph."""
         self._session = session
         self._project = project
         self._graph_id = graph_id
@@ -174,14 +181,14 @@ class Update:
         worker = threading.Thread(target=self._work, name="update", daemon=True)
         worker.start()
         while worker.is_alive():
-            worker.join(_LOOK_EVERY_S)
+            worker.join(_POLL_INTERVAL_S)
             self._view.show(flows_of(self._observer.table))
         self._observer.wait_for_reports(self._completed)
         for name in self._completed:
             self._observer.table.ended(name, DONE, now_ms())
         if self.error is None:
             return 0
-        self._view.say(f"the update failed: {query_failure(str(self.error))}")
+        self._view.print_message(f"the update failed: {query_failure(str(self.error))}")
         return 1
 
     def _work(self) -> None:
@@ -189,17 +196,19 @@ class Update:
             for message in update(
                 self._session, self._project, self._graph_id, self._refresh, dry=False
             ):
-                self._take(message)
+                self._record_event(message)
         except Exception as error:  # noqa: BLE001 - shown by the thread that waits for this one
             self.error = error
 
-    def _take(self, message: str) -> None:
-        """Note the state of the flow that an event is about, such as `Flow spark_catalog.default.x is RUNNING.`."""
-        said, _, error = message.partition(" Error: ")
-        self._view.say(" ".join(said.split()) + (f" {query_failure(error)}" if error else ""))
+    def _record_event(self, message: str) -> None:
+        """Record the state of a flow from an event such as `Flow spark_catalog.default.x is RUNNING.`."""
+        event, _, error = message.partition(" Error: ")
+        self._view.print_message(
+            " ".join(event.split()) + (f" {query_failure(error)}" if error else "")
+        )
         words = message.rstrip(".").split()
         if len(words) >= 4 and words[0] == "Flow":
-            name, state = short(words[1].strip("'")), words[-1]
+            name, state = unqualified(words[1].strip("'")), words[-1]
             if state == "RUNNING":
                 output = self._observer.definitions.output(name)
                 is_view = output is not None and output.kind == "materialized view"
@@ -217,11 +226,11 @@ class Update:
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:
     """Raise PipelineError for a name that is neither a flow nor its target."""
-    known = {short(flow.name) for flow in definitions.flows} | {
-        short(output.name) for output in definitions.outputs
+    existing = {unqualified(flow.name) for flow in definitions.flows} | {
+        unqualified(output.name) for output in definitions.outputs
     }
     for name in names:
-        if short(name) not in known:
+        if unqualified(name) not in existing:
             raise PipelineError(
-                f"the project has no flow {name!r}; it has {', '.join(sorted(known))}"
+                f"the project has no flow {name!r}; it has {', '.join(sorted(existing))}"
             )

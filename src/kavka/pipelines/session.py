@@ -43,8 +43,8 @@ _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The place of Spark: a master or a Connect server, with settings."""
+class SparkOptions:
+    """Options of Spark: a master or a Connect server, with settings."""
 
     master: str = "local[*]"
     remote: str = ""
@@ -62,14 +62,14 @@ class Session:
     jvm: Any | None
 
 
-def session_settings(project: Project, where: Where) -> dict[str, str]:
+def session_settings(project: Project, spark_options: SparkOptions) -> dict[str, str]:
     """Return the settings of a driver in this process: defaults, the project's, the command line's.
 
     Tables are remembered between runs by default: the catalogue is Hive's in an embedded Derby database below the
     storage, unless the project says otherwise.
     """
-    given = {**project.defaults, **project.configuration, **where.conf}
-    settings = driver_defaults(project.name, where.master)
+    given = {**project.defaults, **project.configuration, **spark_options.conf}
+    settings = driver_defaults(project.name, spark_options.master)
     return settings | _catalogue(project, given) | given
 
 
@@ -112,23 +112,23 @@ def _catalogue(project: Project, given: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def open_session(project: Project, where: Where) -> Iterator[Session]:
+def open_session(project: Project, spark_options: SparkOptions) -> Iterator[Session]:
     """Open the session and stop it at the end. Raise PipelineError, SparkMissing and what Spark raises."""
-    if where.remote:
-        with _remote(where) as session:
+    if spark_options.remote:
+        with _remote(spark_options) as session:
             yield session
         return
-    settings = session_settings(project, where)
+    settings = session_settings(project, spark_options)
     if not _has_jvm():
         # A JVM of this process keeps the catalogue open from one session to the next.
         require_free_catalogue(settings)
     log_directory = project.storage_path or project.directory
-    with open_driver(settings, log_directory, where) as driver:
+    with open_driver(settings, log_directory, spark_options) as driver:
         yield driver.first
 
 
 @dataclass(frozen=True, slots=True)
-class DriverHere:
+class LocalDriver:
     """A driver in this process."""
 
     first: Session
@@ -148,14 +148,14 @@ class DriverHere:
 
 @contextmanager
 def open_driver(
-    settings: Mapping[str, str], log_directory: Path, where: Where
-) -> Iterator[DriverHere]:
+    settings: Mapping[str, str], log_directory: Path, spark_options: SparkOptions
+) -> Iterator[LocalDriver]:
     """Start a driver in this process, with its log below a folder, and stop it at the end."""
     check_spark()
     settings = dict(settings)
     with ExitStack() as stack:
-        _prepare_environment(where)
-        java = log_settings(log_directory, where.log_level)
+        _prepare_environment(spark_options)
+        java = log_settings(log_directory, spark_options.log_level)
         java += f" -Dderby.stream.error.file={log_directory / 'derby.log'}"
         extra = settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = f"{java} {extra}".strip()
@@ -171,7 +171,7 @@ def open_driver(
         stack.callback(os.environ.pop, "SPARK_CONNECT_MODE_ENABLED", None)
         spark = _client(url)
         stack.callback(_release, spark)
-        yield DriverHere(Session(spark, jvm), url)
+        yield LocalDriver(Session(spark, jvm), url)
 
 
 def _has_jvm() -> bool:
@@ -198,17 +198,17 @@ def require_free_catalogue(settings: Mapping[str, str], wait_s: float = _CATALOG
 
 
 def _try_catalogue(settings: Mapping[str, str]) -> None:
-    found = _DERBY_DATABASE.match(settings.get(_METASTORE, ""))
-    if found is None or settings.get(_CATALOG) != "hive":
+    match = _DERBY_DATABASE.match(settings.get(_METASTORE, ""))
+    if match is None or settings.get(_CATALOG) != "hive":
         return
     try:
-        with open(Path(found[1]) / "dbex.lck", "r+b") as file:
+        with open(Path(match[1]) / "dbex.lck", "r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return  # there is no database yet
     except OSError as error:
         raise PipelineError(
-            f"another process has this project's catalogue open ({found[1]}): stop that run first, or share "
+            f"another process has this project's catalogue open ({match[1]}): stop that run first, or share "
             "a metastore (spark.hadoop.hive.metastore.uris in spark-defaults.conf)"
         ) from error
 
@@ -219,11 +219,11 @@ def connect_service(jvm: Any) -> Any:
     return getattr(getattr(package, "SparkConnectService$"), "MODULE$")
 
 
-def _prepare_environment(where: Where) -> None:
+def _prepare_environment(spark_options: SparkOptions) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", str(uuid.uuid4()))
-    if where.master.startswith("local"):
+    if spark_options.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     put_sources_on_path()
 
@@ -260,10 +260,10 @@ def static_settings(session: Session) -> frozenset[str]:
 
 
 @contextmanager
-def _remote(where: Where) -> Iterator[Session]:
+def _remote(spark_options: SparkOptions) -> Iterator[Session]:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    spark = _client(where.remote)
-    for name, value in where.conf.items():
+    spark = _client(spark_options.remote)
+    for name, value in spark_options.conf.items():
         spark.conf.set(name, value)
     try:
         yield Session(spark, None)
@@ -293,11 +293,11 @@ def _release(spark: Any) -> None:
             log.info("session was not released error=%s", error)
 
     within(_RELEASE_S, release)
-    _forget(spark)
+    _clear_active_session(spark)
 
 
-def _forget(spark: Any) -> None:
-    """Let the next session of this process be the active one, which functions of Spark ask, as after `stop`."""
+def _clear_active_session(spark: Any) -> None:
+    """Remove the active session, as `stop` does, so that the next one of this process becomes active."""
     from pyspark.sql.connect.session import SparkSession
 
     if SparkSession._default_session is spark:
@@ -307,7 +307,7 @@ def _forget(spark: Any) -> None:
 
 
 def within(seconds: float, work: Callable[[], object]) -> None:
-    """Do what Spark's client does at an end, for so long at most: now and then it waits without limit."""
+    """Run `work`, but wait for it no longer than this: Spark's client may block at its end."""
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
     worker.join(seconds)

@@ -2,7 +2,7 @@
 
 started --fails--> waiting for its back-off --due--> started
    |                                                    |
-   +--has run for a while, or made a batch: the back-off begins from its first step again
+   +--has made a batch: the back-off begins from its first step again
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ class Restarts:
     """The starts of flows: each flow alone, so that the failures of one delay no other."""
 
     def __init__(self, flows: Iterable[str], now_ms: int) -> None:
-        """Let every flow be due now."""
+        """Schedule every flow for now."""
         self._flows = {name: _Flow(due_ms=now_ms) for name in flows}
 
     def due(self, now_ms: int) -> list[str]:
         """Return the flows to start now, in their order; they count as started."""
-        found = []
+        names = []
         for name, flow in self._flows.items():
             if flow.due_ms is not None and flow.due_ms <= now_ms:
                 flow.due_ms = None
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     def failed(self, name: str, now_ms: int) -> int:
-        """Note a failure and return after how many milliseconds the flow starts again: 1 s, doubled up to a minute."""
+        """Record a failure and return the back-off in milliseconds: 1 s, doubled up to a minute."""
         flow = self._flows[name]
         wait_ms = min(FIRST_BACKOFF_MS << min(flow.failures, 10), MAX_BACKOFF_MS)
         flow.failures += 1
         flow.due_ms = now_ms + wait_ms
         return wait_ms
 
-    def made_batch(self, name: str) -> None:
-        """Note that a flow has completed a batch: its next failure waits for the first back-off again."""
+    def record_batch(self, name: str) -> None:
+        """Record a completed batch of a flow, which resets its back-off."""
         if name in self._flows:
             self._flows[name].failures = 0
 
@@ -72,7 +72,7 @@ class RefreshSchedule:
         )
 
     def refreshed(self, now_ms: int, batches: dict[str, int], *, failed: bool) -> None:
-        """Note a refresh that began when the flows had made `batches`; failures double the wait, to a minute."""
+        """Record a refresh that started at these `batches` of flows; failures double the back-off, up to a minute."""
         self.failures = self.failures + 1 if failed else 0
         wait_ms = self.interval_ms
         if self.failures:

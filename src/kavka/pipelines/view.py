@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from kavka.spark.queries.progress import FlowProgress, expectation_lines
+from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,9 +22,9 @@ class View(Protocol[Shown]):
     """A display of a state that changes, and of messages."""
 
     def show(self, shown: Shown, /) -> None:
-        """Take the newest state."""
+        """Show the newest state."""
 
-    def say(self, message: str) -> None:
+    def print_message(self, message: str) -> None:
         """Print a message, once."""
 
 
@@ -67,9 +67,9 @@ class PlainView:
             text = plain(flow)
             if flow.state != state or (text != line and now - at >= _PLAIN_EVERY_S):
                 self._shown[flow.flow] = (flow.state, text, now)
-                self.say(text)
+                self.print_message(text)
 
-    def say(self, message: str) -> None:
+    def print_message(self, message: str) -> None:
         """Print a line."""
         print(f"{time.strftime('%H:%M:%S')} {message}", file=self._out, flush=True)
 
@@ -155,7 +155,7 @@ def open_view(
                 """Redraw."""
                 live.update(draw(shown))
 
-            def say(self, message: str) -> None:
+            def print_message(self, message: str) -> None:
                 """Print above what is drawn."""
                 console.print(message, markup=False, highlight=False)
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _SIZE = Struct(">i")
 _FIRST_BYTES = 4
 _ADMISSION_S = 10.0
-_TURN_FRAMES = 64  # what one connection may have handled before the loop serves the others
+_SLICE_FRAMES = 64  # what one connection may have handled before the loop serves the others
 _MAX_IN_FLIGHT = 1000
 _MAX_UNSENT_BYTES = 32 << 20
 
@@ -178,10 +178,10 @@ class ClientConnection:
         return True
 
     def _handle_frames(self) -> None:
-        """Take one turn: as many requests as there is room for, up to a number."""
+        """Handle requests for one time slice: as many as there is room for, up to a number."""
         frames = self._flow_control.frames
         try:
-            for _ in range(min(_TURN_FRAMES, len(frames))):
+            for _ in range(min(_SLICE_FRAMES, len(frames))):
                 if self._is_full or self._transport is None or self._transport.is_closing():
                     break
                 self._handle(frames.popleft())

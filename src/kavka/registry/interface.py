@@ -82,7 +82,7 @@ class Registry(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> list[str]:
-        """Do all operations or none; return the path of each, with the sequence numbers that were given."""
+        """Apply all operations or none; return the path of each, with the sequence numbers that were given."""
         ...
 
     async def reconnect(self) -> None:
@@ -95,7 +95,7 @@ class Registry(Protocol):
 
 
 async def sync(registry: Registry) -> None:
-    """Have the reads that follow see all that is written now: the session's server may lag behind its ensemble.
+    """Wait until the session's server has all that is written now: it may lag behind its ensemble.
 
     A multi that only checks passes the leader of the ensemble, as ZooKeeper's own `sync` does.
     """

@@ -125,7 +125,7 @@ class LocalSession:
         await self.multi([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> list[str]:
-        """Do all operations or none."""
+        """Apply all operations or none."""
         results = await self._ask(lambda: self._znode_server.submit(operations, self.session_id))
         return [result.path for result in results]
 
@@ -164,7 +164,7 @@ class LocalSession:
             self._pending.discard(future)
 
     def _arrive(self, act: Callable[[], T]) -> Callable[[], T]:
-        """Do it, now; return what gives the result, or raises."""
+        """Submit the operation now; return a function that returns its result, or raises."""
         if self._session_state.is_closed:
             return partial(_raise, self._lost())
         try:

@@ -151,7 +151,7 @@ class RegistryServer:
         return session
 
     def _attach_session(self, connection: ClientConnection, session_state: SessionState) -> None:
-        """Let this connection, and no other, speak for a session."""
+        """Attach a session to this connection, and close the one that had it."""
         before = self._connections_by_session.get(session_state.session_id)
         self._connections_by_session[session_state.session_id] = connection
         if before is not None:

@@ -188,7 +188,7 @@ class RequestProcessor:
     # -- requests
 
     def _perform(self, kind: int, reader: Reader) -> NamedTuple | bytearray | None:
-        """Do it, and return what is answered. Raise Refused, RegistryRefused, CorruptPacket."""
+        """Handle a request, and return the response. Raise Refused, RegistryRefused, CorruptPacket."""
         if kind in WRITES:
             request = decode(WRITES[kind], reader)
             (result,) = self._submit([operation_of(kind, request)])

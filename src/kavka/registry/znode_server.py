@@ -201,7 +201,7 @@ class ZnodeServer:
     # -- changes
 
     def submit(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
-        """Do all operations or none; the results may be shown `after_sync`.
+        """Apply all operations or none; the results may be shown `after_sync`.
 
         Raise RegistryRefused, and ConnectionError when the journal has failed.
         """

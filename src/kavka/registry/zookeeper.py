@@ -213,7 +213,7 @@ class ZooKeeperRegistry:
         self._connecting = asyncio.get_running_loop().create_task(self._find_server())
 
     async def _find_server(self) -> None:
-        """Try the members in turn until one answers; last the one that was lost, which may be silent."""
+        """Connect to the servers one after the other until one answers; last to the lost one, which may be silent."""
         pause_s = _FIRST_PAUSE_S
         members = sorted(
             self._members, key=lambda member: (member == self._server, self._random.random())
@@ -425,7 +425,7 @@ class ZooKeeperRegistry:
         await self._change(OpCode.DELETE, request, Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[str]:
-        """Do all operations or none.
+        """Apply all operations or none.
 
         BAD_ARGUMENTS, at the largest operation, refuses what is larger than a packet of ZooKeeper (1 MiB).
         """

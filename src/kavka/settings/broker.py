@@ -9,11 +9,14 @@ from __future__ import annotations
 from kavka.settings.access import ACCESS_SETTINGS
 from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
-from kavka.settings.connections import CONNECTION_SETTINGS
-from kavka.settings.declaration import LONG_MAX, Catalogue, Scope, Setting, Value, ValueType
+from kavka.settings.connections import CONNECTION_SETTINGS, QUOTA_SETTINGS
+from kavka.settings.declaration import Catalogue, Scope, Setting, Value, ValueType
+from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.known import KNOWN_SETTINGS
+from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
-from kavka.settings.topic import gzip_level_fault
+from kavka.settings.sasl import SASL_SETTINGS
+from kavka.settings.tls import TLS_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
 _T = ValueType
@@ -171,257 +174,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         minimum=0,
     ),
     Setting(
-        "log.cleanup.policy",
-        _T.LIST,
-        ["delete"],
-        "Default of cleanup.policy.",
-        choices=("compact", "delete"),
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "compression.type",
-        _T.STRING,
-        "producer",
-        "Default of the topics' compression.type.",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "compression.gzip.level",
-        _T.INT,
-        -1,
-        "Default of the topics' compression.gzip.level.",
-        check=gzip_level_fault,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "compression.lz4.level",
-        _T.INT,
-        9,
-        "Default of the topics' compression.lz4.level.",
-        minimum=1,
-        maximum=17,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "compression.zstd.level",
-        _T.INT,
-        3,
-        "Default of the topics' compression.zstd.level.",
-        minimum=-131072,
-        maximum=22,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.segment.bytes",
-        _T.INT,
-        1_073_741_824,
-        "Default of segment.bytes.",
-        minimum=14,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.roll.ms",
-        _T.LONG,
-        None,
-        "Default of segment.ms; log.roll.hours when it is not set.",
-        minimum=1,
-        scope=_ANYWHERE,
-    ),
-    Setting("log.roll.hours", _T.INT, 168, "Default of segment.ms, in hours.", minimum=1),
-    Setting(
-        "log.roll.jitter.ms",
-        _T.LONG,
-        None,
-        "Default of segment.jitter.ms; log.roll.jitter.hours when it is not set.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.roll.jitter.hours", _T.INT, 0, "Default of segment.jitter.ms, in hours.", minimum=0
-    ),
-    Setting(
-        "log.retention.ms",
-        _T.LONG,
-        None,
-        "Default of retention.ms; log.retention.minutes when it is not set.",
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.retention.minutes",
-        _T.INT,
-        None,
-        "Default of retention.ms, in minutes; log.retention.hours when it is not set.",
-    ),
-    Setting(
-        "log.retention.hours",
-        _T.INT,
-        168,
-        "Default of retention.ms, in hours.",
-    ),
-    Setting("log.retention.bytes", _T.LONG, -1, "Default of retention.bytes.", scope=_ANYWHERE),
-    Setting(
-        "log.retention.check.interval.ms",
-        _T.LONG,
-        300_000,
-        "Interval of the check for log segments to delete.",
-        minimum=1,
-    ),
-    Setting(
-        "log.index.size.max.bytes",
-        _T.INT,
-        10_485_760,
-        "Default of segment.index.bytes.",
-        minimum=4,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.index.interval.bytes",
-        _T.INT,
-        4_096,
-        "Default of index.interval.bytes.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.flush.interval.messages",
-        _T.LONG,
-        LONG_MAX,
-        "Default of flush.messages.",
-        minimum=1,
-        scope=_ANYWHERE,
-    ),
-    Setting("log.flush.interval.ms", _T.LONG, None, "Default of flush.ms.", scope=_ANYWHERE),
-    Setting(
-        "log.flush.scheduler.interval.ms",
-        _T.LONG,
-        LONG_MAX,
-        "Interval of the check for logs to flush.",
-    ),
-    Setting(
-        "log.flush.offset.checkpoint.interval.ms",
-        _T.INT,
-        60_000,
-        "Interval of writing the recovery point checkpoint.",
-        minimum=0,
-    ),
-    Setting(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        _T.INT,
-        60_000,
-        "Interval of writing the log start offset checkpoint.",
-        minimum=0,
-    ),
-    Setting(
-        "log.segment.delete.delay.ms",
-        _T.LONG,
-        60_000,
-        "Default of file.delete.delay.ms.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.message.timestamp.type",
-        _T.STRING,
-        "CreateTime",
-        "Default of message.timestamp.type.",
-        choices=("CreateTime", "LogAppendTime"),
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.message.timestamp.before.max.ms",
-        _T.LONG,
-        LONG_MAX,
-        "Default of message.timestamp.before.max.ms.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.message.timestamp.after.max.ms",
-        _T.LONG,
-        LONG_MAX,
-        "Default of message.timestamp.after.max.ms.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "log.message.timestamp.difference.max.ms",
-        _T.LONG,
-        LONG_MAX,
-        "Default of message.timestamp.difference.max.ms.",
-        minimum=0,
-        scope=_ANYWHERE,
-    ),
-    Setting(
-        "replica.high.watermark.checkpoint.interval.ms",
-        _T.LONG,
-        5_000,
-        "Interval of writing the high watermark checkpoint.",
-    ),
-    Setting(
-        "offsets.topic.num.partitions", _T.INT, 50, "Partitions of __consumer_offsets.", minimum=1
-    ),
-    Setting(
-        "offsets.topic.replication.factor",
-        _T.SHORT,
-        3,
-        "Replication factor of __consumer_offsets, which is not created while fewer brokers are alive.",
-        minimum=1,
-    ),
-    Setting(
-        "offsets.topic.segment.bytes",
-        _T.INT,
-        104_857_600,
-        "Segment size of __consumer_offsets.",
-        minimum=1,
-    ),
-    Setting(
-        "offsets.topic.compression.codec",
-        _T.INT,
-        0,
-        "Codec of the records that the coordinator writes.",
-    ),
-    Setting(
-        "offsets.retention.minutes",
-        _T.INT,
-        10_080,
-        "Retention of committed offsets after a group is empty.",
-        minimum=1,
-    ),
-    Setting(
-        "offsets.retention.check.interval.ms",
-        _T.LONG,
-        600_000,
-        "Interval of the check for expired offsets.",
-        minimum=1,
-    ),
-    Setting(
-        "offset.metadata.max.bytes",
-        _T.INT,
-        4_096,
-        "The longest metadata of a committed offset.",
-        minimum=0,
-    ),
-    Setting(
-        "group.min.session.timeout.ms",
-        _T.INT,
-        6_000,
-        "The shortest session timeout of a member.",
-    ),
-    Setting(
-        "group.max.session.timeout.ms",
-        _T.INT,
-        1_800_000,
-        "The longest session timeout of a member.",
-    ),
-    Setting(
-        "group.initial.rebalance.delay.ms",
-        _T.INT,
-        3_000,
-        "Delay of the first rebalance of a new group, for more members to join.",
-    ),
-    Setting("group.max.size", _T.INT, 2_147_483_647, "Members of one group.", minimum=1),
-    Setting(
         "producer.id.expiration.ms",
         _T.INT,
         86_400_000,
@@ -447,7 +199,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.event.loop.stall.warn.ms",
         _T.INT,
         200,
-        "An iteration of the event loop that takes this long is a stall: counted, and logged with the API at fault.",
+        "Duration from which on an iteration of the event loop is a stall: counted, and logged with its API.",
         minimum=1,
     ),
     Setting(
@@ -468,7 +220,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "num.recovery.threads.per.data.dir",
         _T.INT,
         1,
-        "Logs of each log directory that are opened, or recovered, at one time at the start, and closed at the stop.",
+        "Logs of each directory that are opened or recovered concurrently at the start, and closed at the stop.",
         minimum=1,
         scope=_ANYWHERE,
         fixed=True,
@@ -505,9 +257,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.request.decoded.max.bytes",
         _T.INT,
         67_108_864,
-        "Memory that one request may take when it is decoded. LeaderAndIsr, StopReplica and UpdateMetadata may take "
-        "four times as much, a Fetch 24 MiB, a Produce 4 MiB besides its records, and no request more than 8 MiB and "
-        "20 times its size. A request that takes more closes its connection.",
+        "Maximum memory of one decoded request, with other bounds for some APIs; a larger one closes its connection.",
         minimum=1_048_576,
     ),
     Setting(
@@ -530,10 +280,15 @@ BROKER_SETTINGS = Catalogue(
     [
         *EFFECTIVE_SETTINGS,
         *ACCESS_SETTINGS,
+        *LOG_SETTINGS,
+        *GROUP_SETTINGS,
         *CONNECTION_SETTINGS,
+        *QUOTA_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
         *REPLICATION_SETTINGS,
+        *SASL_SETTINGS,
+        *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
         *KNOWN_SETTINGS,
     ]

@@ -33,8 +33,7 @@ CLEANER_SETTINGS: list[Setting] = [
         "log.cleaner.dedupe.buffer.size",
         _T.LONG,
         134_217_728,
-        "Bytes for the maps of keys of all logs that are compacted at once; a key takes 24. A map is only as large as"
-        " its log needs, and gone with its pass.",
+        "Maximum bytes of the key maps of all logs that are compacted concurrently; a key takes 24.",
         scope=_DYNAMIC,
     ),
     Setting(

@@ -29,12 +29,45 @@ def _overrides_fault(value: Value) -> str | None:
     return None
 
 
+QUOTA_SETTINGS: list[Setting] = [
+    Setting(
+        "quota.window.num",
+        _T.INT,
+        11,
+        "Samples over which the rates of client quotas, and of new connections, are measured.",
+        minimum=1,
+    ),
+    Setting(
+        "quota.window.size.seconds",
+        _T.INT,
+        1,
+        "Seconds of each such sample. It is also the longest throttle of the quota of request time.",
+        minimum=1,
+    ),
+    Setting(
+        "controller.quota.window.num",
+        _T.INT,
+        11,
+        "Samples of the quota of changes of topics: what it allows in all of them may be used at once.",
+        minimum=1,
+    ),
+    Setting(
+        "controller.quota.window.size.seconds",
+        _T.INT,
+        1,
+        "Seconds of each such sample.",
+        minimum=1,
+    ),
+]
+
 CONNECTION_SETTINGS: list[Setting] = [
     Setting(
         "max.connections",
         _T.INT,
         2_147_483_647,
-        "Connections of the broker.",
+        "Connections of the broker, and of one listener as listener.name.<name>.max.connections. While there are so "
+        "many no further one is accepted, except by the listener between brokers where that is one of its own: then "
+        "the connection that was used least recently is closed.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -55,6 +88,16 @@ CONNECTION_SETTINGS: list[Setting] = [
         scope=_ANYWHERE,
     ),
     Setting(
+        "max.connection.creation.rate",
+        _T.INT,
+        2_147_483_647,
+        "Connections a second that are accepted, and by one listener as "
+        "listener.name.<name>.max.connection.creation.rate; the others wait. For one address it is the quota "
+        "connection_creation_rate.",
+        minimum=0,
+        scope=_ANYWHERE,
+    ),
+    Setting(
         "queued.max.requests",
         _T.INT,
         500,
@@ -71,8 +114,7 @@ CONNECTION_SETTINGS: list[Setting] = [
         "kavka.queued.max.request.bytes",
         _T.LONG,
         None,
-        "What requests may take of memory, half-received ones included, before others are no longer read. "
-        "Default: 1/16 of the machine's memory, 64 MiB to 1 GiB.",
+        "Memory of received requests at which reading stops. Default: 1/16 of the machine's, 64 MiB to 1 GiB.",
         minimum=1 << 20,
     ),
     Setting(
@@ -86,16 +128,14 @@ CONNECTION_SETTINGS: list[Setting] = [
         "kavka.group.members.max.bytes",
         _T.LONG,
         268_435_456,
-        "Memory that the members of all groups may take together, mostly subscriptions, assignments and the "
-        "generations that are stored of them. A join or an assignment beyond it is answered GROUP_MAX_SIZE_REACHED.",
+        "Maximum memory of the members of all groups. A join or an assignment beyond it gets GROUP_MAX_SIZE_REACHED.",
         minimum=0,
     ),
     Setting(
         "kavka.max.incremental.fetch.session.cache.partitions",
         _T.INT,
         200_000,
-        "Partitions that all fetch sessions of consumers together remember, and as many those of followers; "
-        "a fetch beyond gets no session.",
+        "Maximum partitions in all fetch sessions of consumers, and of followers; further fetches get no session.",
         minimum=0,
     ),
 ]

@@ -18,8 +18,17 @@ _OF_A_MECHANISM = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
+    "sasl.server.max.receive.size",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
 )
 """Listener settings of a SASL mechanism, with the mechanism's name as prefix."""
+_MECHANISM_PREFIXES = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.", "gssapi.")
 _ONLY_OF_A_LISTENER = frozenset(
     [
         "ssl.keystore.type",
@@ -46,10 +55,15 @@ _SECRETS = tuple(
 def base_name(name: str) -> str:
     """Return the name that holds for all listeners where `name` is a listener's own, else `name`."""
     of_listener = _LISTENER_PREFIX.fullmatch(name)
-    if of_listener is None:
+    if of_listener is None and not name.startswith(_MECHANISM_PREFIXES):
         return name
-    behind = of_listener[1]
+    behind = of_listener[1] if of_listener is not None else name
     return next((known for known in _OF_A_MECHANISM if behind.endswith(known)), behind)
+
+
+def is_of_a_listener(name: str) -> bool:
+    """Return whether a setting is one listener's own, or one SASL mechanism's."""
+    return name.startswith("listener.name.") or name.startswith(_MECHANISM_PREFIXES)
 
 
 def declaration_of(name: str) -> Setting:
@@ -59,7 +73,9 @@ def declaration_of(name: str) -> Setting:
     behind = base_name(name)
     if behind in BROKER_SETTINGS:
         known = BROKER_SETTINGS[behind]
-        return Setting(name, known.reported_type, None, known.doc, effective=False)
+        return Setting(
+            name, known.reported_type, None, known.doc, effective=name != behind and known.effective
+        )
     return Setting(name, ValueType.UNKNOWN, None, "", effective=False)
 
 

@@ -24,8 +24,7 @@ TRANSACTION_SETTINGS: list[Setting] = [
         "kavka.transaction.version",
         _T.SHORT,
         None,
-        "The level of the feature transaction.version with which a new cluster begins; not given: 2 where the registry"
-        " is the broker's own, else 0. Of a cluster that exists `kavka features` changes it.",
+        "transaction.version of a new cluster; default: 2 with an embedded registry, else 0. Later: `kavka features`.",
         minimum=0,
         maximum=2,
     ),

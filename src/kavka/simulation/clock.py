@@ -31,12 +31,16 @@ class SimClock:
         """Return milliseconds since an origin of the node's own."""
         return int(self._origin_ms + (self._loop.now_s + self._ahead_s) * 1000)
 
+    def tick_ns(self) -> int:
+        """Return nanoseconds since the same origin: no time passes within a step."""
+        return self.tick_ms() * 1_000_000
+
     def jump(self, by_ms: float) -> None:
         """Set the wall clock forward, or back when `by_ms` is negative."""
         self._offset_ms += by_ms
 
     def stall(self, process: Process, seconds: float) -> None:
-        """Let a blocking call of `process` take time: the clocks move on within the step, everything after it waits."""
+        """Delay a blocking call of `process`: the clocks move on within the step, everything after it waits."""
         self._ahead_s += seconds
         process.pause()
         self._loop.call_later(

@@ -64,7 +64,7 @@ class Endpoint:
         self._back = self._links.link(peer.node.name, self.node.name)
 
     def attach(self, protocol: BufferedProtocol) -> None:
-        """Give the connection to `wire`, in its own process."""
+        """Attach `wire` to the connection, in its own process."""
         self._protocol = protocol
         protocol.connection_made(self)
         if self.closed:
@@ -73,7 +73,7 @@ class Endpoint:
             self._deliver_soon()
 
     def connect_protocol(self, make: Callable[[], BufferedProtocol]) -> None:
-        """Let the listening process take the connection in its next step."""
+        """Connect the protocol in the next step of the listening process."""
         self.process.enter(self._connect_protocol, make)
 
     def _connect_protocol(self, make: Callable[[], BufferedProtocol]) -> None:
@@ -220,7 +220,7 @@ class Endpoint:
         return (chunk,)
 
     def credit(self, count: int) -> None:
-        """Let the news of `count` bytes that the other side took be on its way."""
+        """Send the credit for `count` bytes that the other side took."""
         self._credits.append((self._back.crossing(0), count))
         if self._queue:
             self._await_credits()
@@ -298,7 +298,7 @@ class Endpoint:
         self._deliver_soon()
 
     def _deliver_bytes(self, protocol: BufferedProtocol) -> None:
-        """Give what one `recv_into` would."""
+        """Deliver what one `recv_into` would return."""
         buffer = memoryview(protocol.get_buffer(-1))
         if not buffer:
             return  # the wire has paused reading

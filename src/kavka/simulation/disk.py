@@ -127,7 +127,7 @@ class SimDisk:
         return None if inode is None else inode.cached
 
     def evict_cached_pages(self) -> None:
-        """Let everything fall out of the page cache that is not dirty."""
+        """Evict every page from the page cache that is not dirty."""
         for inode in self.names.values():
             if inode is not None and not inode.dirty:
                 inode.evict(len(inode.cached), 0)
@@ -299,13 +299,13 @@ class ProcessDisk:
         return 1 << 20
 
     def stall(self) -> None:
-        """Let the process wait for a write that blocks."""
+        """Stall the process by a write that blocks."""
         if self._disk.stall is not None:
             seconds = self._disk.source.expovariate(1 / self._disk.faults.stall_s)
             self._disk.stall(self._process, seconds)
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Do `work` after a delay and return after another; cancelling the caller does not stop it."""
+        """Run `work` after a delay and return after another; cancelling the caller does not stop it."""
         self._process.check_alive()
         loop = self._disk.loop
         done: Any = loop.create_future()
@@ -348,7 +348,7 @@ class ProcessDisk:
             raise _error(errno.ENOTDIR, path)
 
     def _before_write(self, path: str) -> None:
-        """Let the fault happen that stands in the way of a change to `path`."""
+        """Inject the fault that prevents a change to `path`."""
         if self._count_down():
             self._process.crash()
         if self._disk.fails(self._disk.faults.write_error):
@@ -464,13 +464,13 @@ class SimLock:
     """An `io.Lock`."""
 
     def __init__(self, disk: SimDisk, path: str, process: Process) -> None:
-        """Hold `path` for `process`."""
+        """Lock `path` for `process`."""
         self._disk = disk
         self._path = path
         self._process = process
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         if self._disk.locks.get(self._path) is self._process:
             del self._disk.locks[self._path]
 

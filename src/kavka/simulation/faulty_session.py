@@ -44,7 +44,7 @@ class FaultySession(LocalSession):
         self._up.delay_ms = self._down.delay_ms = delay_ms
 
     def cut(self) -> None:
-        """Let nothing through from now on, either way; the session expires unless it is healed in time."""
+        """Block messages in both directions; the session expires unless it is healed in time."""
         if not self._healed.is_set():
             return
         self._up.hold()
@@ -53,7 +53,7 @@ class FaultySession(LocalSession):
         self._znode_server.notify(self._session_state)
 
     def heal(self) -> None:
-        """Let everything through again, what waited first; a session that has expired meanwhile learns it now."""
+        """Deliver messages again, those that waited first; a session that has expired meanwhile is notified now."""
         self._session_state.deadline_ms = None
         self._healed.set()
         self._up.release()
@@ -125,14 +125,14 @@ class _DelayLine(Deliveries):
         super().put(action)
 
     def hold(self) -> None:
-        """Let nothing out."""
+        """Hold all messages back."""
         self._is_held = True
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
     def release(self) -> None:
-        """Let out what is due."""
+        """Send the messages that are due."""
         self._is_held = False
         self._schedule()
 

@@ -30,7 +30,7 @@ class Host:
         self.disk.stall = self.clock.stall
 
     def switch_on(self) -> None:
-        """Be up, and have done what waited for that."""
+        """Switch the host on, and run what waited for that."""
         if not self.is_up:
             self.is_up = True
             waiting, self.when_up = self.when_up, []

@@ -32,7 +32,7 @@ class Inode:
         self.evicted: set[int] = set()
 
     def write(self, data: bytes, position: int, now_s: float) -> None:
-        """Put `data` into the page cache; a gap before it is zeros."""
+        """Write `data` into the page cache; a gap before it is zeros."""
         _put(self.cached, data, position)
         self.dirty.append((now_s, position, data))
         self._write_back(now_s)
@@ -53,7 +53,7 @@ class Inode:
         return not self.evicted or self.evicted.isdisjoint(_pages(length, position))
 
     def evict(self, length: int, position: int) -> None:
-        """Let the pages of the range fall out of memory."""
+        """Evict the pages of the range from memory."""
         self.evicted.update(_pages(length, position))
 
     def sync(self) -> None:

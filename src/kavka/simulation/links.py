@@ -70,7 +70,7 @@ class Link:
         self.is_cut = True
 
     def heal(self) -> None:
-        """Let through what was held back, in its order."""
+        """Deliver what was held back, in its order."""
         self.is_cut = False
         held, self._held = self._held, []
         for arrive, args in held:

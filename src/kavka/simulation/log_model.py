@@ -31,7 +31,7 @@ class LogModel:
     """The truth about one log. Offsets: synced_end <= safe_end <= the end of the last batch."""
 
     def __init__(self, source: random.Random) -> None:
-        """Know an empty log."""
+        """Begin with the model of an empty log."""
         self.batches: list[ModelBatch] = []
         self.synced_end = 0
         """The end of what a completed flush covered."""

@@ -90,7 +90,7 @@ class SimLoop(SchedulingLoop):
         )
 
     def _run_once(self) -> None:
-        """Take turns until the loop is to stop. One in each call would do; most of a run is spent here."""
+        """Run iterations until the loop is to stop. One in each call would do; most of a run is spent here."""
         ready, scheduled = self._ready, self._scheduled
         while True:
             if not ready:

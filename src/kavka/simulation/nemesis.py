@@ -25,7 +25,7 @@ class Nemesis:
     def __init__(
         self, world: World, scenario: Scenario, brokers: Sequence[BrokerNode], checker: Checker
     ) -> None:
-        """Know the victims."""
+        """Take the victims of the faults."""
         self._world = world
         self._scenario = scenario
         self._brokers = brokers
@@ -39,7 +39,7 @@ class Nemesis:
         self._endings: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
-        """Do faults of the model until the safety phase is over."""
+        """Inject faults of the model until the safety phase is over."""
         if not self._scenario.model.faults:
             return
         end_s = self._world.loop.time() + self._scenario.safety_s

@@ -13,7 +13,7 @@ import random
 import socket
 from collections.abc import Callable
 
-from kavka.io import BufferedProtocol
+from kavka.io import BufferedProtocol, ClientTls, ServerTls
 from kavka.simulation.connection import Endpoint
 from kavka.simulation.host import Host
 from kavka.simulation.links import KERNEL, Links
@@ -85,7 +85,8 @@ class SimNetwork(Links):
         """Return the listener on `port`, None if it refuses this time."""
         if self.weather.refuse and self._source.random() < self.weather.refuse:
             return None
-        return self._listeners.get((node.name, port))
+        listener = self._listeners.get((node.name, port))
+        return None if listener is None or listener.is_paused else listener
 
     def pair(self, client: Process, client_node: Host, listener: SimListener) -> Endpoint:
         """Make the two ends of a connection. Return the client's."""
@@ -116,8 +117,17 @@ class SimListener:
         self.node = node
         self.port = port
         self.make = make
+        self.is_paused = False
         self._network = network
         process.at_end.append(self.close)
+
+    def pause_accepting(self) -> None:
+        """Refuse connections: there is no queue of those that wait."""
+        self.is_paused = True
+
+    def resume_accepting(self) -> None:
+        """Accept connections again."""
+        self.is_paused = False
 
     def close(self) -> None:
         """Accept no more."""
@@ -134,10 +144,15 @@ class ProcessNetwork:
         self._node = node
 
     async def listen(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
     ) -> SimListener:
         """Accept connections to this node; a port of 0 takes a free one."""
         self._process.check_alive()
+        assert tls is None, "the simulated network does not encrypt"
         if (
             host not in ANY
             and host not in LOOPBACK
@@ -151,10 +166,15 @@ class ProcessNetwork:
         return listener
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """Connect, or raise what the operating system would after as long as it would take."""
         self._process.check_alive()
+        assert tls is None, "the simulated network does not encrypt"
         target = self._node if host in LOOPBACK else self._network.find(host)
         if target is None:
             raise socket.gaierror(socket.EAI_NONAME, f"no node is called {host}")

@@ -51,7 +51,7 @@ class Process:
         return asyncio.shield(self._ended)
 
     def enter(self, callback: Callable[..., object], *args: Any) -> None:
-        """Let the process call `callback` in its next step."""
+        """Schedule `callback` for the next step of the process."""
         self.loop.call_soon(callback, *args, context=self.context.copy())
 
     def adopt(self, task: SimTask) -> None:
@@ -84,7 +84,7 @@ class Process:
         raise ProcessCrashed(self.name)
 
     def pause(self) -> None:
-        """Hold back every step until `resume`, as a stopped process or a long collection does; pauses add up."""
+        """Defer every step until `resume`, as a stopped process or a long collection does; pauses add up."""
         if self.alive:
             self._pauses += 1
             if self.held is None:
@@ -162,7 +162,7 @@ class SimTask(_OrderedByCreation, asyncio.Task[Any]):
             self.process.adopt(self)
 
     def cancel_silently(self) -> None:
-        """Let a task that never finishes be collected without a warning."""
+        """Cancel a task that never finishes, so that it is collected without a warning."""
         self._log_destroy_pending = False
 
     def set_name(self, name: object) -> None:

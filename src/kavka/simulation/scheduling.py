@@ -18,7 +18,7 @@ Ts = TypeVarTuple("Ts")
 class ScheduledCall(asyncio.TimerHandle):
     """A callback that runs only while its process does; with a time it is a timer.
 
-    It shares nothing with asyncio's handles but their methods: they ask for the debug mode at every turn.
+    It shares nothing with asyncio's handles but their methods: they ask for the debug mode in every call.
     """
 
     __slots__ = ("args", "callback", "context", "due_s", "is_cancelled", "loop")
@@ -69,7 +69,7 @@ _NOW = -1.0
 
 
 def _nothing() -> None:
-    """Do what a cancelled step does."""
+    """Do nothing: the step was cancelled."""
 
 
 class SchedulingLoop(asyncio.BaseEventLoop):

@@ -15,7 +15,7 @@ class SimulationRun:
     """The hands of a run."""
 
     def __init__(self, world: World, checker: Checker) -> None:
-        """Have nothing in progress."""
+        """Begin without anything in progress."""
         self.world = world
         self.checker = checker
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -45,7 +45,7 @@ class SimulationRun:
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
     async def run_until_broken(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work`, or stop it at the first violation."""
+        """Run `work`, or stop it at the first violation."""
         await first(work, self.checker.stop.wait())
 
     async def bounded(self, what: str, seconds: float, tasks: list[asyncio.Task[None]]) -> None:

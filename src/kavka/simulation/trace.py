@@ -46,7 +46,7 @@ class Trace:
         self.add_fact(str(line))
 
     def add_fact(self, fact: str) -> None:
-        """Let `fact` count for the digest without printing it: bytes on a link, for one."""
+        """Add `fact` to the digest without printing it: bytes on a link, for one."""
         self._hash.update(f"{self._now_s():.9f} {fact}\n".encode())
 
     def digest(self) -> str:

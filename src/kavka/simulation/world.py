@@ -81,7 +81,7 @@ class Node(Host):
             self.process.pause()
 
     def resume(self) -> None:
-        """Let a paused process continue."""
+        """Resume a paused process."""
         if self.process is not None and self.process.alive:
             self.world.trace.add(self.name, "goes on")
             self.process.resume()
@@ -176,7 +176,7 @@ class World:
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Let the garbage collector look seldom: nearly all that a run makes lives as long as its world.
+    """Lower the frequency of garbage collection: nearly all that a run makes lives as long as its world.
 
     It took a seventh of the CPU of a cluster's seed (docs/explanation/simulation.md).
     """

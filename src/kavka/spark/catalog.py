@@ -67,14 +67,14 @@ def register_topics(
     reading = {f"kafka.{name}": str(value) for name, value in settings.items()}
     reading |= {"includeHeaders": "true", **(options or {})}
     _require_different(topics, prefix)
-    made = []
+    views = []
     for topic in topics:
         schema = (schemas or {}).get(topic) or _latest(registry, topic)
         view = TopicView(topic, f"{prefix}{topic}", f"{prefix}{topic}_stream", schema)
         _make(spark.read, view, view.table, reading)
         _make(spark.readStream, view, view.stream, {"startingOffsets": "earliest", **reading})
-        made.append(view)
-    return made
+        views.append(view)
+    return views
 
 
 def _require_different(topics: list[str], prefix: str) -> None:
@@ -98,12 +98,12 @@ def _matching(topics: list[str], pattern: str | None) -> list[str]:
     if pattern is None:
         return [topic for topic in topics if not topic.startswith(_INTERNAL)]
     try:
-        wanted = re.compile(pattern)
+        regex = re.compile(pattern)
     except re.error as error:
         raise ConnectorError(
             f"The pattern {pattern!r} is no regular expression: {error}."
         ) from None
-    return [topic for topic in topics if wanted.fullmatch(topic)]
+    return [topic for topic in topics if regex.fullmatch(topic)]
 
 
 def _latest(registry: str | Mapping[str, Any] | None, topic: str) -> PinnedSchema | None:

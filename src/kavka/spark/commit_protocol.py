@@ -199,7 +199,7 @@ def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
             raise ConnectorError(f"{part.transactional_id} cannot be committed: {code.message}")
 
 
-def was_aborted(found: TransactionDescription, part: Part) -> bool:
+def was_aborted(description: TransactionDescription, part: Part) -> bool:
     """Return whether what a coordinator says of a part's id proves that the part was aborted.
 
     A deposed coordinator that is not notified yet answers from memory: a refusal may come from an epoch that it
@@ -207,11 +207,11 @@ def was_aborted(found: TransactionDescription, part: Part) -> bool:
     so an end that it returns has happened; and a producer with a later epoch is behind that end (number 4), which
     an operator should force on open transactions only.
     """
-    if found.producer_id != part.state.producer_id:
+    if description.producer_id != part.state.producer_id:
         return False
-    if found.state in ("PrepareAbort", "CompleteAbort"):
-        return found.producer_epoch >= part.state.epoch
-    return found.state == "Empty" and found.producer_epoch > part.state.epoch
+    if description.state in ("PrepareAbort", "CompleteAbort"):
+        return description.producer_epoch >= part.state.epoch
+    return description.state == "Empty" and description.producer_epoch > part.state.epoch
 
 
 def with_outcomes(decision: Decision, outcomes: Mapping[int, Outcome]) -> Decision:

@@ -53,12 +53,12 @@ class Connection:
         """Run the loop until `work` is done and return its result."""
         return self.loop.run_until_complete(work)
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
+    async def retrying(self, attempt: Callable[[], Awaitable[T]], action: str) -> T:
         """Repeat an attempt that fails with a retriable KafkaError or an OSError, until the time is over.
 
-        Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not an answer of a broker.
+        Raise what the last attempt raised, a TimeoutError saying `action` failed if that was not an answer of a broker.
         """
-        return await retrying(self.cluster, attempt, what, self.timeout_ms)
+        return await retrying(self.cluster, attempt, action, self.timeout_ms)
 
     def close(self) -> None:
         """Close the connections. Calling it twice is allowed."""

@@ -37,12 +37,12 @@ def failure(message: Column | str, kind: str = "") -> Column:
     from pyspark.sql import functions as F
 
     text = F.col(message) if isinstance(message, str) else message
-    made = F.struct(
+    error = F.struct(
         text.alias("message"),
         F.lit(kind or None).cast("string").alias("class"),
         F.lit(None).cast("string").alias("stacktrace"),
     )
-    return F.when(text.isNotNull(), made)
+    return F.when(text.isNotNull(), error)
 
 
 def without_errors(frame: DataFrame, error: Column | str) -> DataFrame:

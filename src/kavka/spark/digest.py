@@ -17,7 +17,7 @@ class Digest:
         self._columns: dict[str, hashlib.blake2b] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take the next rows; all batches have the same columns."""
+        """Add the next rows; all batches have the same columns."""
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             self._add(name, column)
 

@@ -167,25 +167,25 @@ class Driver:
         topic = self._names.topic
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
-            known = (await self._admin.describe_topics([topic]))[topic]
-            if not isinstance(known, Exception):
-                if len(known.partitions) != 1:
+            description = (await self._admin.describe_topics([topic]))[topic]
+            if not isinstance(description, Exception):
+                if len(description.partitions) != 1:
                     raise ConnectorError(
-                        f"The topic {topic} must have one partition, and has {len(known.partitions)}."
+                        f"The topic {topic} must have one partition, and has {len(description.partitions)}."
                     )
                 return
-            if not isinstance(known, KafkaError) or (
-                known.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not isinstance(description, KafkaError) or (
+                description.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ):
-                raise known
-            made = (await self._admin.create_topics([NewTopic(topic, 1, configs=TOPIC_SETTINGS)]))[
-                topic
-            ]
-            if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise made
+                raise description
+            result = (
+                await self._admin.create_topics([NewTopic(topic, 1, configs=TOPIC_SETTINGS)])
+            )[topic]
+            if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise result
             if time.monotonic() >= deadline:
                 raise ConnectorError(f"The topic {topic} was created, and is not there.")
-            if isinstance(made, Exception):
+            if isinstance(result, Exception):
                 await asyncio.sleep(_BEHIND_S)  # until the broker that is asked has learned of it
 
     async def _listed(self) -> dict[str, int]:
@@ -194,7 +194,9 @@ class Driver:
         While a broker is away, none are known: those of a decision are asked about one by one then, others wait.
         """
         try:
-            found = await self._admin.list_transactions(states=[_ONGOING], timeout_ms=_LIST_MS)
+            transactions = await self._admin.list_transactions(
+                states=[_ONGOING], timeout_ms=_LIST_MS
+            )
         except (KafkaError, OSError) as error:
             if getattr(error, "code", None) is ErrorCode.UNSUPPORTED_VERSION:
                 raise
@@ -202,7 +204,7 @@ class Driver:
             return {}
         return {
             one.transactional_id: one.producer_id
-            for listings in found.values()
+            for listings in transactions.values()
             for one in listings
             if self._names.is_task(one.transactional_id)
         }
@@ -212,13 +214,13 @@ class Driver:
         if not listed:
             return {}
         states = {}
-        for name, found in (await self._admin.describe_transactions(listed)).items():
-            if isinstance(found, Exception):
-                if getattr(found, "code", None) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        for name, description in (await self._admin.describe_transactions(listed)).items():
+            if isinstance(description, Exception):
+                if getattr(description, "code", None) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                     continue
-                raise found
-            if found.state == _ONGOING:
-                states[name] = PreparedTxnState(found.producer_id, found.producer_epoch)
+                raise description
+            if description.state == _ONGOING:
+                states[name] = PreparedTxnState(description.producer_id, description.producer_epoch)
         return states
 
     async def _require_open(self, missing: list[Part]) -> None:
@@ -259,15 +261,17 @@ class Driver:
             if outcome is not None:
                 return outcome
             name = part.transactional_id
-            found = (await self._admin.describe_transactions([name], timeout_ms=left_ms))[name]
-            if not isinstance(found, Exception) and was_aborted(found, part):
+            description = (await self._admin.describe_transactions([name], timeout_ms=left_ms))[
+                name
+            ]
+            if not isinstance(description, Exception) and was_aborted(description, part):
                 return Outcome.ABORTED
             if time.monotonic() >= deadline:
                 raise ConnectorError(
                     f"The transaction {name} {part.state} is refused, and its coordinator knows of no abort: it is "
                     "behind, or another run of this query has taken over; start the query again."
                 )
-            log.warning("refusal contradicts the coordinator id=%s found=%s", name, found)
+            log.warning("refusal contradicts the coordinator id=%s found=%s", name, description)
             await asyncio.sleep(_BEHIND_S)
 
     async def _answer_to_commit(self, part: Part, timeout_ms: int) -> ErrorCode:

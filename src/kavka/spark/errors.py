@@ -53,9 +53,9 @@ def sentence_of(error: BaseException) -> str | None:
     while seen is not None:
         if isinstance(seen, ConnectorError):
             return str(seen)
-        found = _SENTENCE.search(str(seen))
-        if found is not None:
-            return found[1].strip()
+        match = _SENTENCE.search(str(seen))
+        if match is not None:
+            return match[1].strip()
         seen = seen.__cause__ or seen.__context__
     return None
 

@@ -120,7 +120,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc
     """Writes each micro-batch whole and once; a batch is what the checkpoint says: the query's id and a number."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Take checked options."""
+        """Set checked options."""
         self.sink = ExactlyOnceSink(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
@@ -143,7 +143,7 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a data frame whole or not at all; with `writeId`, not a second time."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Take checked options."""
+        """Set checked options."""
         self.sink = ExactlyOnceSink(options)
         assert options.exactly_once is not None
         self._batch = Batch(options.exactly_once.write_id or secrets.token_hex(16), 0)

@@ -96,8 +96,8 @@ def file_schema(
 
 def decode(column: Column | str, schema: PinnedSchema, mode: str = PERMISSIVE) -> Column:
     """Return a column of binary (or string) values as structs; null stays null. See the module for modes."""
-    found: Column = decoder(schema, mode)(column)
-    return found
+    decoded: Column = decoder(schema, mode)(column)
+    return decoded
 
 
 def encode(column: Column | str, schema: PinnedSchema, mode: str = FAILFAST) -> Column:
@@ -105,8 +105,8 @@ def encode(column: Column | str, schema: PinnedSchema, mode: str = FAILFAST) -> 
 
     Fields are found by their names; one that the schema does not have is refused, of Avro passed over.
     """
-    found: Column = encoder(schema, mode)(column)
-    return found
+    encoded: Column = encoder(schema, mode)(column)
+    return encoded
 
 
 def decoder(schema: PinnedSchema, mode: str = PERMISSIVE) -> Any:
@@ -141,8 +141,8 @@ def value_type(schema: PinnedSchema) -> StructType:
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_type
 
-    found: StructType = from_arrow_type(pa.struct(list(_target(schema))))
-    return found
+    spark_type: StructType = from_arrow_type(pa.struct(list(_target(schema))))
+    return spark_type
 
 
 @contextmanager
@@ -284,14 +284,16 @@ def _structs(batch: pa.RecordBatch, values: pa.Array, lost: set[int]) -> pa.Arra
 def _value_and_error(value: pa.Array, given: pa.Array, failures: list[ValueFailure]) -> pa.Array:
     import pyarrow as pa
 
-    found = {one.row: one for one in failures}
+    by_row = {row_failure.row: row_failure for row_failure in failures}
     error = pa.struct([(name, pa.string()) for name in _ERROR_FIELDS])
-    if found:
-        rows = [found.get(row) for row in range(len(given))]
+    if by_row:
+        rows = [by_row.get(row) for row in range(len(given))]
         errors = pa.array(
             [
-                None if one is None else dict(zip(_ERROR_FIELDS, one[1:], strict=True))
-                for one in rows
+                None
+                if row_failure is None
+                else dict(zip(_ERROR_FIELDS, row_failure[1:], strict=True))
+                for row_failure in rows
             ],
             error,
         )

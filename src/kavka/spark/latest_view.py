@@ -38,7 +38,7 @@ class LatestByKey:
     """The last record of each key of one partition. Memory: about twice the rows that it returns, and a fetch."""
 
     def __init__(self, *, keeps_deletes: bool, rows: pa.Table | None = None) -> None:
-        """Begin with the rows of an earlier state, which are older than all that is added."""
+        """Start from the rows of an earlier state, which are older than all added ones."""
         self._keeps_deletes = keeps_deletes
         # Invariant: offsets ascend through the rows, then through what is pending.
         self._rows = rows
@@ -46,7 +46,7 @@ class LatestByKey:
         self._pending_rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take the next records of the partition. Raise ConnectorError for one without a key."""
+        """Add the next records of the partition. Raise ConnectorError for one without a key."""
         _require_keys(batch)
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
@@ -61,8 +61,8 @@ class LatestByKey:
         return self._rows
 
     def _reduce(self) -> None:
-        known = [] if self._rows is None else [self._rows]
-        rows = pa.concat_tables([*known, pa.Table.from_batches(self._pending)])
+        tables = [] if self._rows is None else [self._rows]
+        rows = pa.concat_tables([*tables, pa.Table.from_batches(self._pending)])
         self._pending, self._pending_rows = [], 0
         newest = rows.group_by("key", use_threads=False).aggregate([("offset", "max")])
         rows = rows.filter(pc.is_in(rows["offset"], newest["offset_max"].combine_chunks()))
@@ -79,16 +79,16 @@ def _require_keys(batch: pa.RecordBatch) -> None:
         )
 
 
-def read_changes(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_changes(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Yield the last record of each key in a micro-batch's range, deletions included."""
     latest = LatestByKey(keeps_deletes=True)
-    for batch in read_range(options, wanted):
+    for batch in read_range(options, offset_range):
         latest.add(batch)
     yield from _batches(latest.table())
 
 
 def read_latest(
-    options: SourceOptions, wanted: OffsetRange, topic_id: str
+    options: SourceOptions, offset_range: OffsetRange, topic_id: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table that a partition is at the end of a range, which begins at its first record.
 
@@ -97,14 +97,14 @@ def read_latest(
     """
     cache = None
     if options.view_cache is not None and topic_id:
-        cache = ViewCache(Path(options.view_cache), options, wanted, topic_id)
-    rows, start = (None, wanted.start) if cache is None else cache.load()
+        cache = ViewCache(Path(options.view_cache), options, offset_range, topic_id)
+    rows, start = (None, offset_range.start) if cache is None else cache.load()
     latest = LatestByKey(keeps_deletes=False, rows=rows)
-    if start < wanted.end:
-        for batch in read_range(options, wanted._replace(start=start)):
+    if start < offset_range.end:
+        for batch in read_range(options, offset_range._replace(start=start)):
             latest.add(batch)
     table = latest.table()
-    if cache is not None and table is not None and start < wanted.end:
+    if cache is not None and table is not None and start < offset_range.end:
         cache.store(table)
     yield from _batches(table)
 
@@ -120,16 +120,16 @@ class ViewCache:
     """
 
     def __init__(
-        self, directory: Path, options: SourceOptions, wanted: OffsetRange, topic_id: str
+        self, directory: Path, options: SourceOptions, offset_range: OffsetRange, topic_id: str
     ) -> None:
-        """Keep files in `directory`; it is created when it is needed."""
+        """Store files in `directory`, which is created when needed."""
         isolation = options.client.get("isolation.level", "read_uncommitted")
         columns = "headers" if options.include_headers else "plain"
         # No name of a topic has an @.
-        self._mine = f"{wanted.topic}@{wanted.partition}@"
+        self._mine = f"{offset_range.topic}@{offset_range.partition}@"
         self._path = directory / f"{self._mine}{topic_id}@{isolation}@{columns}.arrow"
         self._topic_id = topic_id
-        self._wanted = wanted
+        self._wanted = offset_range
 
     def load(self) -> tuple[pa.Table | None, int]:
         """Return the rows and the offset from which to read on; None and the beginning when there are none to use."""

@@ -21,8 +21,8 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kavka.metrics.server import MetricsServer
+from kavka.spark.queries.flow_progress import ProgressTable
 from kavka.spark.queries.metrics import families
-from kavka.spark.queries.progress import ProgressTable
 from kavka.spark.queries.reports import QueryReports
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
 from kavka.spark.queries.watch import ProgressWatch, now_ms
@@ -39,7 +39,7 @@ class QueryExport(StreamingQueryListener):  # type: ignore[misc]
         metrics_port: int | None = None,
         topic: str | None = PROGRESS_TOPIC,
     ) -> None:
-        """Begin; `brokers` are `host:port,...`, or settings of the client with `bootstrap.servers`.
+        """Start; `brokers` are `host:port,...`, or settings of the client with `bootstrap.servers`.
 
         With a port (0 for a free one) metrics are served on 127.0.0.1; without a topic nothing is published. Raise
         OSError for a port in use.
@@ -66,19 +66,19 @@ class QueryExport(StreamingQueryListener):  # type: ignore[misc]
         self._stack.close()
 
     def onQueryStarted(self, event: Any) -> None:
-        """Note a query that runs."""
+        """Record the start of a query."""
         with self._lock:
             self._reports.started(str(event.id), event.name, now_ms())
 
     def onQueryProgress(self, event: Any) -> None:
-        """Take a report."""
+        """Record a report."""
         with self._lock:
             self._reports.batch(json.loads(event.progress.json), now_ms())
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing new; the lag is looked at all the same."""
+        """Ignore idle queries; their lag is read all the same."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Note how a query ended."""
+        """Record the end of a query."""
         with self._lock:
             self._reports.terminated(str(event.id), event.exception, now_ms())

@@ -69,14 +69,14 @@ def start_offsets(
     times = _times(options.starting, partitions)
     if times is None:
         return _offsets(options.starting, "startingOffsets", partitions, topics)
-    found = topics.at_time(times)
-    missing = [partition for partition, offset in found.items() if offset is None]
+    offsets = topics.at_time(times)
+    missing = [partition for partition, offset in offsets.items() if offset is None]
     if missing and not options.latest_without_match:
         raise ConnectorError(
             f"{missing[0]} has no record at or after timestamp {times[missing[0]]}: choose an earlier one or set "
             "startingOffsetsByTimestampStrategy to latest."
         )
-    return _filled(found, topics)
+    return _filled(offsets, topics)
 
 
 def starts_at_end(options: SourceOptions, partition: TopicPartition) -> bool:
@@ -111,12 +111,12 @@ def _times(bound: Bound, partitions: list[TopicPartition]) -> dict[TopicPartitio
             return None
 
 
-def _filled(found: Mapping[TopicPartition, int | None], topics: Topics) -> Offsets:
-    """Put the end of the partition where no offset was found."""
-    ends = topics.latest([partition for partition, offset in found.items() if offset is None])
+def _filled(offsets: Mapping[TopicPartition, int | None], topics: Topics) -> Offsets:
+    """Return offsets, with the end of the partition where none was found."""
+    ends = topics.latest([partition for partition, offset in offsets.items() if offset is None])
     return {
         partition: ends[partition] if offset is None else offset
-        for partition, offset in found.items()
+        for partition, offset in offsets.items()
     }
 
 
@@ -200,18 +200,18 @@ def check_order(ranges: Iterable[OffsetRange]) -> None:
 
     Spark's connector does the same: the offsets given are wrong, or the topic was deleted and made again.
     """
-    for one in ranges:
-        if one.start > one.end:
+    for offset_range in ranges:
+        if offset_range.start > offset_range.end:
             raise ConnectorError(
-                f"The resolved start offset {one.start} is greater than the resolved end offset {one.end} for topic "
-                f"{one.topic} partition {one.partition}: check startingOffsets and endingOffsets, and whether the "
-                "topic was deleted and created again."
+                f"The resolved start offset {offset_range.start} is greater than the resolved end offset "
+                f"{offset_range.end} for topic {offset_range.topic} partition {offset_range.partition}: check "
+                "startingOffsets and endingOffsets, and whether the topic was deleted and created again."
             )
 
 
-def report_data_loss(options: SourceOptions, what: str) -> None:
+def report_data_loss(options: SourceOptions, loss: str) -> None:
     """Raise ConnectorError for lost records, unless failOnDataLoss is false."""
     if options.fail_on_data_loss:
         raise ConnectorError(
-            f"Records may be lost: {what}; set failOnDataLoss to false to go on without them."
+            f"Records may be lost: {loss}; set failOnDataLoss to false to go on without them."
         )

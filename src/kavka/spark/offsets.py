@@ -39,8 +39,8 @@ def to_json(
     nested: OffsetJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
-    known = ids or {}
-    marked = [f"{topic}{_ID_MARK}{known[topic]}" for topic in nested if topic in known]
+    topic_ids = ids or {}
+    marked = [f"{topic}{_ID_MARK}{topic_ids[topic]}" for topic in nested if topic in topic_ids]
     return nested | {name: {} for name in marked}
 
 
@@ -83,8 +83,8 @@ def limit_offsets(start: Offsets, end: Offsets, max_offsets: int) -> Offsets:
     taken = {}
     for partition, size in sizes.items():
         share = max_offsets * size / total
-        wanted = start[partition] + (math.ceil(share) if share < 1 else math.floor(share))
-        taken[partition] = min(wanted, end[partition])
+        offset = start[partition] + (math.ceil(share) if share < 1 else math.floor(share))
+        taken[partition] = min(offset, end[partition])
     return taken
 
 
@@ -97,43 +97,48 @@ def split_ranges(
     what is left in proportion to their sizes. With `max_records`, ranges are first cut into pieces of at most so many
     offsets; a partition of which one piece then stays whole keeps all its pieces, as there.
     """
-    left = sorted(one for one in ranges if one.end > one.start)
+    nonempty = sorted(one for one in ranges if one.end > one.start)
     if max_records is not None:
-        left = [
+        nonempty = [
             part
-            for one in left
+            for one in nonempty
             for part in _cut(one, math.ceil((one.end - one.start) / max_records))
         ]
-    if min_partitions is None or len(left) >= min_partitions:
-        return left
-    total = sum(map(_size, left))
-    whole = [one for one in left if _pieces(_size(one), total, min_partitions) == 1]
+    if min_partitions is None or len(nonempty) >= min_partitions:
+        return nonempty
+    total = sum(map(_size, nonempty))
+    whole = [one for one in nonempty if _pieces(_size(one), total, min_partitions) == 1]
     kept = {(one.topic, one.partition) for one in whole}
     shared = total - sum(map(_size, whole))
-    wanted = max(min_partitions - len(whole), 1)
+    pieces = max(min_partitions - len(whole), 1)
     return [
-        part for one in left
+        part for one in nonempty
         for part in _cut(
-            one, 1 if (one.topic, one.partition) in kept else _pieces(_size(one), shared, wanted)
+            one, 1 if (one.topic, one.partition) in kept else _pieces(_size(one), shared, pieces)
         )
     ]  # fmt: skip
 
 
-def _size(one: OffsetRange) -> int:
-    return one.end - one.start
+def _size(offset_range: OffsetRange) -> int:
+    return offset_range.end - offset_range.start
 
 
-def _pieces(size: int, total: int, wanted: int) -> int:
+def _pieces(size: int, total: int, pieces: int) -> int:
     """Return a range's share of the wanted tasks, rounded half up as Java rounds."""
-    share = size / total * wanted
+    share = size / total * pieces
     rounded_up = share - math.floor(share) >= 0.5
     return max(math.floor(share) + rounded_up, 1)
 
 
-def _cut(one: OffsetRange, pieces: int) -> list[OffsetRange]:
+def _cut(offset_range: OffsetRange, pieces: int) -> list[OffsetRange]:
     """Cut a range into pieces with lengths that differ by one at most, the later ones the longer."""
-    length = _size(one)
+    length = _size(offset_range)
     pieces = min(pieces, length)
     short, longer = divmod(length, pieces)
-    bounds = [one.start + n * short + max(n - pieces + longer, 0) for n in range(pieces + 1)]
-    return [OffsetRange(one.topic, one.partition, start, end) for start, end in pairwise(bounds)]
+    bounds = [
+        offset_range.start + n * short + max(n - pieces + longer, 0) for n in range(pieces + 1)
+    ]
+    return [
+        OffsetRange(offset_range.topic, offset_range.partition, start, end)
+        for start, end in pairwise(bounds)
+    ]

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from kavka.client.config import CONSUMER, PRODUCER
@@ -20,6 +21,7 @@ from kavka.client.setting_names import unknown_names
 from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import Catalogue
+from kavka.settings.durations import duration_ms
 from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 
@@ -165,8 +167,6 @@ _FORBIDDEN_TO_SINK = {
     "key.serializer": "keys are written as binary; cast them in the data frame",
     "value.serializer": "values are written as binary; cast them in the data frame",
 }
-_DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|min|h|d)?\s*")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def schema_includes_headers(options: Mapping[str, str]) -> bool:
@@ -310,23 +310,23 @@ def _sink_id(given: Mapping[str, str], streaming: bool) -> str:
                 f"sinkId begins the name of a topic: at most 200 letters, digits, '.', '_', '-', not {name!r}."
             )
         return name
-    place = filled(given, "checkpointLocation")
-    if not streaming or place is None:
+    checkpoint = filled(given, "checkpointLocation")
+    if not streaming or checkpoint is None:
         raise ConnectorError(
             "deliveryGuarantee exactly-once needs the option sinkId, the same at each start"
             + ("." if not streaming else ", or checkpointLocation as an option of the writer.")
         )
-    return name_of_checkpoint("kavka-sink", place)
+    return name_of_checkpoint("kavka-sink", checkpoint)
 
 
-def name_of_checkpoint(prefix: str, place: str) -> str:
+def name_of_checkpoint(prefix: str, location: str) -> str:
     """Return a name for a query by the place of its checkpoint, which is the same after a restart."""
-    path = re.sub(r"^file:/+", "/", place.strip()).rstrip("/")
+    path = re.sub(r"^file:/+", "/", location.strip()).rstrip("/")
     return f"{prefix}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
 
 
 def warn_of_group(options: SourceOptions) -> None:
-    """Say what Spark's connector says of `kafka.group.id`.
+    """Log Spark's own warning about `kafka.group.id`.
 
     As there, the group is only the name under which the client reads: nothing is committed to it and no query joins
     it, so that brokers without access control see nothing of it. `groupId` is what publishes progress.
@@ -392,9 +392,9 @@ def _client_settings(
 def _selection(given: Mapping[str, str]) -> Selection:
     chosen = [name for name in _SELECTIONS if name.lower() in given]
     if len(chosen) != 1:
-        found = " and ".join(chosen) or "none"
+        given_options = " and ".join(chosen) or "none"
         raise ConnectorError(
-            f"Exactly one of subscribe, subscribePattern and assign must be given, not {found}."
+            f"Exactly one of subscribe, subscribePattern and assign must be given, not {given_options}."
         )
     text = given[chosen[0].lower()].strip()
     if not text:
@@ -535,10 +535,13 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _check_trigger_bounds(given: Mapping[str, str]) -> None:
-    least, most = _positive(given, "minOffsetsPerTrigger"), _positive(given, "maxOffsetsPerTrigger")
-    if least is not None and most is not None and least > most:
+    minimum, maximum = (
+        _positive(given, "minOffsetsPerTrigger"),
+        _positive(given, "maxOffsetsPerTrigger"),
+    )
+    if minimum is not None and maximum is not None and minimum > maximum:
         raise ConnectorError(
-            f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most})."
+            f"minOffsetsPerTrigger ({minimum}) must not be above maxOffsetsPerTrigger ({maximum})."
         )
 
 
@@ -549,22 +552,17 @@ def _number(name: str, text: str, *, minimum: int) -> int:
             raise ValueError
         return number
 
-    wanted = f"a whole number of at least {minimum}"
-    return _read({name.lower(): text}, name, 0, checked, wanted)
+    expected = f"a whole number of at least {minimum}"
+    return _read({name.lower(): text}, name, 0, checked, expected)
 
 
 def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
-    def duration(text: str) -> int:
-        found = _DURATION.fullmatch(text)
-        if found is None:
-            raise ValueError
-        return int(found[1]) * _UNIT_MS[found[2] or "ms"]
-
-    return _read(given, name, default, duration, "a duration such as 500ms, 20s or 15m")
+    read = partial(duration_ms, default_unit="ms")
+    return _read(given, name, default, read, "a duration such as 500ms, 20s or 15m")
 
 
 def _read(
-    given: Mapping[str, str], name: str, default: T, read: Callable[[str], T], wanted: str
+    given: Mapping[str, str], name: str, default: T, read: Callable[[str], T], expected: str
 ) -> T:
     text = given.get(name.lower())
     if text is None:
@@ -572,4 +570,4 @@ def _read(
     try:
         return read(text.strip())
     except (ValueError, KeyError):
-        raise ConnectorError(f"The option {name} must be {wanted}, not {text!r}.") from None
+        raise ConnectorError(f"The option {name} must be {expected}, not {text!r}.") from None

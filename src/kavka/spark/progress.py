@@ -31,9 +31,9 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _offsets(found: Any) -> Offsets:
+def _offsets(report: Any) -> Offsets:
     """Read offsets, which PySpark gives as text and the JSON of a progress as an object."""
-    value = json.loads(found) if isinstance(found, str) else found
+    value = json.loads(report) if isinstance(report, str) else report
     return from_json(value) if isinstance(value, dict) else {}
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in order.
 
     Raise ConnectorError when records of it are gone and `failOnDataLoss` is set, CorruptRecordError for a batch that
@@ -31,14 +31,14 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
             )
 
     connection = shared(options.client)
-    place = TopicPartition(wanted.topic, wanted.partition)
-    offsets = range(wanted.start, wanted.end)
-    reader = RangeReader(connection.cluster, connection.config, place, offsets, on_loss)
+    topic_partition = TopicPartition(offset_range.topic, offset_range.partition)
+    offsets = range(offset_range.start, offset_range.end)
+    reader = RangeReader(connection.cluster, connection.config, topic_partition, offsets, on_loss)
     connection.run(reader.start())
     try:
         while not reader.is_done:
             columns = connection.run(reader.next_columns())
             if columns is not None:
-                yield row_batch(columns, *place, options.include_headers)
+                yield row_batch(columns, *topic_partition, options.include_headers)
     finally:
         reader.cancel()

@@ -77,5 +77,5 @@ def row_batch(
 
 def _none_for_empty(lists: pa.ListArray) -> pa.Array:
     kind = _WITH_HEADERS.field("headers").type
-    named = pa.ListArray.from_arrays(lists.offsets, lists.values.cast(_HEADER), type=kind)
-    return pc.if_else(pc.equal(pc.list_value_length(named), 0), pa.scalar(None, kind), named)
+    renamed = pa.ListArray.from_arrays(lists.offsets, lists.values.cast(_HEADER), type=kind)
+    return pc.if_else(pc.equal(pc.list_value_length(renamed), 0), pa.scalar(None, kind), renamed)

@@ -62,8 +62,8 @@ def _java_version() -> int | None:
         completed = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', completed.stderr + completed.stdout)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', completed.stderr + completed.stdout)
+    return int(match[1]) if match else None
 
 
 def local_session(
@@ -95,7 +95,7 @@ def local_session(
 
 
 def put_sources_on_path() -> None:
-    """Let Python workers import this package when it is used from a source tree that is not installed."""
+    """Make this package importable for Python workers when it runs from a source tree that is not installed."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_SOURCES) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_SOURCES), *filter(None, paths)])

@@ -59,11 +59,11 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 
 
 def _require(
-    columns: dict[str, DataType], name: str, kinds: tuple[type[DataType], ...], wanted: str
+    columns: dict[str, DataType], name: str, kinds: tuple[type[DataType], ...], expected: str
 ) -> None:
     if name in columns and not isinstance(columns[name], kinds):
         raise ConnectorError(
-            f"The column {name} must be {wanted}, not {columns[name].simpleString()}."
+            f"The column {name} must be {expected}, not {columns[name].simpleString()}."
         )
 
 
@@ -88,7 +88,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes the rows of a data frame; everything is acknowledged when a task ends, so there is nothing to commit."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Take checked options; tasks get a copy of this object."""
+        """Set checked options; tasks get a copy of this object."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -101,7 +101,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """As BatchWriter, for each micro-batch."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Take checked options; tasks get a copy of this object."""
+        """Set checked options; tasks get a copy of this object."""
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:

@@ -60,28 +60,28 @@ class SinkState:
 
     def objections(self, now_ms: int, min_idle_ms: int) -> list[str]:
         """Return what speaks against removing the sink, in sentences."""
-        found = []
+        sentences = []
         idle_ms = self.idle_ms(now_ms)
         if idle_ms is not None and idle_ms < min_idle_ms:
-            wrote, least = f"{idle_ms // 1000} s", f"{min_idle_ms // 1000} s"
-            found.append(
-                f"Its query wrote {wrote} ago and may be live: that takes {least} to rule out."
+            idle_time, min_idle_time = f"{idle_ms // 1000} s", f"{min_idle_ms // 1000} s"
+            sentences.append(
+                f"Its query wrote {idle_time} ago and may be live: that takes {min_idle_time} to rule out."
             )
         if self.transactions:
-            named = ", ".join(f"{name} ({state})" for name, state in self.transactions.items())
-            found.append(f"Its transactions are open: {named}.")
+            listed = ", ".join(f"{name} ({state})" for name, state in self.transactions.items())
+            sentences.append(f"Its transactions are open: {listed}.")
         if self.open_parts:
             assert self.decision is not None
             parts = f"{self.open_parts} transactions" if self.open_parts > 1 else "1 transaction"
-            found.append(
+            sentences.append(
                 f"{self.decision.batch} is decided and {parts} of it may not be committed."
             )
         if self.is_inconsistent:
             assert self.decision is not None
-            found.append(
+            sentences.append(
                 f"{self.decision.batch} is committed in part only; its query would write the rest again."
             )
-        return found
+        return sentences
 
 
 class Sinks:
@@ -95,17 +95,17 @@ class Sinks:
     async def all(self) -> list[SinkState]:
         """Return the state of each sink; topics that only end like a decision topic are left out."""
         topics = await self._admin.list_topics()
-        wanted = map(_sink_of, topics)
-        return await self._read(sink for sink in wanted if sink is not None)
+        sinks = map(_sink_of, topics)
+        return await self._read(sink for sink in sinks if sink is not None)
 
     async def one(self, sink: str) -> SinkState:
         """Return the state of a sink. Raise ConnectorError when there is none of this id, KafkaError, OSError."""
-        found = await self._read([sink])
-        if not found:
+        states = await self._read([sink])
+        if not states:
             raise ConnectorError(
                 f"There is no exactly-once sink {sink}: the topic {sink}{_SUFFIX} is not there, or is not of a sink."
             )
-        return found[0]
+        return states[0]
 
     async def remove(self, seen: SinkState) -> None:
         """Fence the sink's query, commit what it has decided, abort the rest, and delete its topic.
@@ -128,8 +128,8 @@ class Sinks:
     # Reading
 
     async def _read(self, sinks: Iterable[str]) -> list[SinkState]:
-        wanted = list(sinks)
-        if not wanted:
+        names = list(sinks)
+        if not names:
             return []
         listed = await self._listed(_OPEN)
         limit = asyncio.Semaphore(_AT_ONCE)
@@ -138,19 +138,19 @@ class Sinks:
             async with limit:
                 return await self._read_one(SinkNames(sink), listed)
 
-        found = await asyncio.gather(*map(read, wanted))
-        return [state for state in found if state is not None]
+        states = await asyncio.gather(*map(read, names))
+        return [state for state in states if state is not None]
 
     async def _read_one(self, names: SinkNames, listed: Mapping[str, str]) -> SinkState | None:
         """Return the state of a sink; None when its topic is not there or not of a sink."""
-        known = (await self._admin.describe_topics([names.topic]))[names.topic]
-        if isinstance(known, KafkaError):
-            if known.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        description = (await self._admin.describe_topics([names.topic]))[names.topic]
+        if isinstance(description, KafkaError):
+            if description.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return None
-            raise known
-        if isinstance(known, Exception):
-            raise known
-        if len(known.partitions) != 1:
+            raise description
+        if isinstance(description, Exception):
+            raise description
+        if len(description.partitions) != 1:
             return None
         try:
             seen = await read_last_with_time(self._client, names.topic, _TIMEOUT_MS)
@@ -175,20 +175,20 @@ class Sinks:
         return all(values.get(name) == value for name, value in TOPIC_SETTINGS.items())
 
     async def _listed(self, states: Iterable[str]) -> dict[str, str]:
-        found = await self._admin.list_transactions(states=list(states))
-        return {one.transactional_id: one.state for each in found.values() for one in each}
+        listings = await self._admin.list_transactions(states=list(states))
+        return {one.transactional_id: one.state for each in listings.values() for one in each}
 
     async def _wait_until_decided(self, names: SinkNames) -> None:
         """Wait until the transactions of the tasks have ended. Raise ConnectorError when they do not."""
-        left: list[str] = []
+        undecided: list[str] = []
         for _ in range(round(_TIMEOUT_MS / 1000 / _RETRY_S)):
             listed = await self._listed(_UNDECIDED)
-            left = sorted(name for name in listed if names.is_task(name))
-            if not left:
+            undecided = sorted(name for name in listed if names.is_task(name))
+            if not undecided:
                 return
             await asyncio.sleep(_RETRY_S)
         raise ConnectorError(
-            f"Transactions of the sink {names.sink} do not end: {', '.join(left)}."
+            f"Transactions of the sink {names.sink} do not end: {', '.join(undecided)}."
         )
 
 

@@ -62,7 +62,7 @@ class RangePartition(InputPartition):  # type: ignore[misc]
     """A task of Spark: one range of offsets; None stands for a batch that reads nothing."""
 
     def __init__(self, value: OffsetRange | None, topic_id: str = "") -> None:
-        """Take the range, and the id of its topic where the task needs it."""
+        """Set the range, and the id of its topic if the task needs it."""
         super().__init__(value)
         self.value: OffsetRange | None = value
         self.topic_id = topic_id
@@ -79,11 +79,11 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads from one set of offsets to another, both fixed when the query is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Take checked options."""
+        """Set checked options."""
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Ask where the topics begin and end now, and cut that into tasks."""
+        """Read the topics' first and last offsets, and split the ranges into tasks."""
         options = self._options
         with one_sentence(), BrokerTopics(options.client) as topics:
             partitions = topics.partitions(options.selection)
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        """Take checked options; no connection is made yet, because tasks get a copy of this object."""
+        """Set checked options; no connection is made yet, because tasks get a copy of this object."""
         self._options = options
         self._topics: BrokerTopics | None = None
         self._initial: Offsets | None = None
@@ -201,15 +201,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _is_too_little(self, begin: Offsets, end: Offsets) -> bool:
         """Apply minOffsetsPerTrigger until maxTriggerDelay is over."""
-        least = self._options.min_offsets_per_trigger
+        minimum = self._options.min_offsets_per_trigger
         waited_ms = (time.monotonic() - self._last_batch_s) * 1000
         if (
-            least is None
+            minimum is None
             or self._target is not None
             or waited_ms >= self._options.max_trigger_delay_ms
         ):
             return False
-        return sum(max(end[one] - begin.get(one, 0), 0) for one in end) < least
+        return sum(max(end[one] - begin.get(one, 0), 0) for one in end) < minimum
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of the query."""
@@ -274,7 +274,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     """
 
     def __init__(self, reason: str) -> None:
-        """Take the sentence."""
+        """Set the message."""
         self._reason = reason
 
     def _refuse(self) -> Any:

@@ -39,7 +39,7 @@ def run_task(
     batch: Batch,
     task: int,
 ) -> Done:
-    """Do what `committing` says for a task. Raise ConnectorError, KafkaError, OSError.
+    """Write the rows of a task as the commit protocol requires. Raise ConnectorError, KafkaError, OSError.
 
     Rows are consumed even where nothing is written: operators before the sink keep their state while they are read.
     """
@@ -122,13 +122,13 @@ class TaskWriter:
 
     async def _begun(self) -> tuple[Producer, bool]:
         """Return a producer in a transaction, and whether brokers abort that after some time."""
-        wanted = self._exactly_once.two_phase_commit
+        is_two_phase = self._exactly_once.two_phase_commit
         servers = self._options.client["bootstrap.servers"]
-        if wanted or (wanted is None and servers not in _without_two_phase_commit):
+        if is_two_phase or (is_two_phase is None and servers not in _without_two_phase_commit):
             try:
                 return await self._started(self._settings(two_phase_commit=True)), False
             except FatalError as error:
-                if wanted or error.code not in _NOT_OFFERED:
+                if is_two_phase or error.code not in _NOT_OFFERED:
                     raise
                 log.info(
                     "two-phase commit is not offered, as by most brokers. Prepared transactions are aborted after "

@@ -75,11 +75,11 @@ class BrokerTopics:
                 return sorted(wanted)
 
     def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
-        known = self._cluster.metadata.topics
+        topics_metadata = self._cluster.metadata.topics
         return [
             TopicPartition(topic, partition.partition)
             for topic in topics
-            for partition in known[topic].partitions
+            for partition in topics_metadata[topic].partitions
         ]
 
     def ids(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
@@ -93,19 +93,19 @@ class BrokerTopics:
             self._connection.run(
                 self._connection.retrying(self._cluster.refresh, "reading metadata")
             )
-            found = self.known_ids(names)
-            if not recreated_topics(known, found):
+            known_ids = self.known_ids(names)
+            if not recreated_topics(known, known_ids):
                 break
             self._connection.run(self._cluster.back_off(attempt))
-        return found
+        return known_ids
 
     def known_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of topics by the metadata that was asked for last."""
-        known = self._cluster.metadata.topics
+        metadata = self._cluster.metadata.topics
         return {
-            name: uuid_text(known[name].topic_id)
+            name: uuid_text(metadata[name].topic_id)
             for name in topics
-            if name in known and known[name].topic_id != NO_TOPIC_ID
+            if name in metadata and metadata[name].topic_id != NO_TOPIC_ID
         }
 
     async def _learn(self, topics: Iterable[str] | None) -> None:
@@ -123,8 +123,8 @@ class BrokerTopics:
         await self._connection.retrying(attempt, "reading metadata")
 
     def _require_topic(self, topic: str) -> None:
-        known = self._cluster.metadata.topics.get(topic)
-        error = ErrorCode.LEADER_NOT_AVAILABLE if known is None else known.error
+        metadata = self._cluster.metadata.topics.get(topic)
+        error = ErrorCode.LEADER_NOT_AVAILABLE if metadata is None else metadata.error
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise ConnectorError(f"The topic {topic} does not exist.")
         require_ok(error, f"topic {topic}")
@@ -138,20 +138,20 @@ class BrokerTopics:
 
         Ends below the `known` ones are asked for again a few times: a new leader learns by and by what is committed.
         """
-        wanted = dict.fromkeys(partitions, LATEST)
+        specs = dict.fromkeys(partitions, LATEST)
         for attempt in range(_SHORT_ANSWERS):
-            found = self._list_offsets(wanted)
-            if all(found[one] >= (known or {}).get(one, 0) for one in found):
+            offsets = self._list_offsets(specs)
+            if all(offsets[one] >= (known or {}).get(one, 0) for one in offsets):
                 break
             self._connection.run(self._cluster.back_off(attempt))
-        return found
+        return offsets
 
     def at_time(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
         """Return the first offset with at least the given timestamp; None when there is none."""
-        found = self._list_offsets(timestamps_ms)
-        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
+        offsets = self._list_offsets(timestamps_ms)
+        return {partition: None if offset < 0 else offset for partition, offset in offsets.items()}
 
     def _list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> Offsets:
         return self._connection.run(offsets_at(self._connection, timestamps)) if timestamps else {}
@@ -163,10 +163,10 @@ class BrokerTopics:
         """
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
-            one = OffsetCommitRequestPartition(
+            entry = OffsetCommitRequestPartition(
                 partition_index=partition, committed_offset=offset, committed_metadata=""
             )
-            topics.setdefault(topic, []).append(one)
+            topics.setdefault(topic, []).append(entry)
         request = OffsetCommitRequest(
             group_id=group_id,
             topics=[
@@ -182,10 +182,10 @@ class BrokerTopics:
                 request, timeout_ms=self._cluster.request_timeout_ms
             )
             for topic in answer.topics:
-                for one in topic.partitions:
+                for entry in topic.partitions:
                     require_ok(
-                        one.error_code,
-                        f"commit of {topic.name}-{one.partition_index} to group {group_id}",
+                        entry.error_code,
+                        f"commit of {topic.name}-{entry.partition_index} to group {group_id}",
                     )
 
         async def bounded() -> None:
@@ -202,14 +202,14 @@ class BrokerTopics:
 
 async def offsets_at(connection: Connection, timestamps: Mapping[TopicPartition, int]) -> Offsets:
     """Return an offset of each partition for its timestamp, EARLIEST or LATEST; -1 when no record is so late."""
-    found = await list_offsets(
+    listed = await list_offsets(
         connection.cluster,
         timestamps,
         read_committed=connection.reads_committed,
         timeout_ms=connection.timeout_ms,
     )
     offsets: Offsets = {}
-    for partition, answer in found.items():
+    for partition, answer in listed.items():
         if isinstance(answer, KafkaError):
             raise ConnectorError(f"The offsets of {partition} cannot be read: {answer}")
         offsets[partition] = answer.offset

@@ -35,18 +35,18 @@ def pack(output: Path, more: Iterable[str] = ()) -> list[str]:
             for path in sorted(folder.rglob("*")):
                 if path.is_file() and not _is_left_out(path.name, path.parts):
                     archive.add(path, str(path.relative_to(folder.parent)))
-        for found in needed.values():
-            for path, name in _files(found):
+        for distribution in needed.values():
+            for path, name in _files(distribution):
                 archive.add(path, name)
     return ["kavka", *sorted(needed)]
 
 
 def _folder(package: str) -> Path:
     """Return where a package of ours is, which may be a source tree."""
-    found = find_spec(package)
-    assert found is not None, "it is running"
-    assert found.origin is not None, "it has an __init__.py"
-    return Path(found.origin).parent
+    spec = find_spec(package)
+    assert spec is not None, "it is running"
+    assert spec.origin is not None, "it has an __init__.py"
+    return Path(spec.origin).parent
 
 
 def _is_left_out(name: str, parts: tuple[str, ...]) -> bool:
@@ -63,9 +63,9 @@ def _installed(name: str) -> Distribution:
         raise CannotPack(f"{name} is not installed for {sys.executable}") from None
 
 
-def _required(found: Distribution) -> Iterator[str]:
+def _required(distribution: Distribution) -> Iterator[str]:
     """Yield the names of what a distribution needs without extras."""
-    for requirement in found.requires or ():
+    for requirement in distribution.requires or ():
         name = _NAME.match(requirement)
         if name is not None and "extra ==" not in requirement.partition(";")[2]:
             yield name[0]
@@ -73,26 +73,26 @@ def _required(found: Distribution) -> Iterator[str]:
 
 def _with_dependencies(names: Iterable[str]) -> dict[str, Distribution]:
     """Return distributions and all that they need; what a marker excludes here is not installed and left out."""
-    asked = list(names)
-    left, found = list(asked), dict[str, Distribution]()
-    while left:
-        name = left.pop()
-        if name in found:
+    requested = list(names)
+    remaining, distributions = list(requested), dict[str, Distribution]()
+    while remaining:
+        name = remaining.pop()
+        if name in distributions:
             continue
         try:
-            found[name] = _installed(name)
+            distributions[name] = _installed(name)
         except CannotPack:
-            if name in asked:
+            if name in requested:
                 raise
             continue
-        left.extend(_required(found[name]))
-    return found
+        remaining.extend(_required(distributions[name]))
+    return distributions
 
 
-def _files(found: Distribution) -> Iterator[tuple[Path, str]]:
+def _files(distribution: Distribution) -> Iterator[tuple[Path, str]]:
     """Yield the files of a distribution that belong on the path, with their names there."""
-    for file in found.files or ():
+    for file in distribution.files or ():
         if ".." not in file.parts and not any(part.endswith(_OF_PYTHON) for part in file.parts):
-            path = Path(str(found.locate_file(file)))
+            path = Path(str(distribution.locate_file(file)))
             if path.is_file():
                 yield path, str(file)

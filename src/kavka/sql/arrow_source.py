@@ -31,7 +31,7 @@ class TopicSource(ArrowScanSource):  # type: ignore[misc]
     schema_is_stable = True
 
     def __init__(self, schema: pa.Schema, open_scan: OpenScan) -> None:
-        """Take the columns, and what begins a scan."""
+        """Set the columns, and the function that starts a scan."""
         super().__init__(self)
         self._schema = schema
         self._open_scan = open_scan
@@ -47,7 +47,7 @@ class TopicSource(ArrowScanSource):  # type: ignore[misc]
     def stream(
         self, columns: Sequence[int] | None, filters: Sequence[nodes.Node]
     ) -> tuple[object, bool]:
-        """Begin a scan; True says that it has exactly the columns asked for."""
+        """Start a scan; True means that it has exactly the requested columns."""
         names = self._schema.names
         # A statement such as count(*) needs no column, and Arrow cannot count rows without one.
         chosen = names if columns is None else [names[index] for index in columns] or ["partition"]
@@ -61,17 +61,17 @@ def translated(node: Any) -> Predicate | None:
     """Return the engine's predicate as ours, None for one that a scan leaves to the engine."""
     match node:
         case nodes.Binary(op="AND" | "OR" as op, left=left, right=right):
-            one, other = translated(left), translated(right)
-            if one is None or other is None:
+            first, second = translated(left), translated(right)
+            if first is None or second is None:
                 return None
-            return And(one, other) if op == "AND" else Or(one, other)
+            return And(first, second) if op == "AND" else Or(first, second)
         case nodes.Binary(op=op, left=nodes.Col(parts=(column,)), right=nodes.Lit() as constant):
             value = _constant(column, constant)
             return None if value is None or op not in COMPARISONS else Compare(op, column, value)
         case nodes.In(operand=nodes.Col(parts=(column,)), values=values):
             constants = [_constant(column, value) for value in values]
-            known = tuple(value for value in constants if value is not None)
-            return In(column, known) if known and len(known) == len(constants) else None
+            non_null = tuple(value for value in constants if value is not None)
+            return In(column, non_null) if non_null and len(non_null) == len(constants) else None
         case nodes.Postfix(op=op, operand=nodes.Col(parts=(column,))):
             return IsNull(column, op == "IS NULL") if column in PREDICATE_COLUMNS else None
         case _:

@@ -89,12 +89,12 @@ class Box(NamedTuple):
 
 def narrowed(predicates: Iterable[Predicate], box: Box) -> Box | None:
     """Return a box around the rows of `box` that satisfy all predicates, None when there can be none."""
-    left: Box | None = box
+    narrowed_box: Box | None = box
     for predicate in predicates:
-        if left is None:
+        if narrowed_box is None:
             return None
-        left = _narrow(predicate, left)
-    return left
+        narrowed_box = _narrow(predicate, narrowed_box)
+    return narrowed_box
 
 
 def _narrow(predicate: Predicate, box: Box) -> Box | None:
@@ -104,10 +104,10 @@ def _narrow(predicate: Predicate, box: Box) -> Box | None:
         case Or(left, right):
             return _hull(_narrow(left, box), _narrow(right, box))
         case In(column, values):
-            found: Box | None = None
+            hull: Box | None = None
             for value in values:
-                found = _hull(found, _narrow(Compare("=", column, value), box))
-            return found
+                hull = _hull(hull, _narrow(Compare("=", column, value), box))
+            return hull
         case IsNull(column, is_null):
             # Of these columns only a timestamp can be null: of a record without one.
             return None if is_null and column != "timestamp" else box
@@ -184,10 +184,10 @@ def mask(predicate: Predicate, arrays: Mapping[str, pa.Array]) -> pa.Array:
         case IsNull(column, is_null):
             return arrays[column].is_null() if is_null else arrays[column].is_valid()
         case In(column, values):
-            found = _row_mask("=", arrays[column], values[0])
+            selected = _row_mask("=", arrays[column], values[0])
             for value in values[1:]:
-                found = pc.or_kleene(found, _row_mask("=", arrays[column], value))
-            return found
+                selected = pc.or_kleene(selected, _row_mask("=", arrays[column], value))
+            return selected
         case Compare(op, column, value):
             return _row_mask(op, arrays[column], value)
 

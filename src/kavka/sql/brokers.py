@@ -6,7 +6,7 @@ Scans call from the engine's threads, and the connection works on while the engi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,7 +57,7 @@ class Brokers:
         self._timeout_ms = self.config.integer("default.api.timeout.ms")
         self._thread = LoopThread("sql")
         try:
-            self._cluster = self._thread.run(self._start())
+            self._cluster = self._thread.run(self._start)
         except BaseException:
             self._thread.stop()
             raise
@@ -72,54 +72,54 @@ class Brokers:
     def close(self) -> None:
         """Close the connections and end the thread."""
         with suppress(RuntimeError):
-            self._thread.run(self._cluster.close())
+            self._thread.run(self._cluster.close)
         self._thread.stop()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the connection's loop and return its outcome."""
-        return self._thread.run(work)
+    def run(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """Run a coroutine function on the connection's loop and return its outcome."""
+        return self._thread.run(function, *args)
 
     def topics(self) -> list[str]:
         """Return the names of all topics, internal ones last."""
-        return self.run(self._topics())
+        return self.run(self._topics)
 
     async def _topics(self) -> list[str]:
         self._cluster.want_all_topics()
         await self._retrying_refresh()
-        known = self._cluster.metadata.topics.values()
-        found = [(topic.is_internal, topic.name) for topic in known if not topic.error]
-        return [name for _, name in sorted(found)]
+        metadata = self._cluster.metadata.topics.values()
+        topics = [(topic.is_internal, topic.name) for topic in metadata if not topic.error]
+        return [name for _, name in sorted(topics)]
 
     def partitions(self, topic: str) -> list[TopicPartition] | None:
         """Return the partitions of a topic, None when it does not exist. Raise KafkaError for one that is refused."""
-        return self.run(self._partitions(topic))
+        return self.run(self._partitions, topic)
 
     async def _partitions(self, topic: str) -> list[TopicPartition] | None:
         await self._cluster.add_partitions_of_interest([TopicPartition(topic, 0)])
         await self._retrying_refresh()
-        known = self._cluster.metadata.topics.get(topic)
-        if known is None or known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        metadata = self._cluster.metadata.topics.get(topic)
+        if metadata is None or metadata.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None
-        if known.error is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        if metadata.error is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return None
-        require_ok(known.error, f"topic {topic}")
-        return [TopicPartition(topic, part.partition) for part in known.partitions]
+        require_ok(metadata.error, f"topic {topic}")
+        return [TopicPartition(topic, part.partition) for part in metadata.partitions]
 
     async def _retrying_refresh(self) -> None:
         await retrying(self._cluster, self._cluster.refresh, "reading metadata", self._timeout_ms)
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the first offset at or after a time in milliseconds, or of EARLIEST or LATEST; -1 for none."""
-        return self.run(self._offsets(wanted)) if wanted else {}
+        return self.run(self._offsets, timestamps) if timestamps else {}
 
-    async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        found = await look_up_offsets(
+    async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        offsets = await look_up_offsets(
             self._cluster,
-            wanted,
+            timestamps,
             read_committed=self._read_committed,
             timeout_ms=self._timeout_ms,
         )
-        return {place: answer.offset for place, answer in found.items()}
+        return {place: answer.offset for place, answer in offsets.items()}
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> list[OffsetRange]:
         """Return the offsets that partitions have now: up to the last stable one for read_committed."""
@@ -130,12 +130,12 @@ class Brokers:
             last = self._offsets(dict.fromkeys(places, LATEST))
             return await asyncio.gather(first, last)
 
-        starts, ends = self.run(both())
+        starts, ends = self.run(both)
         return [OffsetRange(place, starts[place], ends[place]) for place in starts]
 
     def has_ordered_timestamps(self, topic: str) -> bool:
         """Return whether the log sets the timestamps of a topic, so that they do not decrease."""
-        return self.run(self._has_log_append_time(topic))
+        return self.run(self._has_log_append_time, topic)
 
     async def _has_log_append_time(self, topic: str) -> bool:
         resource = DescribeConfigsRequestResource(
@@ -155,7 +155,7 @@ class Brokers:
         return any(config.value == "LogAppendTime" for config in configs)
 
     def read(self, ranges: Iterable[OffsetRange], on_loss: OnLoss) -> RangesReader:
-        """Begin to read ranges, one after the other."""
+        """Start reading ranges, one after the other."""
         return RangesReader(self, self._cluster, list(ranges), on_loss)
 
 
@@ -174,36 +174,36 @@ class RangesReader:
 
     def next_columns(self) -> tuple[TopicPartition, Columns] | None:
         """Return the next records and their partition, None at the end. Raise SqlError, KafkaError, OSError."""
-        return self._brokers.run(self._next())
+        return self._brokers.run(self._next)
 
     async def _next(self) -> tuple[TopicPartition, Columns] | None:
         while True:
             await self._start_ahead()
             if not self._started:
                 return None
-            place, reader = self._started[0]
+            topic_partition, reader = self._started[0]
             while not reader.is_done:
                 columns = await reader.next_columns()
                 if columns is not None:
-                    return place, columns
+                    return topic_partition, columns
             self._started.pop(0)
 
     async def _start_ahead(self) -> None:
         while self._waiting and len(self._started) < _AHEAD:
-            place, start, end = self._waiting.pop()
+            topic_partition, start, end = self._waiting.pop()
             reader = RangeReader(
                 self._cluster,
                 self._brokers.config,
-                place,
+                topic_partition,
                 range(start, end),
                 self._on_loss,
                 first_fetch_bytes=_FIRST_FETCH_BYTES,
             )
-            self._started.append((place, reader))
+            self._started.append((topic_partition, reader))
             await reader.start()
 
     def cancel(self) -> None:
-        """Forget the fetches that are on their way."""
+        """Cancel the fetches in flight."""
 
         async def cancel() -> None:
             for _, reader in self._started:
@@ -212,7 +212,7 @@ class RangesReader:
             self._waiting.clear()
 
         with suppress(RuntimeError):  # the session was closed first
-            self._brokers.run(cancel())
+            self._brokers.run(cancel)
 
 
 def refused(topic: str) -> SqlError:

@@ -35,7 +35,7 @@ class PlainValues:
     """Values of one schema without frames."""
 
     def __init__(self, codec: Codec) -> None:
-        """Take the schema. Raise SchemaParseError when it has no fields."""
+        """Set the schema. Raise SchemaParseError when it has no fields."""
         self._codec = codec
         self.schema = codec.arrow_schema()
 
@@ -89,8 +89,8 @@ def _misfits(values: ValueFormat, sample: Sequence[bytes]) -> int:
     """Return how many values of a sample cannot be decoded."""
     import pyarrow as pa
 
-    found = values.decode(pa.array(sample, pa.binary()), values.schema.names)
-    return len({one.row for one in found.bad})
+    decoded = values.decode(pa.array(sample, pa.binary()), values.schema.names)
+    return len({one.row for one in decoded.bad})
 
 
 def from_registry(
@@ -104,11 +104,14 @@ def from_registry(
     framed = [value for value in sample if _has_frame(value)]
     if sample and 2 * len(framed) <= len(sample):
         return None
-    found = _latest(registry, f"{topic}-value")
-    if found is None and not framed:
+    latest = _latest(registry, f"{topic}-value")
+    if latest is None and not framed:
         return None
-    if found is not None:
-        schema, note = found.schema, f"fields: version {found.version} of subject {found.subject}"
+    if latest is not None:
+        schema, note = (
+            latest.schema,
+            f"fields: version {latest.version} of subject {latest.subject}",
+        )
     else:
         schema_id = unframe(framed[0]).schema_id
         schema, note = registry.schema(schema_id), f"fields: schema {schema_id} of the registry"

@@ -131,28 +131,31 @@ class Follower:
         state = self._session.new_state()
         bounds = {one.topic_partition: one for one in state.bounds(boxes)}
         by_time = self._statement.scan.starts_by_time(
-            {place: box.timestamp for place, box in boxes.items()}
+            {topic_partition: box.timestamp for topic_partition, box in boxes.items()}
         )
         positions = {}
-        for place, box in boxes.items():
-            start, end = bounds[place].start, bounds[place].end
+        for topic_partition, box in boxes.items():
+            start, end = bounds[topic_partition].start, bounds[topic_partition].end
             is_bounded = box.offset.low > INT64_MIN or box.timestamp.low > INT64_MIN
             if is_bounded:
-                start = max(start, box.offset.low, min(by_time.get(place, start), end))
-            positions[place] = start if is_bounded or self._from_beginning else end
+                start = max(start, box.offset.low, min(by_time.get(topic_partition, start), end))
+            positions[topic_partition] = start if is_bounded or self._from_beginning else end
         return positions
 
     def _assign(self, positions: dict[TopicPartition, int]) -> None:
         if not positions:
             raise SqlError("The topic has no partition that the statement can have rows of.")
-        kept = {place: self._consumer.position(place) for place in self._partitions}
+        kept = {
+            topic_partition: self._consumer.position(topic_partition)
+            for topic_partition in self._partitions
+        }
         self._partitions = {*kept, *positions}
         self._consumer.assign(sorted(self._partitions))
-        for place, offset in (positions | kept).items():
-            self._consumer.seek(place, offset)
+        for topic_partition, offset in (positions | kept).items():
+            self._consumer.seek(topic_partition, offset)
 
     def _add_new_partitions(self) -> None:
-        """Begin with partitions that were added since, at their first record."""
+        """Add new partitions, from their first record."""
         if time.monotonic() - self._looked_s < _NEW_PARTITIONS_S:
             return
         self._looked_s = time.monotonic()

@@ -121,7 +121,7 @@ def _columns(table: TopicTable) -> list[Column]:
         raise SqlError(f"--spark decodes JSON only, and {table.topic} has values of another kind.")
     fields = [StructField(one.name, from_arrow_type(one.type)) for one in table.values_schema]
     parsed = functions.from_json(functions.col("value").cast("string"), StructType(fields))
-    found = []
+    columns = []
     for field in table.schema:
         source = table.field_of(field.name)
         column = (
@@ -131,8 +131,8 @@ def _columns(table: TopicTable) -> list[Column]:
             column = column.cast("string")
         elif field.name == "headers":
             column = functions.coalesce(column, functions.array())
-        found.append(column.alias(field.name))
-    return found
+        columns.append(column.alias(field.name))
+    return columns
 
 
 def _missing(error: Any) -> str | None:
@@ -145,5 +145,5 @@ def _missing(error: Any) -> str | None:
 
 def _sentence(error: Exception) -> str:
     text = str(error)
-    found = _LINE.search(text)
-    return text[: found.start()].strip() if found else text.strip()
+    match = _LINE.search(text)
+    return text[: match.start()].strip() if match else text.strip()

@@ -70,7 +70,7 @@ class JsonOutput:
             self.row_count += len(lines)
 
     def close(self) -> None:
-        """Do nothing: no row is no line."""
+        """Write nothing: without rows there are no lines."""
 
 
 class CsvOutput:
@@ -93,9 +93,9 @@ class CsvOutput:
             self._sink.flush()
         options = csv.WriteOptions(include_header=False)
         for batch in rows.texts():
-            made = pa.BufferOutputStream()
-            csv.write_csv(batch, made, options)
-            self._sink.write(made.getvalue())
+            buffer = pa.BufferOutputStream()
+            csv.write_csv(batch, buffer, options)
+            self._sink.write(buffer.getvalue())
             self._sink.flush()
             self.row_count += batch.num_rows
 

@@ -17,13 +17,13 @@ class ScanProgress:
     """Shows how much of what a statement must read it has read, from its second second on."""
 
     def __init__(self) -> None:
-        """Show nothing yet."""
+        """Prepare a display that shows nothing yet."""
         self._state: ScanState | None = None
         self._since = 0.0
         self._shown: tuple[Progress, TaskID] | None = None
 
     def __call__(self, state: ScanState) -> None:
-        """Show the progress of a statement that runs."""
+        """Show the progress of a running statement."""
         if state is not self._state:
             self.hide()
             self._state, self._since = state, time.monotonic()

@@ -40,12 +40,12 @@ def record_arrays(
 
     The timestamp of a record without one is null, and so is one after the year 294246.
     """
-    wanted = set(names)
-    batch = to_arrow(columns, topic, partition, headers="headers" in wanted)
-    arrays = {name: batch.column(name) for name in wanted if name != "timestamp"}
-    if "timestamp" in wanted:
+    selected = set(names)
+    batch = to_arrow(columns, topic, partition, headers="headers" in selected)
+    arrays = {name: batch.column(name) for name in selected if name != "timestamp"}
+    if "timestamp" in selected:
         arrays["timestamp"] = _microseconds(batch.column("timestamp"))
-    if "headers" in wanted:
+    if "headers" in selected:
         arrays["headers"] = _with_item_name(arrays["headers"])
     return arrays
 

@@ -51,12 +51,12 @@ class ScanState:
         self._readers: list[RangesReader] = []
 
     def add_reader(self, reader: RangesReader) -> None:
-        """Note what a scan reads with, for `cancel`."""
+        """Register the reader of a scan, for `cancel`."""
         with self._lock:
             self._readers.append(reader)
 
     def forget(self, reader: RangesReader) -> None:
-        """Note that a scan has ended."""
+        """Unregister the reader of a scan that has ended."""
         with self._lock:
             self._readers.remove(reader)
 
@@ -74,8 +74,8 @@ class ScanState:
         with self._lock:
             missing = [place for place in places if place not in self._bounds]
             if missing:
-                found = self._brokers.bounds(missing)
-                self._bounds.update((one.topic_partition, one) for one in found)
+                read_bounds = self._brokers.bounds(missing)
+                self._bounds.update((one.topic_partition, one) for one in read_bounds)
             return [self._bounds[place] for place in places]
 
     def add_range(self, count: int) -> None:
@@ -89,22 +89,28 @@ class ScanState:
             self.offsets_done += count
 
     def on_loss(self, sentence: str) -> None:
-        """Note that records are gone, of which `sentence` says more. Raise RecordsLost when strict."""
+        """Record that records were lost; `sentence` is the warning. Raise RecordsLost when strict."""
         if self._is_strict:
             raise RecordsLost(f"Records were removed meanwhile: {sentence}.")
         with self._lock:
             self._losses[sentence] = None
 
-    def on_bad(self, place: TopicPartition, offset: int, reason: str, count_so_far: int) -> None:
-        """Note a value that could not be decoded. Raise UndecodableValue when strict.
+    def on_bad(
+        self, topic_partition: TopicPartition, offset: int, reason: str, count_so_far: int
+    ) -> None:
+        """Count a value that could not be decoded. Raise UndecodableValue when strict.
 
         `count_so_far` is the number of them in one scan of the topic: of several scans the largest counts.
         """
         if self._is_strict:
-            raise UndecodableValue(place, offset, reason)
+            raise UndecodableValue(topic_partition, offset, reason)
         with self._lock:
-            self._bad[place.topic] = max(self._bad.get(place.topic, 0), count_so_far)
-            self._example.setdefault(place.topic, f"{place} at offset {offset}: {reason}")
+            self._bad[topic_partition.topic] = max(
+                self._bad.get(topic_partition.topic, 0), count_so_far
+            )
+            self._example.setdefault(
+                topic_partition.topic, f"{topic_partition} at offset {offset}: {reason}"
+            )
 
     def add_counts(self, before: ScanState) -> None:
         """Continue the counts of the piece before, of a statement that runs piece by piece."""
@@ -119,11 +125,11 @@ class ScanState:
 
     def warnings(self) -> list[str]:
         """Return sentences about what the rows lack."""
-        found = [f"Records were removed meanwhile: {sentence}." for sentence in self._losses]
+        sentences = [f"Records were removed meanwhile: {sentence}." for sentence in self._losses]
         for topic, count in self.bad_counts().items():
             values = "1 value" if count == 1 else f"{count:,} values"
-            found.append(
+            sentences.append(
                 f"{values} of {topic} could not be decoded and became null, the first of {self._example[topic]} "
                 "(--strict ends at the first)."
             )
-        return found
+        return sentences

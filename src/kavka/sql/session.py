@@ -56,7 +56,7 @@ class Rows:
     """The result of a statement. It is read once, in one of three forms, before the next statement."""
 
     def __init__(self, session: Session, relation: duckdb.DuckDBPyRelation) -> None:
-        """Take what the engine has planned and not run yet."""
+        """Wrap a statement that the engine has planned and not run yet."""
         self._session = session
         self._relation = relation
         self.names: list[str] = list(relation.columns)
@@ -74,13 +74,13 @@ class Rows:
         return schema, self._limited(batches)
 
     def _limited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        left = self.limit
+        remaining = self.limit
         for batch in batches:
             self.before_batch()
-            yield batch if left is None else batch.slice(0, left)
-            if left is not None:
-                left -= min(left, batch.num_rows)
-                if not left:
+            yield batch if remaining is None else batch.slice(0, remaining)
+            if remaining is not None:
+                remaining -= min(remaining, batch.num_rows)
+                if not remaining:
                     return
 
     def texts(self) -> Iterator[pa.RecordBatch]:
@@ -189,8 +189,8 @@ class Session:
         """Return a name as a statement must have it."""
         if self._reserved is None:
             words = "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
-            found = self._translated(lambda: self.engine.execute(words).fetchall())
-            self._reserved = {word for (word,) in found}
+            rows = self._translated(lambda: self.engine.execute(words).fetchall())
+            self._reserved = {word for (word,) in rows}
         if _PLAIN_NAME.fullmatch(name) and name.lower() not in self._reserved:
             return name
         escaped = name.replace('"', '""')
@@ -208,10 +208,10 @@ class Session:
             "select keyword_name, 'keyword' from duckdb_keywords() union all select distinct function_name, "
             "'function' from duckdb_functions() where function_name ~ '^[a-z][a-z0-9_]*$' order by 1"
         )
-        found: list[tuple[str, str]] = self._translated(
+        rows: list[tuple[str, str]] = self._translated(
             lambda: self.engine.execute(query).fetchall()
         )
-        return found
+        return rows
 
     def note(self, topic: str) -> str:
         """Return where the columns of a topic come from."""
@@ -227,7 +227,7 @@ class Session:
         return topic
 
     def _add_table(self, name: str, is_qualified: bool, statement: str) -> None:
-        """Let the engine know a topic that a statement names. Raise SqlError when there is none."""
+        """Register a topic that a statement names with the engine. Raise SqlError when there is none."""
         topic = self.topic_of(name)
         if is_qualified:
             raise SqlError(f"The topic {topic} is to be quoted: {self.quoted(topic)}.")
@@ -305,15 +305,15 @@ class Session:
         rows = self._translated(
             lambda: self.engine.execute(f"explain (format json) {statement}").fetchall()
         )
-        found: list[dict[str, Any]] = json.loads(rows[0][1])
-        return found
+        plans: list[dict[str, Any]] = json.loads(rows[0][1])
+        return plans
 
     def rows_of(self, reader: pa.RecordBatchReader) -> Rows:
         """Return rows that another engine made."""
         return Rows(self, self._translated(lambda: self.engine.from_arrow(reader)))
 
     def fail(self, failure: Exception) -> None:
-        """Note what has ended rows that another engine makes."""
+        """Record the error that ended the rows of another engine."""
         self._state.failure = failure
 
     @property
@@ -421,9 +421,9 @@ def _same_but_for_case(topic: str, topics: list[str]) -> list[str]:
 
 def _without_case(name: str, topics: list[str]) -> str | None:
     """Return the only topic with a name in upper or lower case. Raise SqlError when there are several."""
-    found = [topic for topic in topics if topic.lower() == name.lower()]
-    if len(found) > 1:
+    matches = [topic for topic in topics if topic.lower() == name.lower()]
+    if len(matches) > 1:
         raise SqlError(
-            f"There are topics {' and '.join(found)}, and none is {name}: write one of them as it is."
+            f"There are topics {' and '.join(matches)}, and none is {name}: write one of them as it is."
         )
-    return found[0] if found else None
+    return matches[0] if matches else None

@@ -43,7 +43,7 @@ class SqlCompleter(Completer):  # type: ignore[misc]
     """Completes topics behind FROM and JOIN, and columns, functions and keywords elsewhere."""
 
     def __init__(self, session: Session) -> None:
-        """Ask nothing before the first completion."""
+        """Query nothing before the first completion."""
         self._session = session
         self._topics: list[str] | None = None
         self._words: list[tuple[str, str]] | None = None
@@ -67,7 +67,7 @@ class SqlCompleter(Completer):  # type: ignore[misc]
         yield from _matching(self._candidates(document.text), prefix)
 
     def forget_topics(self) -> None:
-        """Ask for the topics again at the next completion."""
+        """Read the topics again at the next completion."""
         self._topics = None
 
     def _of_command(self, text: str) -> Iterator[Completion]:
@@ -124,7 +124,7 @@ class Shell:
         follow: Callable[[str, str], None],
         **prompt: Any,
     ) -> None:
-        """Take what runs a statement in an output format; `prompt` are arguments of prompt_toolkit's session."""
+        """Set the function that runs a statement; `prompt` are arguments of prompt_toolkit's session."""
         self._session = session
         self._run = run
         self._follow = follow
@@ -209,7 +209,7 @@ def _history() -> FileHistory | InMemoryHistory:
 
 
 def _keys() -> KeyBindings:
-    """Let Enter end a statement with a semicolon and a command, and break the line elsewhere."""
+    """Make Enter end a command, and a statement with a semicolon; elsewhere it breaks the line."""
     keys = KeyBindings()
 
     @keys.add("enter")  # type: ignore[untyped-decorator]

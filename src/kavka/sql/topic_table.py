@@ -49,7 +49,7 @@ class JsonValues:
     """JSON objects of a schema; values without fields are those of an empty schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Take the fields."""
+        """Set the fields."""
         self.schema = schema
 
     def decode(self, values: pa.Array, fields: Sequence[str]) -> DecodedColumns:
@@ -75,7 +75,7 @@ class TopicTable:
         value_is_text: bool = True,
         max_disorder_ms: int | None = None,
     ) -> None:
-        """Take what was found out about the topic.
+        """Set the metadata of the topic.
 
         `max_disorder_ms` is how much older than one before it a record may be, None for not known: only with it, or
         where the log sets the timestamps, a scan may end at a time.
@@ -138,17 +138,17 @@ class TopicTable:
         state.scans.append(Scan(self.topic, predicates, self._starts_by_time))
         rows = ScannedRows(self, names, predicates, state)
         if state.feed is not None:
-            for place, columns in state.feed:
-                yield from rows.batches(place, columns)
+            for topic_partition, columns in state.feed:
+                yield from rows.batches(topic_partition, columns)
             return
         ranges = self.ranges(predicates, state)
         state.add_range(sum(one.end - one.start for one in ranges))
         reader = self._brokers.read(ranges, state.on_loss)
         state.add_reader(reader)
         try:
-            while not state.is_cancelled and (found := reader.next_columns()) is not None:
-                place, columns = found
-                yield from rows.batches(place, columns)
+            while not state.is_cancelled and (next_columns := reader.next_columns()) is not None:
+                topic_partition, columns = next_columns
+                yield from rows.batches(topic_partition, columns)
                 state.add_done(columns.next_offset - columns.offset_at(0))
         finally:
             state.forget(reader)
@@ -164,7 +164,7 @@ class TopicTable:
             for place in sorted(partitions)
             if (box := narrowed(predicates, Box(*place))) is not None
         }
-        found = [
+        selected = [
             OffsetRange(
                 one.topic_partition,
                 max(one.start, boxes[one.topic_partition].offset.low),
@@ -177,7 +177,7 @@ class TopicTable:
         ends = self._ends_by_time(times)
         return [
             narrow
-            for one in found
+            for one in selected
             if (narrow := _cut(one, starts.get(one.topic_partition), ends.get(one.topic_partition)))
         ]
 
@@ -185,16 +185,25 @@ class TopicTable:
         self, times: Mapping[TopicPartition, Interval]
     ) -> dict[TopicPartition, int]:
         """Return the first offset of a record that is young enough: all before it are older, whatever their order."""
-        wanted = {
-            place: -(-time.low // 1000) for place, time in times.items() if time.low > INT64_MIN
+        timestamps = {
+            topic_partition: -(-time.low // 1000)
+            for topic_partition, time in times.items()
+            if time.low > INT64_MIN
         }
-        found = self._brokers.offsets({place: ms for place, ms in wanted.items() if ms >= 0})
-        return {place: INT64_MAX if offset < 0 else offset for place, offset in found.items()}
+        offsets = self._brokers.offsets(
+            {topic_partition: ms for topic_partition, ms in timestamps.items() if ms >= 0}
+        )
+        return {
+            topic_partition: INT64_MAX if offset < 0 else offset
+            for topic_partition, offset in offsets.items()
+        }
 
     def _ends_by_time(self, times: Mapping[TopicPartition, Interval]) -> dict[TopicPartition, int]:
         """Return offsets from which on all records are too young, where something is known about their order."""
         limits = {
-            place: time.high // 1000 + 1 for place, time in times.items() if time.high < INT64_MAX
+            topic_partition: time.high // 1000 + 1
+            for topic_partition, time in times.items()
+            if time.high < INT64_MAX
         }
         if not limits:
             return {}
@@ -203,24 +212,28 @@ class TopicTable:
             if not self._brokers.has_ordered_timestamps(self.topic):
                 return {}
             disorder_ms = 0
-        wanted = {place: ms + disorder_ms for place, ms in limits.items()}
-        found = self._brokers.offsets({place: ms for place, ms in wanted.items() if ms >= 0})
-        return {place: offset for place, offset in found.items() if offset >= 0}
+        timestamps = {topic_partition: ms + disorder_ms for topic_partition, ms in limits.items()}
+        offsets = self._brokers.offsets(
+            {topic_partition: ms for topic_partition, ms in timestamps.items() if ms >= 0}
+        )
+        return {
+            topic_partition: offset for topic_partition, offset in offsets.items() if offset >= 0
+        }
 
     def arrays(
-        self, place: TopicPartition, columns: Columns, names: set[str]
+        self, topic_partition: TopicPartition, columns: Columns, names: set[str]
     ) -> dict[str, pa.Array]:
         """Return record columns of fetched records, and the raw values where fields of them are asked for."""
-        wanted = {name for name in names if name in RECORD_COLUMNS}
+        record_columns = {name for name in names if name in RECORD_COLUMNS}
         if any(name in self._fields for name in names):
-            wanted.add("value")
-        return record_arrays(columns, *place, wanted)
+            record_columns.add("value")
+        return record_arrays(columns, *topic_partition, record_columns)
 
     def decoded(
         self, arrays: dict[str, pa.Array], names: Sequence[str]
     ) -> tuple[dict[str, pa.Array], list[BadValue]]:
         """Return the columns of rows as the table has them, and the values that could not be decoded."""
-        found: dict[str, pa.Array] = {}
+        columns_by_name: dict[str, pa.Array] = {}
         bad: list[BadValue] = []
         fields = [name for name in names if name in self._fields]
         if fields:
@@ -231,14 +244,14 @@ class TopicTable:
             except SchemaError as error:  # the registry's, and not of a value
                 raise SqlError(f"{self.topic} cannot be decoded: {error}") from error
             bad += decoded.bad
-            found = dict(zip(fields, decoded.columns.columns, strict=True))
+            columns_by_name = dict(zip(fields, decoded.columns.columns, strict=True))
         for name in names:
             if self._texts.get(name):
-                found[name], unread = text_of(arrays[name])
+                columns_by_name[name], unread = text_of(arrays[name])
                 bad += unread
-            elif name not in found:
-                found[name] = arrays[name]
-        return found, bad
+            elif name not in columns_by_name:
+                columns_by_name[name] = arrays[name]
+        return columns_by_name, bad
 
 
 class ScannedRows:
@@ -247,7 +260,7 @@ class ScannedRows:
     def __init__(
         self, table: TopicTable, names: list[str], predicates: list[Predicate], state: ScanState
     ) -> None:
-        """Take the columns to return, in order."""
+        """Set the columns to return, in order."""
         import pyarrow as pa
 
         self._table = table
@@ -259,14 +272,16 @@ class ScannedRows:
         self._size = _FIRST_ROWS
         self._bad = 0
 
-    def batches(self, place: TopicPartition, columns: Columns) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, topic_partition: TopicPartition, columns: Columns
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the records that satisfy the predicates."""
-        arrays = self._filtered(self._table.arrays(place, columns, self._read))
+        arrays = self._filtered(self._table.arrays(topic_partition, columns, self._read))
         count = len(arrays["offset"])
         start = 0
         while start < count:
             rows = {name: array.slice(start, self._size) for name, array in arrays.items()}
-            yield self._batch(place, rows)
+            yield self._batch(topic_partition, rows)
             start += self._size
             self._size = _MAX_ROWS
 
@@ -286,22 +301,22 @@ class ScannedRows:
             return arrays
         return {name: array.filter(keep) for name, array in arrays.items()}
 
-    def _batch(self, place: TopicPartition, rows: dict[str, pa.Array]) -> pa.RecordBatch:
+    def _batch(self, topic_partition: TopicPartition, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         import pyarrow as pa
 
-        found, bad = self._table.decoded(rows, self._names)
+        arrays, bad = self._table.decoded(rows, self._names)
         if bad:
             self._bad += len({one.row for one in bad})
             first = min(bad)
             offset = rows["offset"][first.row].as_py()
-            self._state.on_bad(place, offset, first.reason, self._bad)
+            self._state.on_bad(topic_partition, offset, first.reason, self._bad)
         return pa.RecordBatch.from_arrays(
-            [found[name] for name in self._names], schema=self._schema
+            [arrays[name] for name in self._names], schema=self._schema
         )
 
 
-def _cut(one: OffsetRange, start: int | None, end: int | None) -> OffsetRange | None:
+def _cut(offset_range: OffsetRange, start: int | None, end: int | None) -> OffsetRange | None:
     """Return a range between two more bounds, None when nothing is left."""
-    first = one.start if start is None else max(one.start, start)
-    last = one.end if end is None else min(one.end, end)
-    return OffsetRange(one.topic_partition, first, last) if first < last else None
+    first = offset_range.start if start is None else max(offset_range.start, start)
+    last = offset_range.end if end is None else min(offset_range.end, end)
+    return OffsetRange(offset_range.topic_partition, first, last) if first < last else None

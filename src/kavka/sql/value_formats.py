@@ -63,14 +63,16 @@ def formats_of(topic: str, brokers: Brokers, options: FormatOptions) -> TopicFor
     if file is not None:
         from kavka.sql.declared_formats import from_file
 
-        made = from_file(file, values)
-        return _declared(made, key_is_text, value_is_text, options, f"fields: from {file}")
+        from_schema_file = from_file(file, values)
+        return _declared(
+            from_schema_file, key_is_text, value_is_text, options, f"fields: from {file}"
+        )
     if options.registry:
         from kavka.sql.declared_formats import from_registry
 
-        found = from_registry(SchemaRegistry(options.registry), topic, values)
-        if found is not None:
-            return _declared(found[0], key_is_text, value_is_text, options, found[1])
+        registered = from_registry(SchemaRegistry(options.registry), topic, values)
+        if registered is not None:
+            return _declared(registered[0], key_is_text, value_is_text, options, registered[1])
     return _inferred(values, options, key_is_text, value_is_text)
 
 
@@ -116,9 +118,9 @@ def _is_text(given: str, sampled: Sequence[bytes | None]) -> bool:
     if given != AUTO:
         return given != "bytes"
     try:
-        for one in sampled:
-            if one is not None:
-                one.decode()
+        for sample in sampled:
+            if sample is not None:
+                sample.decode()
     except UnicodeDecodeError:
         return False
     return True
@@ -138,13 +140,13 @@ def _sample(topic: str, brokers: Brokers, count: int) -> Iterator[_Sampled]:
     seen = 0
     reader = brokers.read(_sampled_ranges(sorted(partitions), brokers, count), lambda _: None)
     try:
-        while seen < count and size < _SAMPLE_BYTES and (found := reader.next_columns()):
-            _, columns = found
+        while seen < count and size < _SAMPLE_BYTES and (next_columns := reader.next_columns()):
+            _, columns = next_columns
             for row in range(min(columns.count, count - seen)):
-                one = _Sampled(columns.key.row(row), columns.value.row(row))
-                size += len(one.key or b"") + len(one.value or b"")
+                sample = _Sampled(columns.key.row(row), columns.value.row(row))
+                size += len(sample.key or b"") + len(sample.value or b"")
                 seen += 1
-                yield one
+                yield sample
                 if size >= _SAMPLE_BYTES:
                     return
     finally:

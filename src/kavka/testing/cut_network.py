@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kavka.io import BufferedProtocol, Listener
+from kavka.io import BufferedProtocol, ClientTls, Listener, ServerTls
 from kavka.net.network import TcpNetwork
 
 _RETRY_S = 0.005
@@ -21,7 +21,7 @@ class Links:
     """The cut links between processes. Used by several threads: each change is one step."""
 
     def __init__(self) -> None:
-        """Begin with every link whole."""
+        """Start with all links up."""
         self.listeners: dict[int, int] = {}
         """The process that listens on a port."""
         self.sources: dict[int, int] = {}
@@ -29,11 +29,11 @@ class Links:
         self._cut: frozenset[tuple[int, int]] = frozenset()
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Let nothing through from one to the other."""
+        """Drop everything from one host to the other."""
         self._cut |= {(sender, receiver)}
 
     def heal(self) -> None:
-        """Let everything through."""
+        """Restore all links."""
         self._cut = frozenset()
 
     def is_cut(self, sender: int | None, receiver: int) -> bool:
@@ -41,8 +41,8 @@ class Links:
         return (sender, receiver) in self._cut
 
 
-class _Tap(asyncio.BufferedProtocol):
-    """A wire in front of another, which holds back what comes over a cut link."""
+class _LinkProtocol(asyncio.BufferedProtocol):
+    """A protocol before another one, which holds back the bytes of a cut link."""
 
     def __init__(self, network: CutNetwork, inner: BufferedProtocol, sender: int | None) -> None:
         self.inner = inner
@@ -121,20 +121,32 @@ class CutNetwork:
         self.links = links
         self.number = number
         self.is_dead = False
-        self.taps: dict[_Tap, None] = {}
-        self.lost: dict[_Tap, None] = {}
+        self.taps: dict[_LinkProtocol, None] = {}
+        self.lost: dict[_LinkProtocol, None] = {}
         self._tcp = TcpNetwork()
         self._listeners: list[Listener] = []
 
-    async def listen(self, host: str, port: int, make: Callable[[], BufferedProtocol]) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
         """See `io.Network`."""
-        listener = await self._tcp.listen(host, port, lambda: _Tap(self, make(), None))
+        listener = await self._tcp.listen(
+            host, port, lambda: _LinkProtocol(self, make(), None), tls
+        )
         self._listeners.append(listener)
         self.links.listeners[listener.port] = self.number
         return listener
 
     async def connect(
-        self, host: str, port: int, make: Callable[[], BufferedProtocol]
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """See `io.Network`; over a cut link this lasts until it heals."""
         other = self.links.listeners.get(port)
@@ -142,8 +154,8 @@ class CutNetwork:
             self.links.is_cut(other, self.number) or self.links.is_cut(self.number, other)
         ):
             await asyncio.sleep(_RETRY_S)
-        tap = await self._tcp.connect(host, port, lambda: _Tap(self, make(), other))
-        assert isinstance(tap, _Tap)
+        tap = await self._tcp.connect(host, port, lambda: _LinkProtocol(self, make(), other), tls)
+        assert isinstance(tap, _LinkProtocol)
         name = tap.transport.get_extra_info("sockname")
         if name:
             self.links.sources[name[1]] = self.number

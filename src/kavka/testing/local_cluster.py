@@ -69,7 +69,7 @@ class _Disk(OsDisk):
         return lock
 
     def die(self) -> None:
-        """Let another process take what this one held."""
+        """Close files and release locks, as the end of a process does."""
         for file in list(self._files):
             file.close()
         for lock in self._locks:
@@ -128,7 +128,10 @@ class LocalCluster:
     def __init__(
         self, path: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Start under `path`, with `settings` of `server.properties` for every broker."""
+        """Start under `path`, with `settings` of `server.properties` for every broker.
+
+        The listener is one of `security.inter.broker.protocol`: with SSL, `ssl.*` must be among the settings.
+        """
         self.path = path
         self._links = Links()
         replicas = str(min(3, brokers))
@@ -138,6 +141,7 @@ class LocalCluster:
             "transaction.state.log.replication.factor": replicas,
             **(settings or {}),
         }
+        self._protocol = self._settings.get("security.inter.broker.protocol", "PLAINTEXT")
         self._members: dict[int, _Member] = {}
         self._ports: dict[int, int] = {}
         self._registry = LocalProcess(self._links, REGISTRY)
@@ -170,7 +174,7 @@ class LocalCluster:
         """Wait until every broker has learned of all, so that the first topic is placed on all of them."""
         self.until(
             lambda: all(
-                member.process.ask(lambda m=member: len(m.broker.metadata.brokers))  # type: ignore[misc]
+                member.process.ask(lambda each=member: len(each.broker.metadata.brokers))  # type: ignore[misc]
                 == len(self._members)
                 for member in self._members.values()
             )
@@ -194,7 +198,7 @@ class LocalCluster:
             **_DEFAULTS,
             "broker.id": str(number),
             "broker.rack": f"rack-{number}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
+            "listeners": f"{self._protocol}://127.0.0.1:{self._ports.get(number, 0)}",
             "log.dirs": str(self.path / f"broker-{number}"),
             "zookeeper.connect": self.zookeeper_connect,
             **self._settings,
@@ -212,20 +216,20 @@ class LocalCluster:
         self._members.pop(number).kill()
 
     def pause(self, number: int) -> None:
-        """Let a broker stand still, as SIGSTOP does."""
+        """Pause a broker, as SIGSTOP does."""
         self._members[number].process.pause()
         self._members[number].is_paused = True
 
     def resume(self, number: int) -> None:
-        """Let a paused broker continue."""
+        """Resume a paused broker."""
         self._members[number].is_paused = False
         self._members[number].process.resume()
 
-    def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
-        """Break the network between two brokers, or a broker and `REGISTRY`; `one_way`: only from `one` to `other`."""
-        self._links.cut(one, other)
+    def cut(self, first: int, second: int, *, one_way: bool = False) -> None:
+        """Cut the network between two brokers, or a broker and `REGISTRY`; `one_way`: from `first` to `second` only."""
+        self._links.cut(first, second)
         if not one_way:
-            self._links.cut(other, one)
+            self._links.cut(second, first)
 
     def heal(self) -> None:
         """Mend every link; what was sent meanwhile arrives."""
@@ -249,23 +253,27 @@ class LocalCluster:
         key = TopicPartition(topic, partition)
         for number, member in sorted(self._members.items()):
             if seen_by in (None, number) and not member.is_paused:
-                news = member.process.ask(lambda m=member: m.broker.metadata.partition(key))  # type: ignore[misc]
-                return -1 if news is None else int(news.leader)
+                metadata = member.process.ask(
+                    lambda each=member: each.broker.metadata.partition(key)  # type: ignore[misc]
+                )
+                return -1 if metadata is None else int(metadata.leader)
         return -1
 
     def controller(self) -> int:
         """Return the controller in the metadata of the first broker that can be asked, -1 for none."""
         for member in self._members.values():
             if not member.is_paused:
-                return int(member.process.ask(lambda m=member: m.broker.metadata.controller_id))  # type: ignore[misc]
+                return int(
+                    member.process.ask(lambda each=member: each.broker.metadata.controller_id)  # type: ignore[misc]
+                )
         return -1
 
     def coordinator(self, group: str) -> int:
         """Return the coordinator of a group, -1 for none."""
         for member in self._members.values():
             if not member.is_paused:
-                found = member.process.call(member.broker.groups.leader_of(group))
-                return -1 if isinstance(found, ErrorCode) else int(found)
+                leader = member.process.call(member.broker.groups.leader_of(group))
+                return -1 if isinstance(leader, ErrorCode) else int(leader)
         return -1
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
@@ -275,20 +283,20 @@ class LocalCluster:
 
     def ends(self, topic: str, partition: int = 0) -> dict[int, tuple[int, int]]:
         """Return (log end offset, high watermark) of each live replica."""
-        found = {}
+        offsets = {}
         for number in self.running:
             replica = self._replica(number, topic, partition)
             if replica is not None:
-                found[number] = (replica.log.log_end_offset, replica.partition.high_watermark)
-        return found
+                offsets[number] = (replica.log.log_end_offset, replica.partition.high_watermark)
+        return offsets
 
     def _replica(self, number: int, topic: str, partition: int) -> Replica | None:
         member = self._members.get(number)
         if member is None:
             return None
         topic_partition = TopicPartition(topic, partition)
-        found = member.process.ask(lambda: member.broker.replica_manager.find(topic_partition))
-        return found if isinstance(found, Replica) else None
+        replica = member.process.ask(lambda: member.broker.replica_manager.find(topic_partition))
+        return replica if isinstance(replica, Replica) else None
 
     def log_bytes(self, number: int, topic: str, partition: int = 0) -> bytes:
         """Return the content of a replica's segments."""

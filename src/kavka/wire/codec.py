@@ -32,7 +32,7 @@ class CorruptFrame(Exception):
     """Bytes that are not what they claim to be; the connection that they came on cannot be trusted further."""
 
     def __init__(self, message: str, version: int, position: int, reason: str) -> None:
-        """Say what was decoded, in which version, and up to which byte of the buffer it made sense."""
+        """Name what was decoded, its version, and the byte of the buffer up to which decoding succeeded."""
         super().__init__(f"{message} v{version} is corrupt near byte {position}: {reason}")
         self.message = message
         self.version = version
@@ -45,7 +45,7 @@ _encoders: dict[tuple[type, int], Encoder] = {}
 _sliced_decoders: dict[tuple[type, int], tuple[SlicedDecoder, bool]] = {}
 _sliced_encoders: dict[tuple[type, int], SlicedEncoder] = {}
 _COPIED_BYTES: Final = 1 << 20
-"""Up to this size a frame that is decoded in slices is copied into bytes: above, the copy would be a long turn."""
+"""Up to this size a frame that is decoded in slices is copied into bytes: above, the copy would take too long."""
 
 
 def decoder_of(cls: type, version: int) -> tuple[Decoder, bool]:

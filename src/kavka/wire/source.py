@@ -44,7 +44,7 @@ class Source:
         return f"{stem}_{self._variables}"
 
     def refer(self, name: str, value: object) -> str:
-        """Let the function call `value` by `name`; the same name must mean the same value."""
+        """Bind `name` to `value` in the generated function; the same name must mean the same value."""
         assert self.names.setdefault(name, value) == value, f"{name} means two things"
         return name
 

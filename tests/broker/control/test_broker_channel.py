@@ -35,11 +35,15 @@ class Refusing:
     def __init__(self) -> None:
         self.attempts = 0
 
-    async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         self.attempts += 1
         raise ConnectionRefusedError
 
-    async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         raise NotImplementedError
 
 
@@ -109,11 +113,15 @@ class Fleeting:
     def __init__(self) -> None:
         self.attempts = 0
 
-    async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         self.attempts += 1
         return await TcpNetwork().connect(host, port, factory)
 
-    async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> Any:
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
+    ) -> Any:
         raise NotImplementedError
 
 

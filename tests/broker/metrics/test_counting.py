@@ -20,6 +20,7 @@ from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition, Fet
 from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kavka.wire.messages.update_metadata import UpdateMetadataResponse
+from support.waiting import eventually, until
 
 ON = {"kavka.metrics.port": "0"}
 TOPICS = "kafka_server_brokertopicmetrics_"
@@ -91,8 +92,8 @@ def test_too_few_replicas_in_sync_fail_a_produce_and_show_on_the_partition(
 ) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")
-        where = next(iter(served.broker.replica_manager)).topic_partition
-        partition = served.broker.replica_manager.find(where).partition
+        topic_partition = next(iter(served.broker.replica_manager)).topic_partition
+        partition = served.broker.replica_manager.find(topic_partition).partition
         partition.replicas = (*partition.replicas, 7)  # as if another broker were missing
         refused = await served.produce("t", b"x", acks=-1)
         assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -174,9 +175,7 @@ def test_a_deleted_topic_leaves_the_page_and_the_sum_keeps_it(run: Any, page: An
         await served.topic("t")
         await served.produce("t", b"a", b"b")
         await served.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 5)
-        async with asyncio.timeout(30):
-            while served.broker.replica_manager.traffic.topics:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: not served.broker.replica_manager.traffic.topics)
         found = await page(served.broker)
         assert TOPICS + 'messagesin_total{topic="t"}' not in found
         assert found[TOPICS + "messagesin_total"] == 2
@@ -211,20 +210,16 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
     async def story(served: Any) -> None:
         from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 
-        async with asyncio.timeout(30):
-            while (await served.send(FindCoordinatorRequest(key="g"), 2)).error_code:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            while True:
-                join = JoinGroupRequest(
-                    group_id="g",
-                    session_timeout_ms=10_000,
-                    rebalance_timeout_ms=10_000,
-                    protocol_type="consumer",
-                    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-                )
-                if not (await served.send(join, 3)).error_code:
-                    break
-                await asyncio.sleep(0.01)
+        find = FindCoordinatorRequest(key="g")
+        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        join = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        await eventually(lambda: served.send(join, 3), lambda answer: not answer.error_code)
         found = await page(served.broker)
         assert found[groups + "numgroups"] == 1
         assert found[groups + "numgroupscompletingrebalance"] == 1

@@ -116,9 +116,9 @@ def test_refused_connections_are_counted_by_their_setting(run: Any, page: Any) -
     async def story(served: Any) -> None:
         await closes(served, b"")
         found = await page(served.broker)
-        assert found[CONNECTIONS + '{setting="max.connections"}'] == 1
+        assert found[CONNECTIONS + '{setting="max.connections.per.ip"}'] == 1
 
-    run(story, max__connections="1", **ON)
+    run(story, max__connections__per__ip="1", **ON)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from support.waiting import until
+from support.waiting import eventually, until
 
 Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
@@ -240,9 +240,7 @@ async def committed(served: Any) -> ErrorCode:
 
 
 async def until_committed(served: Any) -> None:
-    async with asyncio.timeout(20):
-        while await committed(served) is not ErrorCode.NONE:  # noqa: ASYNC110 - it is asked again
-            await asyncio.sleep(0.001)
+    await eventually(lambda: committed(served), lambda code: code is ErrorCode.NONE)
 
 
 async def swapping(served: Any, target: Path, swap: HeldSwap) -> None:

@@ -291,7 +291,7 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
             FetchRequestForgottenTopic(topic_id=TOPIC_ID, partitions=[1])
         ]
         answers = peer.post(naming), peer.post(forgetting)
-        kept = cluster.brokers[1].replication_manager.followers._sessions[session]
+        kept = cluster.brokers[1].replication_manager.followers.sessions[session]
         await until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
             gate.set()
@@ -362,7 +362,7 @@ def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
         ]
         peer.post(request)
         await until(lambda: file.pins)
-        (session,) = followers(cluster)._sessions.values()
+        (session,) = followers(cluster).sessions
         session.partition_changed(session.partitions[TOPIC_ID, 1_999], can_wait=False)
         peer.abort()
         await until(lambda: not file.pins)
@@ -395,6 +395,25 @@ def test_fetch_of_a_followers_former_life_says_nothing_about_this_one(play: Play
         assert cluster.replica(1).partition.followers[2].log_end_offset == 1
         await after.send(fetch(registration=8, offset=2))
         assert cluster.replica(1).partition.followers[2].log_end_offset == 2
+
+    play(story)
+
+
+def test_fetch_that_was_overtaken_on_its_way_counts_until_the_next_only(play: Play) -> None:
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 3)
+        given_up = (await peer.send(fetch(offset=1))).session_id
+        session = (await peer.send(fetch(offset=2))).session_id
+        await peer.send(fetch(offset=3, session=session, epoch=1))
+        follower = cluster.replica(1).partition.followers[2]
+        assert follower.log_end_offset == 3
+        # An old request, of a slow connection that the follower has given up.
+        await peer.send(fetch(offset=1, session=given_up, epoch=1))
+        await peer.send(fetch(session=session, epoch=2, is_quiet=True))
+        assert follower.log_end_offset == 3
+        await peer.send(fetch(session=given_up, epoch=2, is_quiet=True))
+        await peer.send(fetch(session=session, epoch=3, is_quiet=True))
+        assert follower.log_end_offset == 3
 
     play(story)
 

@@ -34,7 +34,7 @@ def test_work_that_a_stopped_fetcher_does_not_begin_leaves_nothing_behind(
     play(story)
 
 
-async def turns() -> None:
+async def iterations() -> None:
     """Let all tasks run that do not wait for the disk."""
     for _ in range(10):
         await asyncio.sleep(0)
@@ -50,12 +50,12 @@ def test_records_that_reach_the_disk_of_a_replica_that_goes_are_of_no_account(pl
         work = FollowerLog(replica).append(Append(1, 0), memoryview(batch(b"late")))
         assert work is not None
         appending = asyncio.ensure_future(work())
-        await turns()
+        await iterations()
         assert replica.log.log_end_offset == 1
         deleting = asyncio.ensure_future(
             cluster.brokers[1].replica_manager.stop(replica.topic_partition, -2, delete=True)
         )
-        await turns()
+        await iterations()
         assert replica.partition.role is Role.NONE
         is_free.set()
         await appending

@@ -118,7 +118,7 @@ def test_a_follower_that_goes_away_while_its_fetch_waits_leaves_nothing_behind(
         cluster.ports[2] = cluster.ports[1]
         await cluster.order(1, isr=[1], replicas=[1, 2])
         await go_away(cluster.brokers[1], cluster.ports[1], follower_fetch(rows), is_read=is_read)
-        sessions = cluster.brokers[1].replication_manager.followers._sessions.values()
+        sessions = cluster.brokers[1].replication_manager.followers.sessions
         assert all(session.waiting is None for session in sessions)
 
     play(story)

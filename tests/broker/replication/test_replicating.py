@@ -347,7 +347,7 @@ def busy(replica: Any) -> Iterator[None]:
     is_busy = True
 
     async def write_more() -> None:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # time: a write that keeps the queue busy
         if is_busy:
             writes.submit(write_more)
 

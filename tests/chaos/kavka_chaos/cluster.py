@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -22,6 +21,7 @@ from kavka_chaos.schedule import BROKERS
 from kavka_compat.apache import write_properties
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running, free_port
+from support.waiting import wait_until
 
 DISKS = (1, 2)
 """Broker 1 has a small disk beside another, broker 2 has nothing else: it ends when that is full."""
@@ -125,11 +125,8 @@ class ChaosCluster:
 
     def wait_stopped(self, number: int, seconds: float = 60) -> None:
         """Return when a broker has ended. Raise NotWell."""
-        deadline = time.monotonic() + seconds
-        while self._running[number].alive():
-            if time.monotonic() > deadline:
-                raise NotWell(f"broker {number} did not stop within {seconds:g} s")
-            time.sleep(0.02)
+        running = self._running[number]
+        wait_until(lambda: not running.alive(), seconds, f"broker {number} stops", NotWell)
 
     def may_end(self, number: int) -> None:
         """Allow a broker to end by itself: its only disk fails."""
@@ -150,25 +147,32 @@ class ChaosCluster:
         for number in range(BROKERS):
             if number not in self._running or not self._running[number].alive():
                 self.launch(number)
-        deadline = time.monotonic() + seconds
         for number, process in self._running.items():
             process.wait_for(f"kavka broker {number} ready: ", seconds)
         registry = KazooClient(self.registry.connect, timeout=10)
         registry.start(60)
         try:
-            while (missing := self._missing(registry, topics)) is not None:
-                self.check_alive()
-                if time.monotonic() > deadline:
-                    raise NotWell(f"not well within {seconds:g} s: {missing}")
-                time.sleep(0.1)
+            wait_until(
+                lambda: self._is_well(self._missing(registry, topics) is None),
+                seconds,
+                lambda: str(self._missing(registry, topics)),
+                NotWell,
+            )
         finally:
             registry.stop()
             registry.close()
-        while not all(map(self._knows_all, range(BROKERS))):
+        wait_until(
+            lambda: self._is_well(all(map(self._knows_all, range(BROKERS)))),
+            seconds,
+            "brokers know each other",
+            NotWell,
+        )
+
+    def _is_well(self, is_done: bool) -> bool:
+        """Return what is waited for, while all brokers run that should."""
+        if not is_done:
             self.check_alive()
-            if time.monotonic() > deadline:
-                raise NotWell(f"not well within {seconds:g} s: brokers do not know each other")
-            time.sleep(0.1)
+        return is_done
 
     def _knows_all(self, number: int) -> bool:
         """Return whether a broker names all brokers and a controller; librdkafka does not ask again otherwise."""
@@ -229,12 +233,13 @@ class ChaosCluster:
 
     def unequal_logs(self, topic: str, partitions: int, seconds: float = 90) -> list[str]:
         """Return the partitions with replicas of different bytes, after the last write."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = [at for at in range(partitions) if len(self._contents(topic, at)) > 1]
-            if not found or time.monotonic() > deadline:
-                return [f"the logs of {topic}-{at} differ" for at in found]
-            time.sleep(0.1)
+
+        def unequal() -> list[int]:
+            return [at for at in range(partitions) if len(self._contents(topic, at)) > 1]
+
+        with suppress(NotWell):
+            wait_until(lambda: not unequal(), seconds, "logs are equal", NotWell)
+        return [f"the logs of {topic}-{at} differ" for at in unequal()]
 
     def _contents(self, topic: str, partition: int) -> set[bytes]:
         return {self._log_bytes(number, topic, partition) for number in range(BROKERS)}

@@ -30,7 +30,7 @@ class Faults:
         for at, is_end, fault in sorted(steps, key=lambda step: step[:2]):
             while (left := began + at - time.monotonic()) > 0:
                 self._cluster.check_alive()
-                time.sleep(min(left, 0.1))
+                time.sleep(min(left, 0.1))  # time: faults begin and end at their times
             self._log(f"{'end of' if is_end else 'begin'} {fault}")
             (self._end if is_end else self._begin)(fault)
 

@@ -133,7 +133,7 @@ class Proxies:
 
     async def _whole(self, sender: str, receiver: str) -> None:
         while self._cuts[sender, receiver] > 0:  # noqa: ASYNC110 - another thread cuts
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_LOOK_S)  # time: a proxy at work, which another thread cuts
 
     def _owner(self, port: int) -> str:
         """Return whose process has a port as its own end of a connection."""

@@ -123,7 +123,9 @@ class _Recipe:
             parts = [TopicPartition(self.invoices, n) for n in range(_PARTITIONS)]
             consumer.assign(parts)
             ends = consumer.end_offsets(parts)
-            while any(consumer.position(at) < end for at, end in ends.items()):
+            while any(
+                consumer.position(topic_partition) < end for topic_partition, end in ends.items()
+            ):
                 for batch in consumer.poll(1000):
                     found += [record.value.decode() for record in batch.records()]
         return found
@@ -166,7 +168,7 @@ class _Recipe:
 
             def running() -> bool:
                 found = admin.list_group_offsets(self.group, parts, require_stable=True)
-                return sum(where.offset for where in found.values()) < self.written
+                return sum(position.offset for position in found.values()) < self.written
 
             sys.settrace(trace)
             try:

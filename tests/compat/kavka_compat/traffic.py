@@ -95,7 +95,10 @@ def committed(cluster: MixedCluster, group: str) -> dict[int, int]:
     """Return the committed offsets of a group, by partition."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    return {at.partition: at.offset for at in asked[group].result(30).topic_partitions}
+    return {
+        topic_partition.partition: topic_partition.offset
+        for topic_partition in asked[group].result(30).topic_partitions
+    }
 
 
 def load_on(cluster: MixedCluster, topic: str, **more: int) -> Load:

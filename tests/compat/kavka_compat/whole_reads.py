@@ -105,7 +105,7 @@ def read_by_kavka(address: str, topic: str, partitions: int) -> list[str]:
 
 async def _read(address: str, topic: str, partitions: int) -> list[str]:
     wanted = [TopicPartition(topic, index) for index in range(partitions)]
-    reads = {where: _Read() for where in wanted}
+    reads = {topic_partition: _Read() for topic_partition in wanted}
     settings = {"bootstrap.servers": address, "auto.offset.reset": "earliest"}
     async with Consumer(settings) as consumer:
         ends = await consumer.end_offsets(wanted)
@@ -117,5 +117,9 @@ async def _read(address: str, topic: str, partitions: int) -> list[str]:
                     reads[TopicPartition(record.topic, record.partition)].add(
                         record.offset, record.value
                     )
-            left = {where for where in left if await consumer.position(where) < ends[where]}
-    return [str(reads[where]) for where in wanted]
+            left = {
+                topic_partition
+                for topic_partition in left
+                if await consumer.position(topic_partition) < ends[topic_partition]
+            }
+    return [str(reads[topic_partition]) for topic_partition in wanted]

@@ -201,11 +201,11 @@ class Books:
 
     def _read(self) -> None:
         for message in self._consumer.consume(500, 0.02):
-            at = (message.topic(), message.partition())
+            topic_partition = (message.topic(), message.partition())
             error = message.error()
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
-                    self._at_end.add(at)
+                    self._at_end.add(topic_partition)
                 elif error.fatal() or not (error.retriable() or error.code() < 0):
                     raise KafkaException(error)
                 continue

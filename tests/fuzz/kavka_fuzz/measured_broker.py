@@ -19,7 +19,7 @@ LAYOUT = struct.Struct("<q")
 
 
 def measure(path: Path) -> None:
-    """Have every selector of this process note the longest turn in the file."""
+    """Have every selector of this process note the longest iteration of its loop in the file."""
     with path.open("r+b") as file:
         shared = mmap.mmap(file.fileno(), LAYOUT.size)
     select = selectors.EpollSelector.select

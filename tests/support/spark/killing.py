@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 from support.spark.exactly_once_job import Job
 from support.spark.standalone import SOURCES, environment
+from support.waiting import wait_until
 
 _JOB = Path(__file__).with_name("exactly_once_job.py")
 _TESTS = Path(__file__).parents[2]
@@ -131,12 +132,12 @@ class RunningJob:
         return self._result.exists() or not self.spark.is_alive()
 
     def _wait_for(self, path: Path, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not path.exists():
-            if self.is_over():
-                assert path.exists(), f"no {path.name}: {self.text()}"
-            assert time.monotonic() < deadline, f"no {path.name} in time: {self.text()}"
-            time.sleep(0.02)
+        wait_until(
+            lambda: path.exists() or self.is_over(),
+            seconds,
+            lambda: f"{path.name}: {self.text()}",
+        )
+        assert path.exists(), f"no {path.name}: {self.text()}"
 
     def kill(self) -> None:
         """Kill the whole session."""
@@ -212,14 +213,15 @@ def kill_all(*pids: int) -> None:
 
 def _wait_until_gone(pid: int) -> None:
     """Wait for a process that need not be ours to reap; a zombie writes nothing any more."""
-    while True:
+
+    def is_gone() -> bool:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         except OSError:
-            return
-        if state in "ZX":
-            return
-        time.sleep(0.01)
+            return True
+        return state in "ZX"
+
+    wait_until(is_gone, 600, f"process {pid} ends")
 
 
 def fill(bootstrap: str, topic: str, partitions: int, values: Iterable[str]) -> None:

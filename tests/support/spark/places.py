@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from kavka_compat.brokers import Broker
 from kavka_compat.killable import run_killable
 from support.spark.exactly_once_job import Job
 from support.spark.killing import RunningJob, SparkProcess, Watch, assert_each_once, committed
+from support.waiting import wait_until
 
 PARTITIONS = 3
 VALUES = [str(number) for number in range(1200)]
@@ -204,10 +204,7 @@ class Place:
 
     def wait_until_aborted(self, most: int = 0) -> None:
         """Wait until the broker has aborted transactions by their timeouts."""
-        deadline = time.monotonic() + 120
-        while len(self.open_transactions()) > most:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_until(lambda: len(self.open_transactions()) <= most, 120, "transactions are aborted")
 
     def kill_between_two_ends(self, **changes: Any) -> None:
         """Kill the driver when the second batch is decided, one of its two parts committed and the other not."""

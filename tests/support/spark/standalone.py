@@ -8,7 +8,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import time
 import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 import pyspark
 
 import kavka
+from support.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SOURCES = Path(kavka.__file__).parents[1]
@@ -124,10 +124,11 @@ def run_standalone(
 
 def wait_for(log: Path, pattern: str) -> str:
     """Return the first group of a pattern, or the match, once it is in the log."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found is not None:
-            return found[1] if found.groups() else found[0]
-        time.sleep(0.1)
-    raise AssertionError(f"no {pattern!r} in:\n{log.read_text(errors='replace')}")
+
+    def search() -> re.Match[str] | None:
+        return re.search(pattern, log.read_text(errors="replace"))
+
+    wait_until(search, 60, lambda: f"{pattern!r} in:\n{log.read_text(errors='replace')}")
+    found = search()
+    assert found is not None
+    return found[1] if found.groups() else found[0]

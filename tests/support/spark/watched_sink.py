@@ -50,7 +50,7 @@ async def watch(directory: Path, step: str) -> None:
     if noted.with_suffix(f".{number}.die").exists():
         os.kill(os.getpid(), signal.SIGKILL)
     while noted.with_suffix(f".{number}.hold").exists():  # noqa: ASYNC110  another process has the say
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # time: a worker of Spark stands still here
 
 
 class WatchedSink(ExactlyOnceSink):

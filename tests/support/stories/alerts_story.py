@@ -54,12 +54,12 @@ class Story:
             labels = dict(pair.split("=") for pair in (match[2] or "").split(",") if pair)
             samples.append(Sample(at_ms, match[1], float(match[3]), labels))
         evaluation = self.evaluation()
-        evaluation.take(samples, _duration(arrival or time, "the arrival"))
+        evaluation.evaluate(samples, _duration(arrival or time, "the arrival"))
         return self.end(evaluation)
 
     def do_pass(self, text: str) -> str:
         evaluation = self.evaluation()
-        evaluation.pass_time(_duration(text, "the time"))
+        evaluation.handle_timer(_duration(text, "the time"))
         return self.end(evaluation)
 
     def do_state(self, _: str) -> str:

@@ -197,7 +197,7 @@ class Story(controller_world.World):
 
     def do_move(self, *words: str) -> None:
         moves = [word.split("=") for word in words]
-        targets = {partition_of(where): numbers(to) for where, to in moves}
+        targets = {partition_of(partition): numbers(to) for partition, to in moves}
         self.handle(ReassignmentRequested(self.next_token(), targets))
 
     def do_cancel(self, *words: str) -> None:
@@ -210,7 +210,7 @@ class Story(controller_world.World):
 
     def do_move_node(self, *words: str) -> None:
         moves = [word.split("=") for word in words]
-        targets = {partition_of(where): numbers(to) for where, to in moves}
+        targets = {partition_of(partition): numbers(to) for partition, to in moves}
         self.must_write(Create(znodes.REASSIGN_PARTITIONS, znodes.encode_reassignments(targets)))
         self.announce()
 

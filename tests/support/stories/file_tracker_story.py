@@ -1,13 +1,13 @@
-"""Runs a scenario of followed files: what happens in a folder, and what the tracker makes of it at its looks.
+"""Runs a scenario of the file tracker: changes in a folder, and the tracker's decisions at its scans.
 
 lines PATH COUNT [WORD]    append lines of 50 bytes; WORD makes them differ from those of other scenarios
 text PATH TEXT...          append a line;  part PATH TEXT...  without its end
 rename A B    copy A B [BYTES]    truncate PATH    delete PATH    touch PATH
 gzip A B [unfinished]      compress a file, and remove it unless the archive is unfinished
-finish PATH                the archive is complete now
-look                       the tracker looks at the folder
-read [CHUNK]               what it wants to read is read; chunks of so many bytes
-wait MS    restart [device]    lose NUMBER...    state
+finish PATH                complete the archive
+scan                       the tracker scans the folder
+read [CHUNK]               run the pending reads, in chunks of so many bytes
+wait MS    restart [device]    state
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ from kavka.collect.files.content import (
     Content,
     Identity,
     checked_offsets,
-    digest,
-    marks_in,
-    offsets_to_mark,
-    stored_marks,
+    fingerprint_of,
+    fingerprint_offsets,
+    fingerprints_in,
+    stored_fingerprints,
     window_start,
 )
-from kavka.collect.files.tracked import Ask, Digests, FileState, Read, Seen
+from kavka.collect.files.file_state import (
+    FileEntry,
+    FileState,
+    FingerprintRequest,
+    FingerprintResult,
+    ReadTask,
+)
 from kavka.collect.files.tracker import Tracker
 from kavka.values import mutable, replace
 
-GRACE_MS, CLOSE_MS = 10_000, 10_000
+HOLD_MS, CLOSE_MS = 10_000, 10_000
 
 
 @mutable
@@ -43,7 +49,7 @@ class Story:
 
     def __init__(self) -> None:
         self.device = 1
-        self.tracker = Tracker(grace_ms=GRACE_MS)
+        self.tracker = Tracker(hold_ms=HOLD_MS)
         self.folder: dict[str, Inode] = {}
         self.stored: dict[int, Content] = {}
         self.open: dict[Identity, Inode] = {}
@@ -103,7 +109,7 @@ class Story:
         del self.folder[words[0]]
 
     def do_reuse(self, words: list[str]) -> None:
-        """Give the next new file the inode of a number."""
+        """Set the inode of the next new file."""
         self.last_inode = int(words[0]) - 1
 
     def do_gzip(self, words: list[str]) -> None:
@@ -118,103 +124,109 @@ class Story:
 
     # The collector
 
-    def do_look(self, _: list[str]) -> None:
+    def do_scan(self, _: list[str]) -> None:
         listing = []
         for path, inode in sorted(self.folder.items()):
             identity = Identity(self.device, inode.number)
             self.open.setdefault(identity, inode)
-            listing.append(Seen(identity, path, len(inode.data), inode.mtime, inode.is_compressed))
+            listing.append(
+                FileEntry(identity, path, len(inode.data), inode.mtime, inode.is_compressed)
+            )
         scan = self.tracker.scan(listing, self.now_ms)
         try:
-            ask = next(scan)
+            request = next(scan)
             while True:
-                ask = scan.send(self.digests(ask))
+                request = scan.send(self.read_fingerprints(request))
         except StopIteration:
             pass
-        listed = {seen.identity for seen in listing}
+        listed = {entry.identity for entry in listing}
         for identity, file in list(self.tracker.files.items()):
             if identity in listed or file.state is not FileState.FOLLOWED:
                 continue
             inode = self.open[identity]
-            self.tracker.grown(identity, len(inode.data), inode.mtime, self.now_ms)
-            is_quiet = self.now_ms - file.listed_ms >= CLOSE_MS
-            if is_quiet and file.exhausted == file.version:
+            self.tracker.update_size(identity, len(inode.data), inode.mtime, self.now_ms)
+            is_inactive = self.now_ms - file.last_seen_ms >= CLOSE_MS
+            if is_inactive and file.eof_version == file.version:
                 self.tracker.close(file, is_deleted=inode not in self.folder.values())
                 del self.open[identity]
-        self.tell()
+        self.print_decisions()
 
-    def digests(self, ask: Ask) -> Digests:
-        inode = self.open[ask.identity]
+    def read_fingerprints(self, request: FingerprintRequest) -> FingerprintResult:
+        inode = self.open[request.identity]
         data = inode.data
         if inode.is_compressed and not inode.is_complete:
-            if ask.whole:
-                return Digests(None, {})
+            if request.to_end:
+                return FingerprintResult(None, {})
             data = data[: len(data) // 2]
-        offsets = {o for o in (*ask.offsets, len(data)) if 0 < o <= len(data)}
-        marks = {offset: digest(data[window_start(offset) : offset]) for offset in sorted(offsets)}
-        return Digests(len(data) if inode.is_complete else None, marks)
+        offsets = {o for o in (*request.offsets, len(data)) if 0 < o <= len(data)}
+        fingerprints = {
+            offset: fingerprint_of(data[window_start(offset) : offset])
+            for offset in sorted(offsets)
+        }
+        return FingerprintResult(len(data) if inode.is_complete else None, fingerprints)
 
     def do_read(self, words: list[str]) -> None:
         size = int(words[0]) if words else 1 << 20
-        while reads := self.tracker.reads(self.now_ms):
+        while reads := self.tracker.pending_reads(self.now_ms):
             self.read(reads[0], size)
-        self.tell()
+        self.print_decisions()
         self.store()
 
-    def read(self, read: Read, size: int) -> None:
-        file, content = read.file, read.content
-        data = self.open[file.seen.identity].data
+    def read(self, task: ReadTask, size: int) -> None:
+        file, content = task.file, task.content
+        data = self.open[file.entry.identity].data
         for offset in checked_offsets(content):
             window = data[window_start(offset) : offset]
-            if offset > len(data) or digest(window) != content.marks[offset]:
-                self.tracker.distrust(read)
+            if offset > len(data) or fingerprint_of(window) != content.fingerprints[offset]:
+                self.tracker.invalidate(task)
                 return
         chunk = data[content.position : content.position + size]
         end = content.position + chunk.rfind(b"\n") + 1
         if end > content.position:
             self.out.append(
-                f"reads {content.position} to {end} of {content.number} in {file.seen.path}"
+                f"reads {content.position} to {end} of {content.number} in {file.entry.path}"
             )
         self.unsent += data[content.position : end].splitlines()
-        marks = {}
+        fingerprints = {}
         if end > content.position:
-            marks = marks_in(data, 0, offsets_to_mark(content.position, end))
-        self.tracker.advanced(read, end, marks, is_exhausted=len(chunk) < size)
+            fingerprints = fingerprints_in(data, 0, fingerprint_offsets(content.position, end))
+        self.tracker.advance(task, end, fingerprints, is_at_end=len(chunk) < size)
 
     def store(self) -> None:
         for number in self.tracker.dirty:
             content = self.tracker.contents.get(number)
             if content is None:
                 self.stored.pop(number, None)
-                self.out.append(f"forgets {number}")
+                self.out.append(f"removes {number}")
             else:
-                self.stored[number] = replace(content, marks=stored_marks(content))
+                self.stored[number] = replace(content, fingerprints=stored_fingerprints(content))
         self.tracker.dirty.clear()
         self.sent += self.unsent
         self.unsent = []
 
-    def tell(self) -> None:
-        self.out += [note.removeprefix("content ") for note in self.tracker.notes]
-        self.tracker.notes.clear()
+    def print_decisions(self) -> None:
+        self.out += [decision.removeprefix("content ") for decision in self.tracker.decisions]
+        self.tracker.decisions.clear()
 
     def do_wait(self, words: list[str]) -> None:
         self.now_ms += int(words[0])
 
     def do_restart(self, words: list[str]) -> None:
-        """Begin again with what was stored; the machine may have been started, too."""
+        """Start a new tracker from the stored contents; with an argument the device number changes, too."""
         self.unsent = []
         if words:
             self.device += 1
-        self.tracker = Tracker(grace_ms=GRACE_MS)
+        self.tracker = Tracker(hold_ms=HOLD_MS)
         self.tracker.load(
-            replace(content, marks=dict(content.marks)) for content in self.stored.values()
+            replace(content, fingerprints=dict(content.fingerprints))
+            for content in self.stored.values()
         )
         self.open = {}
 
     def do_state(self, _: list[str]) -> None:
-        for file in sorted(self.tracker.files.values(), key=lambda f: f.seen.path):
+        for file in sorted(self.tracker.files.values(), key=lambda f: f.entry.path):
             of = "" if file.content is None else f" {file.content.number}"
-            self.out.append(f"{file.seen.path} {file.state.value}{of}")
+            self.out.append(f"{file.entry.path} {file.state.value}{of}")
         for content in self.tracker.contents.values():
-            if self.tracker.is_homeless(content):
-                self.out.append(f"{content.number} homeless at {content.position}")
+            if self.tracker.is_detached(content):
+                self.out.append(f"{content.number} detached at {content.position}")

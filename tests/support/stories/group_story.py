@@ -264,8 +264,8 @@ def show_record(record: Record) -> str:
             return f"{record.topic}-{record.partition} tombstone of producer {record.producer_id}"
         case PendingOffsetRecord(value=value):
             assert value is not None
-            where = f"{record.topic}-{record.partition}"
-            return f"{where} offset {value.offset} of producer {record.producer_id}"
+            partition = f"{record.topic}-{record.partition}"
+            return f"{partition} offset {value.offset} of producer {record.producer_id}"
         case OffsetRecord(value=None):
             return f"{record.topic}-{record.partition} tombstone"
         case OffsetRecord(value=value):

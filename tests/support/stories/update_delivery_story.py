@@ -128,8 +128,12 @@ def show(pending: PendingUpdates) -> str:
     kinds = {
         "metadata": list(pending.metadata),
         "LeaderAndIsr": list(pending.leader_and_isr),
-        "StopReplica": [at for at, stop in pending.stops.items() if not stop.deletes],
-        "StopReplica with deletion": [at for at, stop in pending.stops.items() if stop.deletes],
+        "StopReplica": [
+            topic_partition for topic_partition, stop in pending.stops.items() if not stop.deletes
+        ],
+        "StopReplica with deletion": [
+            topic_partition for topic_partition, stop in pending.stops.items() if stop.deletes
+        ],
     }
     return ", ".join(
         f"{kind} of {' '.join(map(str, found))}" for kind, found in kinds.items() if found

@@ -88,8 +88,11 @@ def use(monkeypatch, module) -> None:
     st.integers(2, 12),
     st.lists(st.integers(0, 40), max_size=3),
     st.integers(0, 40),
+    st.lists(st.integers(0, 40), max_size=3),
 )
-def test_a_block_comes_out_the_same(parts, from_offset, indexed, horizon_ms, room, kept, last):
+def test_a_block_comes_out_the_same(
+    parts, from_offset, indexed, horizon_ms, room, kept, last, epochs
+):
     from kavka.storage.compaction.batch_filter import CleaningRound, filter_block, index_block
     from kavka.storage.compaction.cleaned_transactions import CleanedTransactions
 
@@ -106,7 +109,10 @@ def test_a_block_comes_out_the_same(parts, from_offset, indexed, horizon_ms, roo
             again: bytes | bytearray = block
             for _ in range(3):
                 ends = struct.pack(f"={len(kept)}q", *sorted(kept))
-                work = CleaningRound(offsets, indexed, now_ms, horizon_ms + 9, ends, {}, last)
+                starts = struct.pack(f"={len(epochs)}q", *sorted(epochs))
+                work = CleaningRound(
+                    offsets, indexed, now_ms, horizon_ms + 9, ends, {}, last, starts
+                )
                 position, again = filter_block(again, work, CleanedTransactions([]))
                 outcomes += [position, bytes(again)]
                 now_ms += 9
@@ -209,7 +215,7 @@ def test_records_that_break_the_format_break_nothing_else(garbage, count, made, 
     arguments = (61, len(batch), count, 0, 5, False)
     assert outcome(offsets.choose, batch, *arguments) == outcome(twin.choose, batch, *arguments)
     whole = outcome(_kernel.OffsetMap(20, 10, SEED).index, batch, 0, 0)
-    filtered = outcome(offsets.filter, batch, 0, 5, 0, 9, b"", 99)
+    filtered = outcome(offsets.filter, batch, 0, 5, 0, 9, b"", 99, b"")
     if isinstance(single, tuple):
         assert whole == single
         assert filtered == single

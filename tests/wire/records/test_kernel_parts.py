@@ -32,12 +32,13 @@ def test_the_setup_notices_a_changed_part(tmp_path: Path) -> None:
         command = ["bash", "-c", f"{function.group()}\nfingerprint"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout
 
-    for name in ("pyproject.toml", "setup.py", "src/k/_kernel.pyx", "src/k/parts/reading.pxi"):
+    parts = ("src/k/_kernel.pyx", "src/k/parts/reading.pxi")
+    for name in ("pyproject.toml", "setup.py", "scripts/setup.sh", *parts):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("one")
     before = fingerprint()
     assert fingerprint() == before
-    for name in ("src/k/_kernel.pyx", "src/k/parts/reading.pxi"):
+    for name in ("scripts/setup.sh", *parts):
         (tmp_path / name).write_text("two")
         after = fingerprint()
         assert after != before

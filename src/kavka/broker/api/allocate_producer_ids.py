@@ -15,7 +15,7 @@ from kavka.wire.messages.allocate_producer_ids import (
 async def handle(
     services: Services, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    """Give the next block."""
+    """Allocate the next block of producer ids."""
     if services.has_own_registry:  # there is no other broker that could ask
         return AllocateProducerIdsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await allocate_producer_ids(services.controller, services.producer_ids, request)

@@ -1,37 +1,72 @@
-"""AlterClientQuotas: changes of the quotas of users, clients and addresses."""
+"""AlterClientQuotas: changes of the quotas of users, clients and addresses (KIP-546)."""
 
 from __future__ import annotations
 
+import logging
+
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.memory import check_count
 from kavka.broker.services import Services
-from kavka.errors import ErrorCode
+from kavka.core.quota.alterations import InvalidAlteration, QuotaOp, entity_of, parts_of
+from kavka.core.quota.entities import QuotaEntity
+from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntry,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntity,
     AlterClientQuotasResponseEntry,
 )
 
-_REFUSAL = "This broker has no client quotas: none was changed, and none would be obeyed."
+log = logging.getLogger(__name__)
+
+_MAX_OPS = 10_000
 
 
 async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    """Refuse each entity's changes: a stored quota without effect would be taken as one that is."""
+    """Store each entity's changes, in the order of the request; on any broker, as in Apache Kafka."""
     answer = AlterClientQuotasResponse()
     for entry in request.entries:
-        refused = AlterClientQuotasResponseEntry(
-            error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_REFUSAL
-        )
-        answer.entries.append(refused)
-        for part in entry.entity:
-            entity = AlterClientQuotasResponseEntity(
-                entity_type=part.entity_type, entity_name=part.entity_name
-            )
-            refused.entity.append(entity)
-            if context.pace.is_over():
-                await context.pace.rest()
+        answer.entries.append(await _answer(services, entry, validate_only=request.validate_only))
         if context.pace.is_over():
             await context.pace.rest()
     return answer
+
+
+async def _answer(
+    services: Services, entry: AlterClientQuotasRequestEntry, *, validate_only: bool
+) -> AlterClientQuotasResponseEntry:
+    answer = AlterClientQuotasResponseEntry(
+        entity=[
+            AlterClientQuotasResponseEntity(
+                entity_type=part.entity_type, entity_name=part.entity_name
+            )
+            for part in entry.entity
+        ]
+    )
+    check_count("ALTER_CLIENT_QUOTAS", "quotas of one entity", len(entry.ops), _MAX_OPS)
+    try:
+        entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
+        await _alter(services, entity, entry, validate_only=validate_only)
+    except InvalidAlteration as error:
+        answer.error_code = ErrorCode.INVALID_REQUEST
+        answer.error_message = error_message(str(error))
+    return answer
+
+
+async def _alter(
+    services: Services,
+    entity: QuotaEntity,
+    entry: AlterClientQuotasRequestEntry,
+    *,
+    validate_only: bool,
+) -> None:
+    from kavka.broker.quotas.stored_quotas import alter_quotas
+
+    ops = [QuotaOp(op.key, None if op.remove else op.value) for op in entry.ops]
+    await alter_quotas(services.registry, entity, ops, validate_only=validate_only)
+    if not validate_only:
+        shown = ", ".join(f"{kind}={name or '<default>'}" for kind, name in parts_of(entity))
+        log.info("client quotas altered entity=%r quotas=%r", shown, ops)

@@ -72,7 +72,7 @@ async def handle(
 async def _reassign(
     services: Services, targets: Targets, pace: Pace
 ) -> dict[TopicPartition, Verdict]:
-    """Have some partitions at a time moved. Raise NotControllerError."""
+    """Reassign partitions, some at a time. Raise NotControllerError."""
     verdicts: dict[TopicPartition, Verdict] = {}
     wanted = list(targets.items())
     for at in range(0, max(1, len(wanted)), _AT_ONCE):

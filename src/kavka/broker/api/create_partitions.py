@@ -16,6 +16,9 @@ from kavka.wire.messages.create_partitions import (
     CreatePartitionsResponseTopic,
 )
 
+_FIRST_STRICT = 3
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
+
 
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
@@ -32,6 +35,7 @@ async def handle(
     results = []
     request.topics = []
     context.begin_wait()
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     for topic in distinct.values():
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
@@ -49,6 +53,7 @@ async def handle(
                 given,
                 validate_only=request.validate_only,
                 timeout_ms=request.timeout_ms,
+                accept=changes.accept,
             )
         code = ErrorCode.NONE if refusal is None else refusal.code
         message = None if refusal is None else error_message(refusal.message)
@@ -57,4 +62,5 @@ async def handle(
         )
         if pace.is_over():
             await pace.rest()
+    changes.throttle()
     return CreatePartitionsResponse(results=results)

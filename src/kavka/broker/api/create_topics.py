@@ -9,6 +9,7 @@ from kavka.broker.configs.effective_configs import ConfigEntry
 from kavka.broker.configs.overrides import check_new_topic_overrides
 from kavka.broker.control.topics import CreatedTopic
 from kavka.broker.metadata.known_topics import NOT_TOPICS
+from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.broker.services import Services
@@ -23,6 +24,8 @@ from kavka.wire.messages.create_topics import (
 )
 
 _AT_ONCE = 64
+_FIRST_STRICT = 6
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -31,6 +34,7 @@ async def handle(
     """Create topics in the order of the request; a name that stands twice is refused each time."""
     named = Counter(topic.name for topic in request.topics)
     excess = _excess(services, request)
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     pace = services.slices.pace()
     answers: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
@@ -40,12 +44,13 @@ async def handle(
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         answers += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, excess, named[topic.name])
+                _answer(services, context, request, topic, excess, named[topic.name], changes)
                 for topic in some
             )
         )
         if pace.is_over(len(some)):
             await pace.rest()
+    changes.throttle()
     return CreateTopicsResponse(topics=answers)
 
 
@@ -56,13 +61,17 @@ async def _answer(
     topic: CreateTopicsRequestTopic,
     excess: TopicRefusal | None,
     count: int,
+    changes: TopicChanges,
 ) -> CreateTopicsResponseTopic:
     unauthorized = _unauthorized(services, context, topic.name, count)
     outcome: CreatedTopic | TopicRefusal | None
     outcome = unauthorized or excess or _misuse(topic.name, count)
     if outcome is None:
         outcome = await services.topics.create(
-            _wanted(topic), validate_only=request.validate_only, timeout_ms=request.timeout_ms
+            _wanted(topic),
+            validate_only=request.validate_only,
+            timeout_ms=request.timeout_ms,
+            accept=changes.accept,
         )
     shows = context.allows(
         AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name, is_asked=False

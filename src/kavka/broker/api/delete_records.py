@@ -67,7 +67,7 @@ class _LowWatermarkWait:
             self._services.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
-        """Put into the answer what came of it."""
+        """Set the outcome in the answer."""
         await self.done
         code = self._judge()
         if code is not ErrorCode.NONE:

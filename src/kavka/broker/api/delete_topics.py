@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from kavka.broker.control.topics import over_quota
+from kavka.broker.quotas.quota_manager import TopicChanges
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.broker.services import Services
@@ -21,6 +23,8 @@ from kavka.wire.messages.delete_topics import (
 _AT_ONCE = 64
 _FIRST_DISABLED = 3
 """The first version with TOPIC_DELETION_DISABLED."""
+_FIRST_STRICT = 5
+"""The first version with THROTTLING_QUOTA_EXCEEDED."""
 
 
 async def handle(
@@ -44,18 +48,20 @@ async def handle(
     answers: list[DeleteTopicsResponseTopic] = []
     request.topics, request.topic_names = [], []
     context.begin_wait()
+    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     for at in range(0, len(wanted), _AT_ONCE):
         # Some together: their replicas are stopped by the same requests.
         some = wanted[at : at + _AT_ONCE]
         counts = [named[_name(services, topic)] for topic in some]
         answers += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, count)
+                _answer(services, context, request, topic, count, changes)
                 for topic, count in zip(some, counts, strict=True)
             )
         )
         if pace.is_over(len(some)):
             await pace.rest()
+    changes.throttle()
     return DeleteTopicsResponse(responses=answers)
 
 
@@ -65,6 +71,7 @@ async def _answer(
     request: DeleteTopicsRequest,
     topic: DeleteTopicsRequestTopic,
     count: int,
+    changes: TopicChanges,
 ) -> DeleteTopicsResponseTopic:
     answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
     refusal: TopicRefusal | None
@@ -79,7 +86,7 @@ async def _answer(
         # Before repetitions: that an id and a name are of one topic is not for a client that may not describe it.
         refusal = _misuse(topic, 1) or _unauthorized(services, context, answer)
         refusal = refusal or _misuse(topic, count)
-        refusal = refusal or await _delete(services, answer, request.timeout_ms)
+        refusal = refusal or await _delete(services, answer, request.timeout_ms, changes)
     if refusal is not None:
         answer.error_code = refusal.code
         answer.error_message = error_message(refusal.message)
@@ -131,7 +138,10 @@ def _unauthorized(
 
 
 async def _delete(
-    services: Services, answer: DeleteTopicsResponseTopic, timeout_ms: int
+    services: Services,
+    answer: DeleteTopicsResponseTopic,
+    timeout_ms: int,
+    changes: TopicChanges,
 ) -> TopicRefusal | None:
     """Delete the topic of an answer, which then has its name and its id."""
     name = answer.name
@@ -144,6 +154,8 @@ async def _delete(
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         refusal: TopicRefusal | None = TopicRefusal(missing, missing.message)
+    elif not changes.accept(len(topic.partitions)):
+        refusal = over_quota()
     else:
         refusal = await services.topics.delete(name, topic.topic_id, timeout_ms)
     if refusal is not None:

@@ -1,33 +1,68 @@
-"""DescribeClientQuotas: which quotas users, clients and addresses have."""
+"""DescribeClientQuotas: which quotas users, clients and addresses have (KIP-546)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kavka.broker.quotas.stored_quotas import read_quotas
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
+from kavka.core.quota.alterations import Component, QuotaFilter, parts_of
+from kavka.core.quota.entities import DEFAULT, Name, QuotaEntity
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
     DescribeClientQuotasResponse,
+    DescribeClientQuotasResponseEntity,
+    DescribeClientQuotasResponseEntry,
+    DescribeClientQuotasResponseValue,
 )
 
 _ENTITY_TYPES = ("user", "client-id", "ip")
-_MATCH_TYPES = range(3)
+_EXACT, _DEFAULT, _ANY = range(3)
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """Answer that there are none: quotas cannot be set. What Apache Kafka refuses to look for is refused."""
+    """Answer with what is stored at this moment. What Apache Kafka refuses to look for is refused."""
     refusal = _refusal(request.components)
     if refusal is not None:
         code, message = refusal
         return DescribeClientQuotasResponse(
             error_code=code, error_message=error_message(message), entries=None
         )
-    return DescribeClientQuotasResponse(error_message="", entries=[])
+    components = [_component(component) for component in request.components]
+    wanted = QuotaFilter(components, is_strict=request.strict)
+    found = await read_quotas(services.registry, wanted)
+    entries = []
+    for entity, quotas in found.items():
+        entries.append(_entry(entity, quotas))
+        if context.pace.is_over():
+            await context.pace.rest()
+    return DescribeClientQuotasResponse(error_message="", entries=entries)
+
+
+def _component(component: DescribeClientQuotasRequestComponent) -> Component:
+    names: dict[int, frozenset[Name] | None] = {
+        _EXACT: frozenset([component.match]),
+        _DEFAULT: frozenset([DEFAULT]),
+        _ANY: None,
+    }
+    return Component(component.entity_type, names[component.match_type])
+
+
+def _entry(entity: QuotaEntity, quotas: dict[str, float]) -> DescribeClientQuotasResponseEntry:
+    return DescribeClientQuotasResponseEntry(
+        entity=[
+            DescribeClientQuotasResponseEntity(entity_type=kind, entity_name=name)
+            for kind, name in parts_of(entity)
+        ],
+        values=[
+            DescribeClientQuotasResponseValue(key=key, value=value) for key, value in quotas.items()
+        ],
+    )
 
 
 def _refusal(
@@ -43,8 +78,10 @@ def _refusal(
             return ErrorCode.UNSUPPORTED_VERSION, f"Custom entity type '{kind}' not supported"
         if kind in seen:
             return ErrorCode.INVALID_REQUEST, f"Duplicate {kind} filter component entity type"
-        if component.match_type not in _MATCH_TYPES:
+        if component.match_type not in (_EXACT, _DEFAULT, _ANY):
             return ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}"
+        if component.match_type == _EXACT and component.match is None:
+            return ErrorCode.INVALID_REQUEST, f"Request specifies MATCH_TYPE_EXACT, but no {kind}"
         seen.add(kind)
     if "ip" in seen and len(seen) > 1:
         return (

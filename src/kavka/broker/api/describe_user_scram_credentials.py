@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.security.scram_credentials import stored_credentials
 from kavka.broker.services import Services
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponseCredentialInfo,
     DescribeUserScramCredentialsResponseResult,
 )
 
@@ -17,18 +21,38 @@ from kavka.wire.messages.describe_user_scram_credentials import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Answer that no user has any: credentials cannot be set. Codes and texts are Apache Kafka's."""
+    """Answer with mechanisms and iterations as the registry has them. Codes and texts are Apache Kafka's."""
     asked: Counter[str] = Counter()
     for user in request.users or ():
         asked[user.name] += 1
         if context.pace.is_over():
             await context.pace.rest()
+    wanted = [name for name, times in asked.items() if name and times == 1] if asked else None
+    stored = await stored_credentials(services.registry, wanted)
     answer = DescribeUserScramCredentialsResponse(error_message="")
-    for name, times in asked.items():
-        answer.results.append(_refused(name, times))
+    for name in asked or stored:
+        credentials = stored.get(name)
+        if credentials is None:
+            answer.results.append(_refused(name, asked[name]))
+        else:
+            answer.results.append(_described(name, credentials))
         if context.pace.is_over():
             await context.pace.rest()
     return answer
+
+
+def _described(
+    name: str, credentials: Mapping[str, ScramCredential]
+) -> DescribeUserScramCredentialsResponseResult:
+    infos = [
+        DescribeUserScramCredentialsResponseCredentialInfo(
+            mechanism=SCRAM_MECHANISMS[mechanism].number, iterations=credential.iterations
+        )
+        for mechanism, credential in credentials.items()
+    ]
+    return DescribeUserScramCredentialsResponseResult(
+        user=name, error_code=ErrorCode.NONE, credential_infos=infos
+    )
 
 
 def _refused(name: str, times: int) -> DescribeUserScramCredentialsResponseResult:

@@ -86,7 +86,7 @@ async def _distinct(topics: list[ElectLeadersRequestTopic], pace: Pace) -> list[
 async def _elect(
     services: Services, kind: ElectionKind, asked: list[TopicPartition] | None, pace: Pace
 ) -> _Rows:
-    """Have leaders elected, for some partitions at a time, or for all. Raise NotControllerError."""
+    """Elect leaders, of some partitions at a time, or of all. Raise NotControllerError."""
     rows = _Rows()
     for at in range(0, max(1, len(asked or ())), _AT_ONCE):
         some = None if asked is None else asked[at : at + _AT_ONCE]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader
 from kavka.broker.replication.fetch_messages import (
@@ -30,6 +31,11 @@ from kavka.wire.messages.fetch import (
     FetchResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.quotas.client_quotas import ClientQuotas
+
+_PARTITION_BYTES: Final = 64
+"""What a partition takes of a response besides its records, about."""
 _MANY_PARTITIONS: Final = 64
 """More are read in slices of the loop's time: one takes 5 to 10 us, and a thousand clients may ask at the same time."""
 
@@ -42,8 +48,11 @@ def handle(
     replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
     if replica_id >= 0:
         if not context.may_act_in_cluster():
-            return SecondStage(_refused(context, request))
+            return SecondStage(_unauthorized(context, request))
         return services.replication_manager.followers.handle(context, request, replica_id)
+    quotas = services.quotas.client_quotas
+    if quotas is not None and (most := quotas.most_fetched(context)) is not None:
+        request.max_bytes = min(request.max_bytes, most)
     if context.large is not None:
         return SecondStage(_handle_many(services, context, request))
     session = services.fetch_sessions.begin(
@@ -82,7 +91,7 @@ def _restricted(context: RequestContext) -> RequestContext | None:
     return None if context.authorizer is None else context
 
 
-async def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
+async def _unauthorized(context: RequestContext, request: FetchRequest) -> FetchResponse:
     """Refuse the fetch of a follower that may not act in the cluster: each of its topics, as Apache Kafka."""
     if request.session_id and not request.topics:
         # It was allowed before: it has to name its partitions to hear it.
@@ -107,7 +116,7 @@ async def _refused(context: RequestContext, request: FetchRequest) -> FetchRespo
 async def _handle_many(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | DeferredResponse:
-    """Do as `handle` for a large request, in slices of the loop's time."""
+    """Handle a large request as `handle` does, in time slices."""
     pace = context.pace
     named: dict[PartitionKey, FetchPartition] = {}
     for key, asked in named_partitions(request):
@@ -172,7 +181,7 @@ async def _load_and_respond(
     reader: FetchReader,
     reads: list[ConsumerRead],
 ) -> FetchResponse:
-    """Bring what is not in the page cache there, then build the response in slices of the loop's time."""
+    """Load what is not in the page cache, then build the response in time slices."""
     try:
         if any(read.is_uncached for read in reads):
             await reader.load(reads)
@@ -214,7 +223,7 @@ async def _load(
     reader: FetchReader,
     reads: list[ConsumerRead],
 ) -> FetchResponse:
-    """Bring what is not in the page cache there, in the pool, then answer."""
+    """Load what is not in the page cache, in the pool, then answer."""
     await reader.load(reads)
     return _response(services, context, request, session, reads)
 
@@ -309,6 +318,10 @@ def _response(
     session: FetchContext,
     reads: list[ConsumerRead],
 ) -> FetchResponse:
+    if services.quotas.client_quotas is not None and _is_throttled(
+        services.quotas.client_quotas, context, reads
+    ):
+        return _throttled(session, reads)
     answer = _finish(services, context, session, reads)
     included = set(answer.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
@@ -325,8 +338,12 @@ async def _response_at(
     reads: list[ConsumerRead],
     pace: Pace,
 ) -> FetchResponse:
-    """Do as `_response`, in slices of the loop's time."""
+    """Return what `_response` does, in time slices."""
     await pace.rest_if_over()
+    if services.quotas.client_quotas is not None and _is_throttled(
+        services.quotas.client_quotas, context, reads
+    ):
+        return _throttled(session, reads)
     answer = _finish(services, context, session, reads)
     await pace.rest_if_over()
     included = set(answer.partitions)
@@ -336,6 +353,24 @@ async def _response_at(
         if pace.is_over():
             await pace.rest()
     return _headed(services, context, answer, topics, reads)
+
+
+def _is_throttled(
+    quotas: ClientQuotas, context: RequestContext, reads: Sequence[ConsumerRead]
+) -> bool:
+    """Charge the records that were found; return whether a quota forbids to send them now."""
+    size = sum(read.length + _PARTITION_BYTES for read in reads if read.length)
+    charge = quotas.charge_fetch(context, size)
+    context.throttle_ms = max(context.throttle_ms, charge.throttle_ms)
+    return charge.is_refused
+
+
+def _throttled(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchResponse:
+    """Return the response without records of a client that is throttled."""
+    for read in reads:
+        read.release()
+    answer = session.refuse()
+    return FetchResponse(error_code=answer.error_code, session_id=answer.session_id)
 
 
 def _finish(

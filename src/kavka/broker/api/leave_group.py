@@ -40,7 +40,7 @@ async def _leave(
     group_id: str,
     leaving: list[LeaveGroupRequestMember],
 ) -> LeaveGroupResponse:
-    """Let members leave, some at a time; what keeps all of them is said at once."""
+    """Remove members, some at a time; an error that concerns all of them is returned at once."""
     answer = LeaveGroupResponse(error_code=ErrorCode.NONE)
     for at in range(0, max(1, len(leaving)), _AT_ONCE):
         some = tuple(

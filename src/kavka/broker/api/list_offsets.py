@@ -119,19 +119,19 @@ def _repeated(request: ListOffsetsRequest) -> Set[tuple[str, int]]:
     ]
     if len(set(named)) == len(named):
         return frozenset()
-    return {where for where, count in Counter(named).items() if count > 1}
+    return {named_partition for named_partition, count in Counter(named).items() if count > 1}
 
 
 async def _repeated_at(request: ListOffsetsRequest, pace: Pace) -> Set[tuple[str, int]]:
-    """Do as `_repeated`, in slices of the loop's time."""
+    """Return what `_repeated` does, in time slices."""
     named: set[tuple[str, int]] = set()
     repeated: set[tuple[str, int]] = set()
     for topic in request.topics:
         if pace.is_over():
             await pace.rest()
         for asked in topic.partitions:
-            where = topic.name, asked.partition_index
-            (repeated if where in named else named).add(where)
+            named_partition = topic.name, asked.partition_index
+            (repeated if named_partition in named else named).add(named_partition)
             if pace.is_over():
                 await pace.rest()
     return repeated
@@ -154,7 +154,7 @@ async def _fill(
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
-    """Put what is found into the answer, or return why nothing can be said."""
+    """Fill the answer with what is found, or return the error."""
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from kavka.broker.metadata.cache import INTERNAL_TOPICS, NO_LEADER, PartitionMetadata, TopicMetadata
 from kavka.broker.metadata.encoded_topics import EncodedTopic, Form, pieces
+from kavka.broker.quotas.quota_manager import NEVER_STRICT
 from kavka.broker.requests.authorized_operations import cluster_operations, topic_operations
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
@@ -303,7 +304,10 @@ async def _create(services: Services, context: RequestContext, name: str) -> Err
         or context.allows(create, AclResourceType.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return await services.topics.create_automatically(name)
+    changes = services.quotas.topic_changes(context, strict_since=NEVER_STRICT)
+    code = await services.topics.create_automatically(name, changes.accept)
+    changes.throttle()
+    return code
 
 
 def _may_list(context: RequestContext, topic: str) -> bool:

@@ -55,8 +55,8 @@ async def handle(
     code = await _fetch_allowed(services, context, request.group_id, wanted, request, rows)
     if code is not ErrorCode.NONE and context.version < _FIRST_WITH_GROUP_ERROR:
         # Old versions look for the error of a group in its partitions.
-        for where in wanted or ():
-            rows.add(*where, _NOTHING, code)
+        for topic_partition in wanted or ():
+            rows.add(*topic_partition, _NOTHING, code)
             if pace.is_over():
                 await pace.rest()
         code = ErrorCode.NONE
@@ -201,7 +201,7 @@ async def _fetch(
     rows: _Rows,
     pace: Pace,
 ) -> ErrorCode:
-    """Put the offsets of a group into rows, some at a time; return the error of the group."""
+    """Add the offsets of a group to rows, some at a time; return the error of the group."""
     for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
         some = None if wanted is None else wanted[at : at + _AT_ONCE]
         reply = await services.groups.submit(

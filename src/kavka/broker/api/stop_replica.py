@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.broker.control.control_requests import stopped_replicas
+from kavka.broker.control.control_request_messages import stopped_replicas
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.services import Services
 from kavka.errors import ErrorCode

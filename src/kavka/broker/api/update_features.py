@@ -23,7 +23,7 @@ _MAX_FEATURES = 1000
 async def handle(
     services: Services, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
-    """Have the controller decide about each feature, and write what is allowed."""
+    """Update finalized features through the controller."""
     named = {one.feature: one for one in request.feature_updates}
     check_count("UPDATE_FEATURES", "features", len(named), _MAX_FEATURES)
     updates = [

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
-from kavka.settings.declaration import InvalidSetting, whole_number
+from kavka.settings.declaration import InvalidSetting, Value, whole_number
+from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
 
@@ -19,6 +20,8 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.LeaderSelector",
 )
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LISTENER_PREFIX = "listener.name."
 _OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
@@ -33,6 +36,11 @@ class Endpoint:
     host: str
     port: int
     protocol: str
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Return whether connections begin with a TLS handshake."""
+        return self.protocol in ("SSL", "SASL_SSL")
 
     def __str__(self) -> str:
         """Print as the setting is written."""
@@ -52,6 +60,8 @@ class BrokerConfig:
         """Raise InvalidSetting, which names setting and reason; warn of unknown names and of those without effect."""
         texts = without_kraft(texts, _host_names)
         self.texts = {name: text for name, text in texts.items() if name in BROKER_SETTINGS}
+        self.listener_texts = {n: text for n, text in texts.items() if is_of_a_listener(n)}
+        """The settings of one listener, or of one SASL mechanism."""
         self.set_values = BROKER_SETTINGS.parse(self.texts)
         """As they are set, without what follows for others that are not."""
         self.values = dict(self.set_values)
@@ -144,9 +154,10 @@ class BrokerConfig:
         if not self.listeners:
             raise InvalidSetting("listeners", "", "At least one listener is needed")
         for endpoint in self.listeners:
-            if endpoint.protocol != "PLAINTEXT":
+            if endpoint.protocol not in _SERVED_PROTOCOLS:
                 reason = (
-                    f"security protocol {endpoint.protocol} is not in this release; use PLAINTEXT"
+                    f"security protocol {endpoint.protocol} is not in this release; "
+                    f"use {' or '.join(_SERVED_PROTOCOLS)}"
                 )
                 raise InvalidSetting("listeners", endpoint, reason)
         known = {endpoint.name for endpoint in self.listeners}
@@ -172,6 +183,38 @@ class BrokerConfig:
             reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
             raise InvalidSetting("queued.max.request.bytes", most, reason)
         self._check_broker_id()
+        self._check_listener_texts()
+
+    def _check_listener_texts(self) -> None:
+        for name in self.listener_texts:
+            base = base_name(name)
+            if base in BROKER_SETTINGS:
+                try:
+                    BROKER_SETTINGS[base].parse(self.listener_texts[name])
+                except InvalidSetting as error:
+                    shown = "[hidden]" if BROKER_SETTINGS[base].is_sensitive else error.value
+                    raise InvalidSetting(name, shown, error.reason) from None
+        factory = self.optional("ssl.engine.factory.class")
+        if factory:
+            reason = "classes of Java do not run here; remove the setting to use OpenSSL"
+            raise InvalidSetting("ssl.engine.factory.class", factory, reason)
+
+    def of_listener(self, listener: str, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """Return the values that a listener's own settings give, static ones below `overrides`.
+
+        Those that cannot be read are left out: stored ones may be another program's.
+        """
+        prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
+        values: dict[str, Value] = {}
+        for name, text in {**self.listener_texts, **overrides}.items():
+            base = name.removeprefix(prefix)
+            if base == name or base not in BROKER_SETTINGS:
+                continue
+            try:
+                values[base] = BROKER_SETTINGS[base].parse(text)
+            except InvalidSetting as error:
+                log.warning("stored setting ignored name=%s reason=%s", name, error.reason)
+        return values
 
     def _check_authorizer(self) -> None:
         name = self.text("authorizer.class.name")
@@ -194,9 +237,28 @@ class BrokerConfig:
 
     def _warn(self, texts: Mapping[str, str]) -> None:
         for name in sorted(texts):
-            if name not in BROKER_SETTINGS:
+            if name in self.listener_texts:
+                self._warn_of_listener(name)
+            elif name not in BROKER_SETTINGS:
                 near = BROKER_SETTINGS.nearest(name)
                 hint = f"; did you mean {near}?" if near else ""
                 log.warning("unknown setting ignored name=%s%s", name, hint)
             elif not BROKER_SETTINGS[name].effective:
                 log.warning("setting without effect in this release name=%s", name)
+
+    def _warn_of_listener(self, name: str) -> None:
+        base = base_name(name)
+        listener = name.removeprefix(_LISTENER_PREFIX).partition(".")[0]
+        if base not in BROKER_SETTINGS:
+            near = BROKER_SETTINGS.nearest(base)
+            hint = f"; did you mean {near}?" if near else ""
+            log.warning("unknown setting ignored name=%s%s", name, hint)
+        elif not BROKER_SETTINGS[base].effective:
+            log.warning("setting without effect in this release name=%s", name)
+        elif listener.upper() not in {endpoint.name for endpoint in self.listeners}:
+            log.warning("setting of a listener that there is not name=%s", name)
+
+
+def has_sasl(config: BrokerConfig) -> bool:
+    """Return whether clients of any listener authenticate by SASL."""
+    return any(endpoint.protocol.startswith("SASL_") for endpoint in config.listeners)

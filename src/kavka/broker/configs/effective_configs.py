@@ -9,7 +9,7 @@ Source: KIP-226 (dynamic broker configuration), KIP-339 (incremental changes).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from itertools import dropwhile
 from typing import NamedTuple
@@ -85,6 +85,8 @@ class Configs:
         self._broker_values = config.values
         self._topic_defaults = topic_defaults(config.values)
         self._topic_values: dict[str, dict[str, Value]] = {}
+        self.on_broker_change: list[Callable[[], None]] = []
+        """Called after the dynamic overrides of this broker, or of all, have been replaced."""
 
     # -- reading
 
@@ -95,6 +97,11 @@ class Configs:
     def broker_integer(self, name: str) -> int:
         """Return a whole number now in force."""
         return whole_number(self._broker_values, name)
+
+    def listener(self, listener: str) -> dict[str, Value]:
+        """Return every broker setting now in force for one listener: its own, `listener.name.<name>.*`, first."""
+        overrides = {**self._default_broker, **self._broker}
+        return {**self._broker_values, **self._static.of_listener(listener, overrides)}
 
     def topic(self, topic: str) -> Mapping[str, Value]:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""
@@ -176,6 +183,8 @@ class Configs:
         self._broker_values = values
         self._topic_defaults = topic_defaults(values)
         self._topic_values.clear()
+        for callback in self.on_broker_change:
+            callback()
 
     # -- describing
 

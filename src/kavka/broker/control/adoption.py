@@ -132,7 +132,7 @@ def adopted_topics(
 
 
 def _warn_of_retention(name: str, was_compacted: bool) -> None:
-    """Say that nothing of an adopted topic is deleted, and how that is changed."""
+    """Log that nothing of an adopted topic is deleted, and how that is changed."""
     change = (
         "--add-config cleanup.policy=compact" if was_compacted else "--add-config retention.ms=MS"
     )

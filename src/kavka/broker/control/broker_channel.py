@@ -41,7 +41,7 @@ class Link(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Let go."""
+        """Stop."""
         ...
 
 
@@ -88,7 +88,7 @@ class BrokerChannel:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def wake(self) -> None:
-        """Look whether something is dirty."""
+        """Check for dirty partitions in the next iteration of the loop."""
         self._dirty.set()
 
     async def flushed(self) -> None:

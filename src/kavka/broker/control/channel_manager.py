@@ -61,7 +61,7 @@ class ControllerChannelManager:
         self._stopping: set[asyncio.Task[None]] = set()
 
     def update(self, machine: ControllerMachine) -> None:
-        """Have one channel for each broker that the machine knows, awake when something is dirty."""
+        """Adapt the channels to the brokers that the machine knows, and wake those with dirty partitions."""
         brokers = machine.state.brokers
         for broker, channel in list(self._channels.items()):
             live = brokers.get(broker)
@@ -125,6 +125,7 @@ class ControllerChannelManager:
                     failure_detector.connected,
                     # Brokers that registered before this controller may have died with the previous one.
                     starting_s=0 if self._is_first else STARTING_S,
+                    security=self._context.peer_security,
                 )
         log.error(
             "broker without the listener that brokers use broker=%d listener=%s",

@@ -7,6 +7,7 @@ after a quarter of an hour. Source: Kafka's `ZkConfigManager`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.dynamic_configs import DynamicConfigs
@@ -23,11 +24,19 @@ _KEPT_MS = 15 * 60_000
 class ConfigChanges:
     """Follows the notifications."""
 
-    def __init__(self, context: BrokerContext, dynamic_configs: DynamicConfigs) -> None:
-        """Follow nothing before `start`."""
+    def __init__(
+        self,
+        context: BrokerContext,
+        dynamic_configs: DynamicConfigs,
+        entity_changed: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """Follow nothing before `start`; `entity_changed` is given other entities than topics and brokers."""
         self._context = context
+        self._entity_changed = entity_changed
         self._dynamic_configs = dynamic_configs
         self._seen = ""
+        self.user_changed: Callable[[str], Awaitable[None]] | None = None
+        """Called with the path below `/config/users` that has changed; it may raise ConnectionError."""
         self._watch_loop = WatchLoop(self._read, log, "changes of settings not read")
 
     async def start(self) -> None:
@@ -66,8 +75,11 @@ class ConfigChanges:
             return
         kind, _slash, node = entity.partition("/")
         own = str(self._context.broker_id)
+        if kind == "users" and self.user_changed is not None:
+            await self.user_changed(node)
         if kind not in ("topics", "brokers"):
-            return  # users, clients, addresses: their settings have no effect in this release
+            await self._entity_changed(entity)
+            return
         overrides = await self._dynamic_configs.stored(f"/config/{kind}/{node}") or {}
         name = znodes.entity_name(node)
         if kind == "topics":

@@ -122,7 +122,7 @@ def present_overrides(dynamic_configs: DynamicConfigs, kind: int, name: str) -> 
 async def alter(
     dynamic_configs: DynamicConfigs, kind: int, name: str, edit: Edit, *, validate_only: bool
 ) -> None:
-    """Put in force what `edit` makes of the overrides of a resource. Raise ConfigRefused.
+    """Store and apply what `edit` makes of the overrides of a resource. Raise ConfigRefused.
 
     It is called with the newest overrides, so that of two changes at once neither is lost.
     """

@@ -43,7 +43,7 @@ class ControlRequestCheck:
     """Judges the claims of orders from the network. Orders of this broker's own controller do not come by here."""
 
     def __init__(self, context: BrokerContext) -> None:
-        """Know no controller before the registry is asked."""
+        """Begin without a controller; the registry is read for one."""
         self._context = context
         self._controller = (-1, -1)
         """Id and epoch, as the registry confirmed: an epoch belongs to one controller, so this stays true."""

@@ -18,32 +18,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.context import BrokerContext
+from kavka.broker.control.control_request_messages import (
+    RequestedPartitionState,
+    leader_and_isr_response,
+    live_broker,
+    requested_states,
+    stopped_replicas,
+    topic_states,
+)
 from kavka.broker.control.dynamic_configs import DynamicConfigs
-from kavka.broker.metadata.cache import LiveBroker, PartitionMetadata, TopicMetadata
+from kavka.broker.control.topic_updates import LEADER_DURING_DELETE, is_sensible, updated_topic
 from kavka.broker.partitions.replica_manager import ReplicaManager
-from kavka.broker.requests.pace import Pace, Slices
+from kavka.broker.requests.pace import Slices
 from kavka.core.controller.topics import bad_name
-from kavka.core.partition import PartitionState
 from kavka.errors import ErrorCode
 from kavka.ids import (
     NO_TOPIC_ID,
     BrokerId,
-    LeaderEpoch,
     TopicId,
     TopicPartition,
     are_other_topics,
 )
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
-    LeaderAndIsrRequestPartition,
     LeaderAndIsrResponse,
-    LeaderAndIsrResponsePartition,
-    LeaderAndIsrResponseTopic,
 )
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
@@ -52,7 +54,6 @@ from kavka.wire.messages.stop_replica import (
 )
 from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequest,
-    UpdateMetadataRequestBroker,
     UpdateMetadataRequestPartition,
     UpdateMetadataResponse,
 )
@@ -60,24 +61,7 @@ from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
 
-LEADER_DURING_DELETE: Final = BrokerId(-2)
-_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_FIRST_LEADER_AND_ISR_BY_ID = 5
 _AT_ONCE = 64
-_UNKNOWN = PartitionMetadata(BrokerId(-1), -1, (), (), -1)
-_MAX_UNSENT: Final = 10_000
-_MAX_UNSENT_PER_STATE: Final = 10
-"""Maximum of unsent partitions below those of a request, for each of its states."""
-
-_Changes = dict[str, tuple[TopicId, list[UpdateMetadataRequestPartition]]]
-
-
-class _PartitionState(NamedTuple):
-    """A partition of a LeaderAndIsr."""
-
-    topic_partition: TopicPartition
-    state: PartitionState
-    is_new: bool
 
 
 class MetadataSubscriber(Protocol):
@@ -105,7 +89,7 @@ class ControlRequests:
         coordinators: Mapping[str, MetadataSubscriber],
         on_brokers_known: Callable[[], None],
     ) -> None:
-        """Know no controller yet.
+        """Begin without a controller.
 
         `coordinators` are those that there are so far, by topic. `on_brokers_known` is called when the controller has
         said which brokers live, and where.
@@ -151,7 +135,7 @@ class ControlRequests:
                 return LeaderAndIsrResponse(error_code=error)
             pace = self._slices.pace()
             partition_states = []
-            for partition_state in _partition_states(request):
+            for partition_state in requested_states(request):
                 partition_states.append(partition_state)
                 if pace.is_over():
                     await pace.rest()
@@ -162,9 +146,9 @@ class ControlRequests:
             # Leaders first: followers need them.
             partition_states.sort(key=lambda partition_state: partition_state.state.leader != own)
             outcomes = await self._apply_all(partition_states)
-            return await _leader_and_isr_response(partition_states, outcomes, version, pace)
+            return await leader_and_isr_response(partition_states, outcomes, version, pace)
 
-    async def _apply_all(self, partition_states: list[_PartitionState]) -> list[ErrorCode]:
+    async def _apply_all(self, partition_states: list[RequestedPartitionState]) -> list[ErrorCode]:
         """Apply some at a time: new logs are created together."""
         outcomes: list[ErrorCode] = []
         for at in range(0, len(partition_states), _AT_ONCE):
@@ -176,7 +160,7 @@ class ControlRequests:
                 await asyncio.sleep(0)
         return outcomes
 
-    async def _apply(self, partition_state: _PartitionState) -> ErrorCode:
+    async def _apply(self, partition_state: RequestedPartitionState) -> ErrorCode:
         if (
             partition_state.topic_partition.partition < 0
             or bad_name(partition_state.topic_partition.topic) is not None
@@ -278,8 +262,8 @@ class ControlRequests:
             if error is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=error)
             pace = self._slices.pace()
-            changes = await _changes(request, pace)
-            if not self._is_sensible(changes):
+            changes = await topic_states(request, pace)
+            if not is_sensible(changes, self._context.metadata.topics):
                 log.warning("metadata refused controller=%d reason=index", request.controller_id)
                 return UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST)
             await self._load_topic_configs(
@@ -289,9 +273,12 @@ class ControlRequests:
             )
             metadata = self._context.metadata
             metadata.controller_id = BrokerId(request.controller_id)
-            known_brokers = metadata.brokers.keys()
+            known_brokers, own_epoch = metadata.brokers.keys(), self._context.broker_epoch
             metadata.brokers = {
-                BrokerId(live.id): self._live_broker(live, version) for live in request.live_brokers
+                BrokerId(live.id): live_broker(
+                    live, version, own_epoch if live.id == self._context.broker_id else -1
+                )
+                for live in request.live_brokers
             }
             gone = []
             for topic, (topic_id, states) in changes.items():
@@ -320,22 +307,6 @@ class ControlRequests:
                 coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
-    def _is_sensible(self, changes: _Changes) -> bool:
-        """Return whether the named partitions are about all that there are.
-
-        The metadata of a topic has an entry for every partition below the largest; a few may not be sent yet.
-        """
-        unknown, named = 0, 0
-        for topic, (_topic_id, states) in changes.items():
-            indexes = [state.partition_index for state in states]
-            if min(indexes, default=0) < 0:
-                return False
-            known = self._context.metadata.topics.get(topic)
-            places = 0 if known is None else len(known.partitions)
-            unknown += max(0, max(indexes, default=-1) + 1 - places)
-            named += len(states)
-        return unknown <= _MAX_UNSENT + _MAX_UNSENT_PER_STATE * named
-
     async def _remove_partitions(
         self, topic: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
     ) -> None:
@@ -360,21 +331,6 @@ class ControlRequests:
             )
             await self._replica_manager.stop(topic_partition, state.leader_epoch, delete=True)
 
-    def _live_broker(self, live: UpdateMetadataRequestBroker, version: int) -> LiveBroker:
-        endpoints = tuple(
-            Endpoint(
-                endpoint.listener if version >= 3 else _protocol(endpoint.security_protocol),
-                endpoint.host,
-                endpoint.port,
-                _protocol(endpoint.security_protocol),
-            )
-            for endpoint in live.endpoints
-        )
-        if version == 0:
-            endpoints = (Endpoint("PLAINTEXT", live.v0_host, live.v0_port, "PLAINTEXT"),)
-        epoch = self._context.broker_epoch if live.id == self._context.broker_id else -1
-        return LiveBroker(BrokerId(live.id), endpoints, live.rack, epoch)
-
     def _put_topic(
         self, name: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]
     ) -> bool:
@@ -385,132 +341,10 @@ class ControlRequests:
         if is_replaced:
             metadata.remove_topic(name)
             known = None
-        partitions = list(known.partitions) if known is not None else []
-        has_same_id = known is not None and NO_TOPIC_ID != topic_id == known.topic_id
-        for state in states:
-            missing = state.partition_index + 1 - len(partitions)
-            partitions += [_UNKNOWN] * missing
-            if has_same_id and _is_older(state, partitions[state.partition_index]):
-                continue
-            partitions[state.partition_index] = PartitionMetadata(
-                BrokerId(state.leader),
-                state.leader_epoch,
-                tuple(map(BrokerId, state.replicas)),
-                tuple(map(BrokerId, state.isr)),
-                state.zk_version,
-                tuple(map(BrokerId, state.offline_replicas)),
-            )
-        if all(
-            partition_metadata.leader == LEADER_DURING_DELETE for partition_metadata in partitions
-        ):
+        topic = updated_topic(name, topic_id, states, known)
+        if topic is None:
             metadata.remove_topic(name)
             self._context.configs.put_topic(name, None)
             return known is not None
-        if topic_id == NO_TOPIC_ID and known is not None:
-            topic_id = known.topic_id
-        metadata.put_topic(TopicMetadata(name, topic_id, tuple(partitions)))
+        metadata.put_topic(topic)
         return is_replaced
-
-
-def _is_older(state: UpdateMetadataRequestPartition, known: PartitionMetadata) -> bool:
-    """Return whether a later request has come before this one.
-
-    A controller that waits no longer for a response closes its connection and sends again by another one. What it had
-    sent may still be on its way, over a slow link.
-    """
-    if state.leader == LEADER_DURING_DELETE:
-        return False
-    return (state.leader_epoch, state.zk_version) < (known.leader_epoch, known.partition_epoch)
-
-
-def _protocol(number: int) -> str:
-    known = 0 <= number < len(_SECURITY_PROTOCOLS)
-    return _SECURITY_PROTOCOLS[number] if known else f"UNKNOWN_{number}"
-
-
-def _partition_states(request: LeaderAndIsrRequest) -> Iterator[_PartitionState]:
-    for ungrouped in request.ungrouped_partition_states:
-        yield _partition_state(ungrouped.topic_name, NO_TOPIC_ID, ungrouped)
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            yield _partition_state(topic.topic_name, TopicId(bytes(topic.topic_id)), state)
-
-
-def _partition_state(
-    topic: str, topic_id: TopicId, state: LeaderAndIsrRequestPartition
-) -> _PartitionState:
-    return _PartitionState(
-        TopicPartition(topic, state.partition_index),
-        PartitionState(
-            BrokerId(state.leader),
-            LeaderEpoch(state.leader_epoch),
-            state.partition_epoch,
-            tuple(map(BrokerId, state.isr)),
-            tuple(map(BrokerId, state.replicas)),
-            tuple(map(BrokerId, state.adding_replicas)),
-            tuple(map(BrokerId, state.removing_replicas)),
-            state.controller_epoch,
-            topic_id,
-        ),
-        state.is_new,
-    )
-
-
-async def _leader_and_isr_response(
-    partition_states: list[_PartitionState], outcomes: list[ErrorCode], version: int, pace: Pace
-) -> LeaderAndIsrResponse:
-    by_topic: dict[TopicId, list[LeaderAndIsrResponsePartition]] = {}
-    for partition_state, code in zip(partition_states, outcomes, strict=True):
-        answer = LeaderAndIsrResponsePartition(
-            topic_name=partition_state.topic_partition.topic
-            if version < _FIRST_LEADER_AND_ISR_BY_ID
-            else "",
-            partition_index=partition_state.topic_partition.partition,
-            error_code=code,
-        )
-        by_topic.setdefault(partition_state.state.topic_id, []).append(answer)
-        if pace.is_over():
-            await pace.rest()
-    if version < _FIRST_LEADER_AND_ISR_BY_ID:
-        flat = [answer for answers in by_topic.values() for answer in answers]
-        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=flat)
-    return LeaderAndIsrResponse(
-        error_code=ErrorCode.NONE,
-        topics=[
-            LeaderAndIsrResponseTopic(topic_id=topic_id, partition_errors=answers)
-            for topic_id, answers in by_topic.items()
-        ],
-    )
-
-
-def stopped_replicas(
-    request: StopReplicaRequest, version: int
-) -> Iterator[tuple[TopicPartition, int, bool]]:
-    """Go over what is to be stopped, in any version's form: partition, leader epoch, whether to delete."""
-    if version >= 3:
-        for topic in request.topic_states:
-            for state in topic.partition_states:
-                topic_partition = TopicPartition(topic.topic_name, state.partition_index)
-                yield topic_partition, state.leader_epoch, state.delete_partition
-        return
-    for ungrouped in request.ungrouped_partitions:
-        topic_partition = TopicPartition(ungrouped.topic_name, ungrouped.partition_index)
-        yield topic_partition, -1, request.delete_partitions
-    for grouped in request.topics:
-        for index in grouped.partition_indexes:
-            yield TopicPartition(grouped.name, index), -1, request.delete_partitions
-
-
-async def _changes(request: UpdateMetadataRequest, pace: Pace) -> _Changes:
-    """Return the states by topic, in any version's form."""
-    changes: _Changes = {}
-    for state in request.ungrouped_partition_states:
-        changes.setdefault(state.topic_name, (NO_TOPIC_ID, []))[1].append(state)
-        if pace.is_over():
-            await pace.rest()
-    for topic in request.topic_states:
-        topic_id = TopicId(bytes(topic.topic_id))
-        changes.setdefault(topic.topic_name, (topic_id, []))[1].extend(topic.partition_states)
-        if pace.is_over():
-            await pace.rest()
-    return changes

@@ -313,6 +313,7 @@ class Controller:
                     config.integer("controller.socket.timeout.ms"),
                     lambda: self._refused(elected),
                     lambda: None,
+                    security=self._context.peer_security,
                 )
 
     def _refused(self, elected: ElectedController) -> None:

@@ -73,7 +73,7 @@ class ControllerTerm:
         was_clean: Callable[[], bool],
         on_ended: Callable[[], None],
     ) -> None:
-        """Know nothing before `start`.
+        """Begin without state; `start` reads it.
 
         `control_requests` are this broker's own; `was_clean` says whether it was stopped cleanly before its last start.
         """
@@ -163,7 +163,7 @@ class ControllerTerm:
     # -- hearing
 
     def submit(self, event: Event) -> None:
-        """Have an event handled when its turn comes."""
+        """Queue an event behind those that wait."""
         self._events.append(event)
         self._wake.set()
 
@@ -173,7 +173,7 @@ class ControllerTerm:
         return len(self._events)
 
     async def submit_and_wait(self, make_event: Callable[[Token], Event]) -> Any:
-        """Have the event that `make` builds around a new token handled; return the reply.
+        """Submit the event that `make` builds around a new token; return the reply.
 
         Raise NotControllerError when the term ends first, ConnectionError when the registry does not take it.
         """
@@ -250,7 +250,7 @@ class ControllerTerm:
             self._on_ended()
 
     async def _next(self) -> None:
-        """Do one thing, waiting for it if need be."""
+        """Handle one event or one thing that is due, waiting for it if need be."""
         if self._events:
             await self._process(self._events.popleft())
         elif self._is_due():

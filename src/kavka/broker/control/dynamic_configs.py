@@ -34,7 +34,7 @@ class DynamicConfigs:
         self._config_lock = asyncio.Lock()
 
     async def load(self, topics: Mapping[str, TopicId]) -> None:
-        """Learn what brokers and these topics override, before logs are opened under it.
+        """Read the overrides of brokers and of these topics, before logs are opened with them.
 
         What is left of a topic that is gone belongs to no topic, also when there is one of its name again.
         """

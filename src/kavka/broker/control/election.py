@@ -71,7 +71,7 @@ class Election:
             return ElectedController(holder, is_ours, int(epoch), epoch_stat.version, owner)
 
     async def _try_to_become_controller(self) -> None:
-        """Try to create the controller znode."""
+        """Create the controller znode, unless it exists."""
         node = znodes.encode_controller(self._broker_id, self._clock.now_ms())
         operations: list[Operation] = [Create(znodes.CONTROLLER, node, ephemeral=True)]
         try:

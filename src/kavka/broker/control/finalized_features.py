@@ -19,7 +19,7 @@ class Features:
     """Follows the znode; `failed` is called for a finalised level that this release does not support."""
 
     def __init__(self, context: BrokerContext, failed: Callable[[str], None]) -> None:
-        """Know nothing before `start`: nothing is finalised."""
+        """Begin without finalized features; `start` reads them."""
         self._context = context
         self._failed = failed
         self.epoch = -1
@@ -46,7 +46,7 @@ class Features:
         self._watch_loop.notify()
 
     async def read(self) -> None:
-        """Learn what is finalised now. Raise ConnectionError."""
+        """Read the finalized features. Raise ConnectionError."""
         registry = self._context.registry
         if await registry.stat(znodes.FEATURE, self._watch_loop.notify) is None:
             return

@@ -133,7 +133,7 @@ class RegistryWriter:
 
 
 async def multi_merging_configs(registry: Registry, operations: Sequence[Operation]) -> None:
-    """Do a multi, merged with znodes that tools have created or removed. Raise RegistryRefused.
+    """Run a multi, merged with znodes that tools have created or removed. Raise RegistryRefused.
 
     Existing settings of a topic that is created are replaced; a request in `/admin` that is to be changed or
     removed, and is gone already, is left out.

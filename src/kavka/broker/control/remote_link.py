@@ -21,6 +21,7 @@ from kavka.core.controller.state import Endpoint
 from kavka.errors import KafkaError
 from kavka.io import Network
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class RemoteLink:
         refused: Callable[[], None],
         connected: Callable[[], None],
         starting_s: float = STARTING_S,
+        security: PeerSecurity = PLAINTEXT,
     ) -> None:
         """Connect at once; `refused` and `connected` are called at each change between the two.
 
@@ -50,6 +52,7 @@ class RemoteLink:
         """
         self._network = network
         self._endpoint = endpoint
+        self._security = security
         self._timeout_ms = timeout_ms
         self._refused = refused
         self._connected = connected
@@ -81,6 +84,7 @@ class RemoteLink:
                     self._endpoint.port,
                     client_id="kavka-controller",
                     timeout_ms=min(_CONNECT_MS, self._timeout_ms),
+                    security=self._security,
                 )
             except ConnectionRefusedError:
                 if not is_refused and loop.time() >= believed_from:

@@ -61,7 +61,7 @@ async def answer(controller: Controller, producer_ids: ProducerIdManager, reques
 async def alter_partition(
     controller: Controller, request: AlterPartitionRequest, version: int
 ) -> AlterPartitionResponse:
-    """Have a leader's proposals judged and written."""
+    """Decide a leader's proposals for in-sync sets, and write them."""
     changes = [
         _change(topic, partition) for topic in request.topics for partition in topic.partitions
     ]
@@ -124,7 +124,7 @@ def _row(outcome: IsrOutcome, version: int) -> AlterPartitionResponsePartition:
 async def controlled_shutdown(
     controller: Controller, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
-    """Have leaderships moved away from a broker that wants to stop."""
+    """Move leaderships away from a broker that wants to stop."""
     try:
         reply: ShutdownReply = await controller.submit_and_wait(
             lambda token: ControlledShutdownRequested(
@@ -150,7 +150,7 @@ async def controlled_shutdown(
 async def allocate_producer_ids(
     controller: Controller, producer_ids: ProducerIdManager, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    """Give a broker a block of producer ids."""
+    """Allocate a block of producer ids for a broker."""
     if not controller.is_active:
         return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     known = controller.state.brokers.get(request.broker_id)

@@ -65,6 +65,21 @@ class CreatedTopic(NamedTuple):
     replication_factor: int
 
 
+Accept = Callable[[int], bool]
+"""Return whether a quota allows to create or delete so many partitions, and count them then."""
+
+
+def unlimited(partitions: int) -> bool:
+    """Allow each change: there is no quota."""
+    return True
+
+
+def over_quota() -> TopicRefusal:
+    """Return the refusal of a change that the quota of changes does not allow now."""
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    return TopicRefusal(code, code.message)
+
+
 class BrokerLocation(NamedTuple):
     """A broker's location for placement: its rack, and its machine; None where unknown."""
 
@@ -92,7 +107,12 @@ class Topics:
     # -- creation
 
     async def create(
-        self, topic: NewTopic, *, validate_only: bool, timeout_ms: int | None = None
+        self,
+        topic: NewTopic,
+        *,
+        validate_only: bool,
+        timeout_ms: int | None = None,
+        accept: Accept = unlimited,
     ) -> CreatedTopic | TopicRefusal:
         """Create a topic as controller, or say why not. Raise ConnectionError."""
         controller = self._controller
@@ -105,6 +125,8 @@ class Topics:
         shape, overrides = checked
         if validate_only:
             return CreatedTopic(NO_TOPIC_ID, shape.partitions, shape.replication_factor)
+        if not accept(shape.partitions):
+            return over_quota()
         wanted = TopicToCreate(
             topic.name,
             TopicId(self._context.random.random_bytes(16)),
@@ -119,15 +141,19 @@ class Topics:
         log.info("topic created topic=%s partitions=%d", topic.name, shape.partitions)
         return CreatedTopic(wanted.topic_id, shape.partitions, shape.replication_factor)
 
-    async def auto_create(self, topic: NewTopic) -> CreatedTopic | TopicRefusal:
+    async def auto_create(
+        self, topic: NewTopic, accept: Accept = unlimited
+    ) -> CreatedTopic | TopicRefusal:
         """Create a topic that a client uses, on any broker; its leaders are known a little later."""
         if self._controller.is_active:
-            return await self.create(topic, validate_only=False)
+            return await self.create(topic, validate_only=False, accept=accept)
         locations = self._known_locations()
         checked = self._checked(topic, self._context.metadata.topics, sorted(locations))
         if isinstance(checked, TopicRefusal):
             return checked
         shape, overrides = checked
+        if not accept(shape.partitions):
+            return over_quota()
         topic_id = TopicId(self._context.random.random_bytes(16))
         assignment = self._assignment(shape, locations)
         record = TopicCreated(
@@ -145,10 +171,10 @@ class Topics:
             return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, message)
         return CreatedTopic(topic_id, shape.partitions, shape.replication_factor)
 
-    async def create_automatically(self, name: str) -> ErrorCode:
+    async def create_automatically(self, name: str, accept: Accept = unlimited) -> ErrorCode:
         """Create a topic because a client asked for its metadata; return why not, or that its leader is on the way."""
         topic = self._internal_topic(name) or NewTopic(name, -1, -1, {}, {})
-        outcome = await self.auto_create(topic)
+        outcome = await self.auto_create(topic, accept)
         if isinstance(outcome, TopicRefusal):
             log.info("automatic creation refused topic=%s reason=%s", name, outcome.message)
             if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -228,6 +254,7 @@ class Topics:
         *,
         validate_only: bool,
         timeout_ms: int | None = None,
+        accept: Accept = unlimited,
     ) -> TopicRefusal | None:
         """Add partitions, as controller, until there are `count`."""
         controller = self._controller
@@ -244,6 +271,8 @@ class Topics:
         shape = check_growth(name, present, count, assignments, state.live)
         if isinstance(shape, TopicRefusal) or validate_only:
             return shape if isinstance(shape, TopicRefusal) else None
+        if not accept(shape.partitions):
+            return over_quota()
         placed = self._assignment(shape, self._live_locations(), first_partition=len(present))
         added = {p: tuple(replicas) for p, replicas in placed.items()}
         verdict = await self._ask(

@@ -77,7 +77,7 @@ class WatchedRegistry:
 
     @contextmanager
     def _watch(self, path: str, source: Source, name: str = "") -> Iterator[Watch | None]:
-        """Give the watch for the read in the body of a `with`, or None when one is set already.
+        """Yield the watch for the read in the body of a `with`, or None when one is set already.
 
         A read that fails sets no watch: the next one has to.
         """

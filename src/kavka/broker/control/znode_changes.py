@@ -71,7 +71,7 @@ async def _topics(watched: WatchedRegistry, state: ClusterState) -> Event | None
 
 
 async def _topic(watched: WatchedRegistry, state: ClusterState, name: str) -> Event | None:
-    """Look at one topic's assignment, and at its states when one of them could not be read."""
+    """Read one topic's assignment, and its states when one of them could not be read."""
     known = state.topics.get(name)
     if known is not None and name not in watched.unreadable:
         version = await watched.topic_version(name)

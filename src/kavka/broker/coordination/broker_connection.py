@@ -38,6 +38,7 @@ class BrokerConnection:
                 endpoint.port,
                 client_id=f"{context.broker_id}-{self._purpose}",
                 timeout_ms=min(_CONNECT_MS, self.timeout_ms),
+                security=context.peer_security,
             )
         return self._peer
 
@@ -79,7 +80,7 @@ class ConnectionPool:
         return connection
 
     def release(self, connection: BrokerConnection) -> None:
-        """Let another request use a connection."""
+        """Make a connection available to another request."""
         if len(self._free) < self._max_free:
             self._free.append(connection)
         else:

@@ -130,5 +130,5 @@ class Coordinators(Generic[S]):
         return ErrorCode.NOT_COORDINATOR if shard is None else shard
 
     def shards(self) -> Iterator[S]:
-        """Go over the shards, in the order of their partitions."""
+        """Iterate over the shards, in the order of their partitions."""
         return iter([shard for _partition, shard in sorted(self._shards.items())])

@@ -23,7 +23,7 @@ class MachineTimer:
         self._ends_ms = 0
 
     def set(self, due_ms: int | None) -> None:
-        """Have the function called no later than at `due_ms`; None is never."""
+        """Schedule the function for `due_ms` at the latest; None is never."""
         if due_ms is None or (self._timer is not None and self._ends_ms <= due_ms):
             return
         self.cancel()

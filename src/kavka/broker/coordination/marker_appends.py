@@ -121,7 +121,7 @@ class MarkerAppender:
         return Append(replica, outcome)
 
     async def _wait_until_replicated(self, waiting: list[tuple[_Row, Append]]) -> None:
-        """Put into the rows what became of their markers."""
+        """Set the outcomes of the markers in the rows."""
         codes = await wait_until_written([append for _row, append in waiting])
         there = []
         for (row, append), code in zip(waiting, codes, strict=True):

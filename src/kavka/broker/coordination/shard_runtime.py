@@ -18,21 +18,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kavka.broker.coordination.machine_shell import MachineTimer
+from kavka.broker.coordination.partition_replay import PartitionReplay
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Answer, Decision, Machine, Token
 from kavka.errors import ErrorCode
 from kavka.io import Clock, Disk
-from kavka.storage.failures import CorruptFile, LogClosed, OffsetOutOfRange
+from kavka.storage.failures import CorruptFile
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.records.batch import BatchBuilder, Record
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
-from kavka.wire.records.header import BatchHeader, walk_complete
+from kavka.wire.records.header import BatchHeader
 
 log = logging.getLogger(__name__)
 
-_LOAD_BYTES = 64 * 1024
 _SLICE_MS = 2
 _CONFIRM_MS = 5000
 """Maximum milliseconds to wait for a confirmation: later requests of the connection wait, too."""
@@ -129,7 +129,7 @@ class ShardRuntime(Generic[E, R, F]):
         """Answer requests with records that were not committed in time; these are applied once committed."""
 
     def _perform(self, effect: F) -> None:
-        """Do what a committed decision says besides answering."""
+        """Carry out an effect of a committed decision that is no answer."""
         raise AssertionError(f"no shard performs {effect}")
 
     def _replay_control_batch(self, data: bytes, header: BatchHeader) -> None:
@@ -200,12 +200,19 @@ class ShardRuntime(Generic[E, R, F]):
         self._confirming.clear()
 
     async def _load(self) -> None:
-        """Bring the machine up to the end of the partition, then serve.
+        """Replay the partition into the machine up to its end, then serve.
 
         What damage on the way means, `_serves_damaged` says. A directory that fails resigns this shard.
         """
         try:
-            await self._replay_log()
+            await PartitionReplay(
+                self._replica,
+                self._clock,
+                self._disk,
+                self._decoder,
+                on_control_batch=self._replay_control_batch,
+                on_records=self._replay_records,
+            ).run()
         except OSError as error:
             log.error(
                 "shard not loaded partition=%s reason=%s", self._replica.topic_partition, error
@@ -227,59 +234,6 @@ class ShardRuntime(Generic[E, R, F]):
             return
         if not self._stopped:
             self._loaded()
-
-    async def _replay_log(self) -> None:
-        """Replay the partition up to its end, in slices of the loop's time.
-
-        A log that moves to another directory meanwhile continues there, at the same offset.
-        """
-        started_ms = self._clock.tick_ms()
-        offset = self._replica.log.log_start_offset
-        end = self._replica.log.log_end_offset
-        count = 0
-        while offset < end:
-            partition_log = self._replica.log
-            try:
-                read = partition_log.read(offset, _LOAD_BYTES, end, True)
-                if not read.is_cached:
-                    read = await read.load(self._disk)
-            except OffsetOutOfRange:
-                offset = self._replica.log.log_start_offset
-                continue
-            except LogClosed:
-                if not await self._replica.succeeded(partition_log):
-                    raise
-                continue
-            if read.range is None:
-                break
-            try:
-                data = read.range.file.read_at(read.range.length, read.range.position)
-            finally:
-                read.range.release()
-            reached = await self._replay(data)
-            if reached is None:
-                break
-            offset = reached
-            count += 1
-        took_ms = self._clock.tick_ms() - started_ms
-        topic_partition = self._replica.topic_partition
-        log.info("shard loaded partition=%s reads=%d took_ms=%d", topic_partition, count, took_ms)
-
-    async def _replay(self, data: bytes) -> int | None:
-        """Apply the records of whole batches; return the offset after them, None when there is none."""
-        reached: int | None = None
-        slice_end = self._clock.tick_ms() + _SLICE_MS
-        for header in walk_complete(data):
-            if header.is_control:
-                self._replay_control_batch(data, header)
-            else:
-                async for records in self._decoder.decode(data, header):
-                    self._replay_records(records, header)
-            reached = header.last_offset + 1
-            if self._clock.tick_ms() >= slice_end:
-                await asyncio.sleep(0)
-                slice_end = self._clock.tick_ms() + _SLICE_MS
-        return reached
 
     def _loaded(self) -> None:
         """Begin to serve. A shard that cannot be served answers COORDINATOR_LOAD_IN_PROGRESS as before."""
@@ -345,7 +299,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _await_commit(
         self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
     ) -> None:
-        """Put a decision in line; `commit_ready` is to follow."""
+        """Queue a decision; `commit_ready` is to be called next."""
         timeout_ms = self._append_timeout_ms
         if waiting is self._confirming:
             timeout_ms = min(timeout_ms, _CONFIRM_MS)
@@ -370,7 +324,7 @@ class ShardRuntime(Generic[E, R, F]):
                 self._perform(effect)
 
     def _resolve(self, token: Token, reply: object) -> None:
-        """Give a request its answer, unless it has one."""
+        """Resolve the future of a request, unless it is resolved."""
         future = self._tokens.pop(token, None)
         if future is not None and not future.done():
             future.set_result(reply)
@@ -392,7 +346,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._timer.set(None if deadline_ms is None else deadline_ms - self._began_ms)
 
     def _tick(self) -> None:
-        """Do what is due, for a slice of the loop's time; the rest follows after others had their turn."""
+        """Handle what is due, for one time slice; the rest follows in a later iteration of the loop."""
         now_ms = self._now_ms()
         self._time_out(now_ms)
         slice_end = self._clock.tick_ms() + _SLICE_MS

@@ -101,7 +101,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             super()._loaded()
 
     def commit_ready(self) -> None:
-        """Do what the high watermark has passed; when it has passed all that was loaded, begin to serve."""
+        """Release decisions below the high watermark; when it has passed all that was loaded, begin to serve."""
         if self._awaits_commit:
             self._loaded()
         super().commit_ready()
@@ -113,7 +113,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return to_bytes(record)
 
     def _overdue(self, decision: TransactionDecision) -> None:
-        """Let clients retry (COORDINATOR_LOAD_IN_PROGRESS): the decision stands until the append fails or succeeds.
+        """Answer COORDINATOR_NOT_AVAILABLE: clients retry, as the decision stands until the append ends.
 
         Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
         """

@@ -228,7 +228,7 @@ class FetchReader:
             yield read
 
     async def load(self, reads: Iterable[ConsumerRead]) -> None:
-        """Bring the records of cold reads into the page cache."""
+        """Load the records of cold reads into the page cache."""
         reads = list(reads)
         try:
             await load_uncached(reads, self._services.disk, self._services.request_budget)
@@ -237,7 +237,7 @@ class FetchReader:
             raise
 
     def release(self, reads: Iterable[ConsumerRead]) -> None:
-        """Give up everything that was read."""
+        """Release everything that was read."""
         for read in reads:
             read.release()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.context import BrokerContext
-from kavka.io import Listener
+from kavka.io import Listener, ServerTls
 from kavka.net.connection import Connection, FrameHandler, Limits
 from kavka.net.request_budget import RequestBudget
 
@@ -15,17 +17,25 @@ class Listeners:
     """The listeners that the settings name."""
 
     def __init__(
-        self, context: BrokerContext, frame_handler: FrameHandler, request_budget: RequestBudget
+        self,
+        context: BrokerContext,
+        frame_handler: FrameHandler,
+        request_budget: RequestBudget,
+        tls_of: Callable[[Endpoint], ServerTls | None],
     ) -> None:
-        """Listen on nothing yet; requests are given to `frame_handler`."""
+        """Listen on nothing yet; requests are given to `frame_handler`. `tls_of` gives the TLS of a listener."""
+        self._tls_of = tls_of
         self._config = context.config
         self._network = context.environment.network
         self._frame_handler = frame_handler
         self._request_budget = request_budget
-        self._listeners: list[Listener] = []
+        self._listeners: dict[str, Listener] = {}
 
     async def bind(self) -> list[Endpoint]:
-        """Open the listeners; return what is advertised, with the ports that were taken for 0. Raise OSError."""
+        """Open the listeners; return what is advertised, with the ports that were taken for 0.
+
+        Raise OSError, and InvalidSetting where a key or trust store cannot be used.
+        """
         config = self._config
         limits = Limits(
             config.integer("socket.request.max.bytes"),
@@ -39,8 +49,10 @@ class Listeners:
             def make(name: str = endpoint.name) -> Connection:
                 return Connection(self._frame_handler, name, limits, chunk, self._request_budget)
 
-            listener = await self._network.listen(endpoint.host, endpoint.port, make)
-            self._listeners.append(listener)
+            listener = await self._network.listen(
+                endpoint.host, endpoint.port, make, self._tls_of(endpoint)
+            )
+            self._listeners[endpoint.name] = listener
             bound[endpoint.name] = listener.port
         return [
             Endpoint(
@@ -52,8 +64,17 @@ class Listeners:
             for shown in config.advertised
         ]
 
+    def set_accepting(self, name: str, *, accepts: bool) -> None:
+        """Accept connections by one listener, or leave them waiting."""
+        listener = self._listeners.get(name)
+        if listener is not None:
+            if accepts:
+                listener.resume_accepting()
+            else:
+                listener.pause_accepting()
+
     def close(self) -> None:
         """Accept no more connections; those that there are stay."""
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()

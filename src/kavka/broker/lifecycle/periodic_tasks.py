@@ -41,7 +41,7 @@ class PeriodicTasks:
         connections: Collection[Connection],
         clock: Clock,
     ) -> None:
-        """Do nothing before `start`; `connections` are those that are open, at any time."""
+        """Create the tasks that `start` starts; `connections` are those that are open, at any time."""
         self._config = config
         self._replica_manager = replica_manager
         self._connections = connections
@@ -55,28 +55,29 @@ class PeriodicTasks:
         def every(name: str) -> int:
             return max(1, config.integer(name))
 
-        self._run_every(
+        self.run_every(
             every("log.retention.check.interval.ms"), replica_manager.delete_old_segments
         )
         checkpoint_ms = min(
             every("log.flush.offset.checkpoint.interval.ms"),
             every("log.flush.start.offset.checkpoint.interval.ms"),
         )
-        self._run_every(checkpoint_ms, replica_manager.write_checkpoints)
-        self._run_every(
+        self.run_every(checkpoint_ms, replica_manager.write_checkpoints)
+        self.run_every(
             every("replica.high.watermark.checkpoint.interval.ms"),
             replica_manager.write_high_watermarks,
         )
-        self._run_every(_REMOVAL_MS, replica_manager.remove_due_files)
-        self._run_every(_INDEXES_MS, replica_manager.store.write_lagging_indexes)
-        self._run_every(_IDLE_CHECK_MS, self._close_idle)
-        self._run_every(
+        self.run_every(_REMOVAL_MS, replica_manager.remove_due_files)
+        self.run_every(_INDEXES_MS, replica_manager.store.write_lagging_indexes)
+        self.run_every(_IDLE_CHECK_MS, self._close_idle)
+        self.run_every(
             every("producer.id.expiration.check.interval.ms"), replica_manager.expire_producers
         )
         interval = min(every("log.flush.scheduler.interval.ms"), _REMOVAL_MS)
-        self._run_every(interval, replica_manager.flush_due)
+        self.run_every(interval, replica_manager.flush_due)
 
-    def _run_every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    def run_every(self, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` at this interval until `stop`."""
         interval_s = min(interval_ms, _MAX_SLEEP_MS) / 1000
 
         note_work = iterations_of(asyncio.get_running_loop()).works.append

@@ -141,7 +141,7 @@ class MetadataCache:
     # -- topics
 
     def put_topic(self, topic: TopicMetadata) -> None:
-        """Learn of a topic, or of a change to it."""
+        """Add or replace a topic."""
         self.topics[topic.name] = topic
         self._expected.discard(topic.name)
         if topic.topic_id != NO_TOPIC_ID:

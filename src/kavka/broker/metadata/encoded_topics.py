@@ -122,7 +122,7 @@ class EncodedTopics:
 
 
 def pieces(topics: Iterable[EncodedTopic]) -> Iterator[None]:
-    """Encode what is missing; yield after each piece, when others should have their turn."""
+    """Encode what is missing; yield after each piece, when the time slice is over."""
     budget = PIECE
     for encoded in topics:
         while encoded.data is None:

@@ -11,6 +11,7 @@ from kavka.broker.metrics import (
     controller,
     coordinators,
     partitions,
+    quotas,
     replica_fetchers,
     requests,
     topics,
@@ -28,6 +29,7 @@ def families(sources: MetricsSources, idle: float) -> Iterator[Family]:
     yield from broker_state.families(sources, idle)
     yield from topics.families(sources)
     yield from requests.families(sources)
+    yield from quotas.families(sources)
     yield from controller.families(sources)
     yield from coordinators.families(sources)
     yield from replica_fetchers.families(sources)

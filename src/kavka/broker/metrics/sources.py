@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kavka.broker.lazy import Lazy
     from kavka.broker.partitions.cleaner import Cleaner
     from kavka.broker.partitions.replica_manager import ReplicaManager
+    from kavka.broker.quotas.accept_control import AcceptControl
+    from kavka.broker.quotas.quota_manager import QuotaManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.requests.purgatory import Purgatory
@@ -39,6 +41,8 @@ class MetricsSources:
     controller: Controller
     groups: Lazy[GroupCoordinators]
     coordinators: Mapping[str, Coordinators[Any]]
+    quotas: QuotaManager
+    accept_control: AcceptControl
     replica_manager: ReplicaManager
     replication_manager: Lazy[ReplicationManager]
     cleaner: Lazy[Cleaner]

@@ -60,7 +60,7 @@ class Cleaner:
     """Compacts the logs of one broker in the background. `start` once, `stop` once."""
 
     def __init__(self, configs: Configs, replica_manager: ReplicaManager, clock: Clock) -> None:
-        """Do nothing before `start`."""
+        """Create the cleaner that `start` starts."""
         self.counts = CleanerCounts(last_round_ms=clock.tick_ms())
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that are left alone, and why."""

@@ -58,7 +58,7 @@ class CurrentLeaders:
         return response
 
     def add_to_fetch(self, listener: str, version: int, response: FetchResponse) -> FetchResponse:
-        """Do the same for a fetch; an epoch that is too old counts as well."""
+        """Add current leaders to a Fetch response; an epoch that is too old counts as well."""
         if version < _FIRST_FETCH:
             return response
         leaders: dict[int, None] = {}

@@ -7,7 +7,7 @@
       .row(partition)              what the response says of the partition; or
       .release()                   gives up the range of a response that is not sent
 
-`fetch_reader` reads for consumers, which see what is committed; `replication.follower_fetch` for followers, which see
+`fetch_reader` reads for consumers, which see what is committed; `replication.follower_reader` for followers, which see
 the whole log and are learnt about by what they ask for.
 """
 
@@ -62,7 +62,7 @@ class PartitionRead:
 
     @classmethod
     def of(cls, replica: Replica) -> Self:
-        """Begin to read a replica, whose position is what the response will say."""
+        """Begin to read a replica, at the position that the response will have."""
         read, partition = cls(), replica.partition
         read.high_watermark = partition.high_watermark
         read.last_stable_offset = partition.last_stable_offset
@@ -115,7 +115,7 @@ class PartitionRead:
         return True
 
     async def load(self, disk: Disk) -> None:
-        """Bring the records into the page cache, in the pool; an error takes their place if that fails."""
+        """Load the records into the page cache, in the pool; an error takes their place if that fails."""
         cold, self.found = self.found, None
         self.length = 0
         assert cold is not None
@@ -127,7 +127,7 @@ class PartitionRead:
             self.fail(_code_of(self.replica, error))
 
     def release(self) -> None:
-        """Give up the records."""
+        """Release the records."""
         found, self.found = self.found, None
         self.length = 0
         if found is not None and found.range is not None:

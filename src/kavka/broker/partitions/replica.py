@@ -421,7 +421,7 @@ class Replica:
         self.notify_watchers()
 
     def note_transactions(self) -> None:
-        """Learn from the log where the last stable offset is; those that ended below the high watermark are over."""
+        """Update the last stable offset from the log; transactions that ended below the high watermark are over."""
         producers = self.log.producers
         producers.high_watermark_advanced(self.partition.high_watermark)
         self.partition.first_unstable_offset = producers.first_unstable_offset()

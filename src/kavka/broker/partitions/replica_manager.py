@@ -357,7 +357,7 @@ class ReplicaManager:
         return known[1]
 
     def __iter__(self) -> Iterator[Replica]:
-        """Go over the hosted replicas as they are now."""
+        """Iterate over the hosted replicas as they are now."""
         return iter(list(self._hosted.values()))
 
     # -- periodic tasks

@@ -82,7 +82,7 @@ def has_errors(topics: list[TopicOutcomes]) -> bool:
 def with_codes(
     topics: list[TopicOutcomes], appends: list[Append], codes: list[ErrorCode]
 ) -> list[TopicOutcomes]:
-    """Put the errors of what was not acknowledged in the place of what was appended."""
+    """Replace what was appended by the errors of what was not acknowledged."""
     refused = {
         id(append.outcome): AppendOutcome(code, message=code.message)
         for append, code in zip(appends, codes, strict=True)

@@ -53,7 +53,7 @@ class AlterPartitionManager:
         """Sets that became smaller or larger, and proposals that the controller refused, since the start."""
 
     def start(self) -> None:
-        """Look for replicas that lag, or have caught up, from time to time."""
+        """Start the periodic check for replicas that lag or have caught up."""
         if self._checker is None:
             self._checker = asyncio.get_running_loop().create_task(self._check())
 

@@ -22,7 +22,7 @@ _FIRST_WITH_REPLICA_STATE: Final = 15
 
 
 def fetch_request(fetchers: FetcherContext, built: SessionRequest, version: int) -> FetchRequest:
-    """Say what the session has to say, with the broker's settings."""
+    """Return the Fetch request of a session, with the broker's settings."""
     request = FetchRequest(
         max_wait_ms=fetchers.wait_ms,
         min_bytes=fetchers.min_bytes,

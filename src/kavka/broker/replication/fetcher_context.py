@@ -41,6 +41,7 @@ class FetcherContext:
             endpoint.port,
             client_id=client_id,
             timeout_ms=min(_CONNECT_MS, self.timeout_ms),
+            security=context.peer_security,
         )
 
     def leader_unreachable(self, leader: BrokerId) -> None:

@@ -92,14 +92,14 @@ class FollowerLog:
         return None
 
     async def _when_written(self, written: asyncio.Future[None], size: int, step: Append) -> None:
-        """Say that we have the records when the disk has them."""
+        """Advance the end offset when the disk has the records."""
         await written
         async with self.replica.lock:
             if self._is_followed:
                 self.replica.followed(size, step.high_watermark, step.log_start_offset)
 
     async def perform(self, step: Step, records: memoryview | None = None) -> None:
-        """Do a step that waits for the disk. Raise as `append`."""
+        """Carry out a step that waits for the disk. Raise as `append`."""
         replica = self.replica
         async with replica.lock:
             if not self._is_followed:

@@ -31,7 +31,7 @@ class SessionPartition:
     def __init__(
         self, session: FollowerSession, key: PartitionKey, requested: FetchPartition
     ) -> None:
-        """Be named by a request, and watch nothing yet."""
+        """Begin as a partition that a request has named, without a watched replica."""
         self._session = session
         self.key = key
         self.requested = requested
@@ -53,6 +53,11 @@ class SessionPartition:
         """See `Watcher`."""
         self._session.partition_changed(self, can_wait=can_wait)
 
+    def overtaken(self, other: FollowerSession) -> None:
+        """Note that another session told the position of this one's follower: the next request tells it again."""
+        if other is not self._session and other.replica_id == self._session.replica_id:
+            self._session.name_again(self)
+
 
 class FollowerSession:
     """The session of one follower's connection."""
@@ -73,6 +78,9 @@ class FollowerSession:
         self.waiting: DelayedFollowerFetch | None = None
         # True if the only changes are of high watermarks, which may wait for the next records.
         self.has_only_high_watermarks = False
+        self._unsaid: dict[
+            SessionPartition, None
+        ] = {}  # positions that the next request tells unnamed
 
     def mark_dirty(self, partition: SessionPartition) -> bool:
         """Mark a partition dirty for the next response; return whether it is still in the session.
@@ -86,7 +94,7 @@ class FollowerSession:
         return True
 
     def partition_changed(self, partition: SessionPartition, *, can_wait: bool) -> None:
-        """Have a partition checked, and the fetch that waits answered: at once, or soon where that can wait."""
+        """Mark a partition dirty, and answer the fetch that waits: at once, or soon where that can wait."""
         if self.mark_dirty(partition) and self.waiting is not None:
             if can_wait:
                 self.waiting.wake_soon()
@@ -107,11 +115,25 @@ class FollowerSession:
         self.dirty.pop(partition, None)
         self.dirty[partition] = None
 
+    def name_again(self, partition: SessionPartition) -> None:
+        """Mark a partition: the next request confirms the follower's position there, though it need not name it.
+
+        In Apache Kafka each request does so for all partitions of its session.
+        """
+        self._unsaid[partition] = None
+
+    def take_request(self) -> None:
+        """Note that a request came: the follower is where it said last."""
+        unsaid, self._unsaid = self._unsaid, {}
+        for partition in unsaid:
+            partition.is_named |= self.mark_dirty(partition)
+
     def forget(self, key: PartitionKey) -> None:
         """Stop serving a partition."""
         partition = self.partitions.pop(key, None)
         if partition is not None:
             self.dirty.pop(partition, None)
+            self._unsaid.pop(partition, None)
             partition.watch(None)
 
     def end_without_id(self) -> None:
@@ -120,7 +142,7 @@ class FollowerSession:
             self.close()
 
     def close(self) -> None:
-        """Let go of all partitions, and of the fetch that waits."""
+        """Release all partitions, and the fetch that waits."""
         for key in list(self.partitions):
             self.forget(key)
         if self.waiting is not None:

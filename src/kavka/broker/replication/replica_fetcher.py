@@ -2,26 +2,21 @@
 
     follow(replica) -> question per partition -> one Fetch for all -> appended in this iteration -> the next Fetch
 
-The decisions are `core.follower`'s. While a fetch waits at the leader, a partition that joins is asked for at once by a
-second fetch in the same session. A connection that breaks is tried again with a back-off; the leader is the
-controller's word, so a fetcher never looks for another leader by itself.
+The decisions are `core.follower`'s; `leader_fetches` has the session and the requests in flight, `partition_steps` what
+is done to the logs. A connection that breaks is tried again with a back-off; the leader is the controller's word, so a
+fetcher never looks for another leader by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from kavka.broker.partitions.replica import Replica
-from kavka.broker.replication.fetch_messages import (
-    FIRST_BY_TOPIC_ID,
-    FIRST_WITH_LAST_EPOCH,
-    fetch_request,
-)
+from kavka.broker.replication.fetch_messages import FIRST_WITH_LAST_EPOCH
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.follower_log import Work
 from kavka.broker.replication.leader_endpoint import (
@@ -31,7 +26,9 @@ from kavka.broker.replication.leader_endpoint import (
     offsets,
     offsets_request,
 )
+from kavka.broker.replication.leader_fetches import LeaderFetches
 from kavka.broker.replication.partition_fetch_state import PartitionFetchState
+from kavka.broker.replication.partition_steps import PartitionSteps, log_refusal
 from kavka.core.fetch_session import FetchPartition, PartitionKey
 from kavka.core.follower import (
     Append,
@@ -39,21 +36,17 @@ from kavka.core.follower import (
     FetchEpochEndOffset,
     FetchOffset,
     FetchRecords,
-    FollowerSession,
     SessionRequest,
-    Step,
 )
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
-from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.messages.fetch import FetchResponsePartition
 
 log = logging.getLogger(__name__)
 
-_MAX_IN_FLIGHT: Final = 2
 _FIRST_BACKOFF_MS: Final = 20
 _SESSION_ERRORS: Final = (
     ErrorCode.NONE,
@@ -63,13 +56,6 @@ _SESSION_ERRORS: Final = (
 )
 
 Q = TypeVar("Q", FetchEpochEndOffset, FetchOffset)
-
-
-class _InFlight(NamedTuple):
-    """A fetch on its way."""
-
-    request: SessionRequest
-    future: asyncio.Future[Any]
 
 
 class ReplicaFetcher:
@@ -83,20 +69,16 @@ class ReplicaFetcher:
         self._partitions: dict[TopicPartition, PartitionFetchState] = {}
         # Partitions with a fetch request that may have changed since it was sent.
         self._due: dict[TopicPartition, None] = {}
-        self._by_id: dict[tuple[bytes, int], TopicPartition] = {}
-        self._session = FollowerSession()
-        self._in_flight: deque[_InFlight] = deque()
+        self._fetches = LeaderFetches(context)
+        self._steps = PartitionSteps(context, self._fetches)
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
-        self._by_topic_id = True
         self._backoff_ms = _FIRST_BACKOFF_MS
         # True if the task waits for the first event; then responses are handled where they arrive.
         self._is_backing_off = False
         self._left: asyncio.Future[Any] | None = None
         self._failure: Exception | None = None
-        self.requests = self.bytes_in = 0
-        """Fetches that were sent, and bytes of records that came, since the start."""
 
     def __len__(self) -> int:
         """Return how many partitions are followed."""
@@ -106,6 +88,16 @@ class ReplicaFetcher:
     def followed(self) -> list[PartitionFetchState]:
         """Return the partitions followed here."""
         return list(self._partitions.values())
+
+    @property
+    def requests(self) -> int:
+        """Return how many fetches were sent since the start."""
+        return self._fetches.requests
+
+    @property
+    def bytes_in(self) -> int:
+        """Return how many bytes of records came since the start."""
+        return self._steps.bytes_in
 
     @property
     def has_died(self) -> bool:
@@ -119,7 +111,7 @@ class ReplicaFetcher:
         self._partitions[replica.topic_partition] = followed = PartitionFetchState(
             replica, self._context.backoff_ms
         )
-        self._by_id[followed.topic_id, replica.topic_partition.partition] = replica.topic_partition
+        self._fetches.add(followed)
         if self._peer is not None:
             self._adapt(followed, self._peer)
         self._due[replica.topic_partition] = None
@@ -132,11 +124,10 @@ class ReplicaFetcher:
         followed = self._partitions.pop(topic_partition, None)
         self._due.pop(topic_partition, None)
         if followed is not None:
-            self._by_id.pop((followed.topic_id, topic_partition.partition), None)
-            self._session.drop(self._key(followed))
+            self._fetches.remove(followed)
 
     def wake(self) -> None:
-        """Look again now: the leader is somewhere else, perhaps, or a throttle has ended."""
+        """Retry now: the leader may be elsewhere, or a throttle has ended."""
         self._due.update(dict.fromkeys(self._partitions))
         self._backoff_ms = _FIRST_BACKOFF_MS
         self._wake.set()
@@ -150,13 +141,6 @@ class ReplicaFetcher:
         if self._left is not None:
             self._left.cancel()
             await asyncio.gather(self._left, return_exceptions=True)
-
-    def _key(self, followed: PartitionFetchState) -> PartitionKey:
-        topic_partition = followed.replica.topic_partition
-        return (
-            followed.topic_id if self._by_topic_id else topic_partition.topic,
-            topic_partition.partition,
-        )
 
     # -- the loop
 
@@ -214,32 +198,23 @@ class ReplicaFetcher:
         followed.adapt(is_checked_by_fetch=checks, max_backoff_ms=self._context.backoff_ms)
 
     def _disconnect(self) -> None:
-        for in_flight in self._in_flight:
-            in_flight.future.cancel()
-        self._in_flight.clear()
+        self._fetches.reset()
         peer, self._peer = self._peer, None
         if peer is not None:
             peer.abort()
-        self._session = FollowerSession()
 
     async def _run_connected(self) -> None:
         """Fetch and append until no partition is followed. Raise when the leader cannot be reached."""
         while self._partitions:
             self._wake.clear()
             await self._send_leader_requests()
-            self._put_due()
-            self._post()
-            if not self._is_answered:
+            self._fetch_due()
+            if not self._fetches.is_answered:
                 await self._wait()
             await self._finish()
-            while self._is_answered:
+            while self._fetches.is_answered:
                 self._apply_answers()
                 await self._finish()
-
-    @property
-    def _is_answered(self) -> bool:
-        """Return whether the first fetch has an unprocessed response."""
-        return bool(self._in_flight) and self._in_flight[0].future.done()
 
     async def _finish(self) -> None:
         """Wait for what an answer left to be done. Raise what failed in the task's place."""
@@ -277,7 +252,7 @@ class ReplicaFetcher:
                 fresh.has_started = True
                 step = fresh.machine.first_step()
                 if step is not None:
-                    await self._perform(fresh, step)
+                    await self._steps.perform(fresh, step)
         while True:
             now_ms = self._context.clock.tick_ms()
             epochs: dict[TopicPartition, FetchEpochEndOffset] = {}
@@ -292,7 +267,7 @@ class ReplicaFetcher:
             if not epochs and not ends:
                 return
             for topic_partition in (*epochs, *ends):
-                self._session.drop(self._key(self._partitions[topic_partition]))
+                self._fetches.session.drop(self._fetches.key(self._partitions[topic_partition]))
             broker_id = self._context.broker_id
             if epochs:
                 await self._send_leader_request(
@@ -323,7 +298,7 @@ class ReplicaFetcher:
                 continue  # the response has the partition twice
             step = deliver(followed.machine, now_ms)
             if step is not None:
-                steps.append(partial(self._perform, followed, step))
+                steps.append(partial(self._steps.perform, followed, step))
         for topic_partition in unanswered:
             # A leader that leaves a partition out of its answer is asked again, not at once.
             followed = self._partitions.get(topic_partition)
@@ -333,10 +308,14 @@ class ReplicaFetcher:
 
     # -- records
 
-    def _put_due(self) -> None:
-        """Put the partitions whose next request has changed into the session."""
+    def _fetch_due(self) -> None:
+        """Update the session with the partitions whose next request has changed, and send what may be sent."""
+        peer = self._peer
+        assert peer is not None
         now_ms = self._context.clock.tick_ms()
-        self._choose_names()
+        fetches = self._fetches
+        session = fetches.session
+        fetches.choose_names(peer, self._due, self._partitions)
         for topic_partition in list(self._due):
             followed = self._partitions.get(topic_partition)
             request = None if followed is None else followed.machine.next_request(now_ms)
@@ -346,14 +325,15 @@ class ReplicaFetcher:
                 followed.replica
             ):
                 # Delayed, failed or throttled: it stays due, unless only the controller can help.
-                self._session.drop(self._key(followed))
+                session.drop(fetches.key(followed))
                 if request is None and followed.machine.delayed_until_ms <= now_ms:
                     del self._due[topic_partition]
                 elif request is not None:
                     followed.machine.delayed_until_ms = now_ms + self._context.throttle_pause_ms
             else:
                 del self._due[topic_partition]
-                self._session.put(self._key(followed), self._requested(request))
+                session.put(fetches.key(followed), self._requested(request))
+        fetches.post(peer, self._answered)
 
     def _requested(self, request: FetchRecords) -> FetchPartition:
         return FetchPartition(
@@ -364,36 +344,6 @@ class ReplicaFetcher:
             request.last_fetched_epoch,
         )
 
-    def _choose_names(self) -> None:
-        """Name partitions by topic id when all have one and the leader knows ids, for a whole session."""
-        assert self._peer is not None
-        by_topic_id = self._peer.version_of(ApiKey.FETCH) >= FIRST_BY_TOPIC_ID and all(
-            followed.topic_id != NO_TOPIC_ID
-            for topic_partition in self._due
-            if (followed := self._partitions.get(topic_partition)) is not None
-        )
-        if len(self._session) == 0 and not self._in_flight:
-            self._by_topic_id = by_topic_id
-        elif self._by_topic_id and not by_topic_id:
-            raise ConnectionError("a partition without topic id needs another session")
-
-    def _post(self) -> None:
-        """Send a fetch if none is on its way; a second one only for the sake of what has changed."""
-        session = self._session
-        if not len(session) or len(self._in_flight) >= _MAX_IN_FLIGHT:
-            return
-        if self._in_flight and not (session.is_established and session.has_changes):
-            return
-        assert self._peer is not None
-        newest = None if self._by_topic_id else FIRST_BY_TOPIC_ID - 1
-        version = self._peer.version_of(ApiKey.FETCH, newest)
-        built = session.build()
-        request = fetch_request(self._context, built, version)
-        future = self._peer.post(request, version, self._context.timeout_ms)
-        future.add_done_callback(self._answered)
-        self.requests += 1
-        self._in_flight.append(_InFlight(built, future))
-
     def _answered(self, future: asyncio.Future[Any]) -> None:
         """Handle a response and fetch again at once, when the task rests and nothing is to be awaited: the usual case.
 
@@ -401,17 +351,16 @@ class ReplicaFetcher:
         """
         if not future.cancelled():
             future.exception()  # the loop asks for the result of the first only
-        if not self._is_backing_off or self._wake.is_set() or not self._is_answered:
+        if not self._is_backing_off or self._wake.is_set() or not self._fetches.is_answered:
             self._wake.set()
             return
         try:
             self._apply_answers()
             if self._left is None and self._only_fetches_records:
-                self._put_due()
-                self._post()
+                self._fetch_due()
         except Exception as error:  # noqa: BLE001 - the task raises it where it is caught
             self._failure = error
-        if self._failure or self._left or self._due or not self._in_flight:
+        if self._failure or self._left or self._due or self._fetches.is_idle:
             self._wake.set()
 
     @property
@@ -425,10 +374,10 @@ class ReplicaFetcher:
 
     def _apply_answers(self) -> None:
         """Take the answer of the first fetch. What waits for the disk is begun, for all partitions together."""
-        request, future = self._in_flight.popleft()
-        response: FetchResponse = future.result()
+        fetches = self._fetches
+        request, response = fetches.take_answer()
         error = ErrorCode.of(response.error_code)
-        if not self._session.response_received(request.number, error, response.session_id):
+        if not fetches.session.response_received(request.number, error, response.session_id):
             self._due.update(dict.fromkeys(self._partitions))
             if error not in _SESSION_ERRORS:
                 log.info("fetch refused leader=%d error=%s", self._leader, error.name)
@@ -436,15 +385,15 @@ class ReplicaFetcher:
             return
         steps: list[Work] = []
         for topic in response.responses:
-            name = bytes(topic.topic_id) if self._by_topic_id else topic.topic
+            name = bytes(topic.topic_id) if fetches.by_topic_id else topic.topic
             for partition in topic.partitions:
                 step = self._process_partition(
                     request, (name, partition.partition_index), partition
                 )
                 if step is not None:
                     steps.append(step)
-        if not self._in_flight:
-            self._session.resend_superseded()
+        if fetches.is_idle:
+            fetches.session.resend_superseded()
         if steps:
             self._left = asyncio.gather(*(step() for step in steps))
 
@@ -452,13 +401,15 @@ class ReplicaFetcher:
         self, request: SessionRequest, key: PartitionKey, answer: FetchResponsePartition
     ) -> Work | None:
         """Handle the response for one partition; return the remaining work."""
-        asked = self._session.requested(key, request.number)
-        followed = self._find(key)
+        session = self._fetches.session
+        asked = session.requested(key, request.number)
+        topic_partition = self._fetches.find(key)
+        followed = None if topic_partition is None else self._partitions.get(topic_partition)
         if asked is None or followed is None:
             return None
         self._due[followed.replica.topic_partition] = None
         if not followed.log.is_current:
-            self._session.resend(key)
+            session.resend(key)
             followed.machine.delay(self._context.clock.tick_ms())
             return None
         if asked.current_leader_epoch != followed.machine.leader_epoch:
@@ -479,71 +430,13 @@ class ReplicaFetcher:
         now_ms = self._context.clock.tick_ms()
         step = followed.machine.records_fetched(question, fetched, now_ms)
         if fetched.error is not ErrorCode.NONE:
-            self._session.resend(key)
-            self._refused(followed, fetched.error, now_ms)
+            session.resend(key)
+            log_refusal(followed, fetched.error, now_ms)
         elif followed.refused_since_ms is not None:
             followed.note_answer()
         if step is None:
             return None
         records = answer.records if isinstance(answer.records, memoryview) else None
         if isinstance(step, Append):
-            return self._append(followed, step, records)
-        return partial(self._perform, followed, step)
-
-    def _refused(self, followed: PartitionFetchState, error: ErrorCode, now_ms: int) -> None:
-        level = logging.INFO if followed.note_refusal(error, now_ms) else logging.DEBUG
-        since = followed.refused_since_ms
-        what = "fetch refused partition=%s error=%s for_ms=%d"
-        for_ms = 0 if since is None else now_ms - since
-        log.log(level, what, followed.replica.topic_partition, error.name, for_ms)
-
-    def _find(self, key: PartitionKey) -> PartitionFetchState | None:
-        name, index = key
-        if isinstance(name, str):
-            return self._partitions.get(TopicPartition(name, index))
-        topic_partition = self._by_id.get((name, index))
-        return None if topic_partition is None else self._partitions.get(topic_partition)
-
-    def _append(
-        self, followed: PartitionFetchState, step: Append, records: memoryview | None
-    ) -> Work | None:
-        if records is not None:
-            self.bytes_in += len(records)
-            self._context.throttle.record_fetched(followed.replica, len(records))
-        try:
-            rest = followed.log.append(step, records)
-        except Exception as error:  # noqa: BLE001 - the other partitions continue
-            self._failed(followed, error)
-            return None
-        return None if rest is None else partial(self._run_guarded, followed, rest)
-
-    async def _perform(self, followed: PartitionFetchState, step: Step) -> None:
-        log.info(
-            "follower aligned with its leader partition=%s step=%s",
-            followed.replica.topic_partition,
-            step,
-        )
-        await self._run_guarded(followed, partial(followed.log.perform, step))
-
-    async def _run_guarded(self, followed: PartitionFetchState, work: Work) -> None:
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001 - the other partitions continue
-            self._failed(followed, error)
-
-    def _failed(self, followed: PartitionFetchState, error: Exception) -> None:
-        """Fetch damaged records again; after an error of the disk, stop until the controller sends another state.
-
-        The same after a bug, which must not keep the leader's other partitions from being fetched.
-        """
-        topic_partition = followed.replica.topic_partition
-        if isinstance(error, CorruptBatch):
-            log.warning("fetched records refused partition=%s reason=%s", topic_partition, error)
-            self._session.resend(self._key(followed))
-            followed.machine.delay(self._context.clock.tick_ms())
-            return
-        if isinstance(error, OSError):
-            log.warning("fetched records not stored partition=%s reason=%s", topic_partition, error)
-        else:
-            log.error("partition no longer followed partition=%s", topic_partition, exc_info=error)
-        followed.machine.fail()
+            return self._steps.append(followed, step, records)
+        return partial(self._steps.perform, followed, step)

@@ -44,7 +44,7 @@ class ReplicaFetcherManager:
             fetcher.unfollow(topic_partition)
 
     def brokers_changed(self) -> None:
-        """Try at once to reach the leaders that could not be reached: they may be alive now, or elsewhere."""
+        """Reconnect at once to the leaders that could not be reached: they may be alive now, or elsewhere."""
         for fetcher in self._fetchers.values():
             fetcher.wake()
 

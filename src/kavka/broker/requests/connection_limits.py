@@ -37,20 +37,17 @@ def budget_limits(config: BrokerConfig, memory_bytes: int) -> BudgetLimits:
 
 
 class ConnectionLimits:
-    """Counts connections, of all and by address."""
+    """Counts connections by address."""
 
     def __init__(self, configs: Configs) -> None:
         """Begin with none, under the settings in force at any time."""
         self._configs = configs
-        self._count = 0
         self._by_address: dict[str, int] = {}
         self._overrides: tuple[str, dict[str, int]] = ("", {})
 
     def enter(self, host: str) -> str | None:
         """Count a connection from this address, or return the setting that refuses it."""
         host = host.removeprefix(_MAPPED)
-        if self._count >= self._configs.broker_integer("max.connections"):
-            return "max.connections"
         of_address = self._by_address.get(host, 0)
         limit = self._overridden().get(host)
         if limit is not None:
@@ -58,14 +55,12 @@ class ConnectionLimits:
                 return "max.connections.per.ip.overrides"
         elif of_address >= self._configs.broker_integer("max.connections.per.ip"):
             return "max.connections.per.ip"
-        self._count += 1
         self._by_address[host] = of_address + 1
         return None
 
     def leave(self, host: str) -> None:
         """Remove a closed connection from the count."""
         host = host.removeprefix(_MAPPED)
-        self._count -= 1
         self._by_address[host] -= 1
         if not self._by_address[host]:
             del self._by_address[host]

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Protocol
 
 from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.requests.connection_limits import ConnectionLimits
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.policies import Policies
 from kavka.broker.requests.refusals import Refusals
-from kavka.broker.requests.session import ConnectionAuthorizer
+from kavka.broker.requests.session import ConnectionAuthorizer, SessionRefused
 from kavka.net.connection import Connection
 
 log = logging.getLogger(__name__)
+
+
+class ConnectionControl(Protocol):
+    """The decision about new connections that goes beyond the number of those from one address."""
+
+    def holds_back(self, connection: Connection) -> bool:
+        """Return whether a connection is refused because of the rate of its address."""
+        ...
+
+    def entered(self, connection: Connection) -> None:
+        """Count a connection that is taken."""
+        ...
+
+    def left(self, connection: Connection) -> None:
+        """Count a connection no more that is closed."""
+        ...
 
 
 class ConnectionCounts:
@@ -61,14 +77,17 @@ class OpenConnection:
             return
         else:
             self._unmute_timer.cancel()
-        self._unmute_timer = loop.call_at(until, self._unmute, connection)
+        self._unmute_timer = loop.call_at(until, self.unmute, connection)
 
-    def _unmute(self, connection: Connection) -> None:
-        self._unmute_timer = None
-        connection.unblock()
+    def unmute(self, connection: Connection) -> None:
+        """Handle the requests of a throttled client again."""
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
+            connection.unblock()
 
     def close(self) -> None:
-        """Give up what waits: fetches, responses to what is done."""
+        """Cancel what waits: fetches, responses to what is done."""
         self.is_open = False
         if self._unmute_timer is not None:
             self._unmute_timer.cancel()
@@ -86,23 +105,37 @@ class OpenConnections:
         self.open: dict[Connection, OpenConnection] = {}
         self.counts: dict[str, ConnectionCounts] = {}
         """By listener."""
+        self.control: ConnectionControl | None = None
         self._limits = ConnectionLimits(configs)
         self._refusals = refusals
 
     def enter(self, connection: Connection, policies: Policies) -> bool:
         """Take a connection unless there are too many of all, or from its address."""
+        if self.control is not None and self.control.holds_back(connection):
+            self._refusals.connections["connection_creation_rate"] += 1
+            return False
         refusal = self._limits.enter(connection.peer_host)
         if refusal is not None:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
             self._refusals.connections[refusal] += 1
             return False
-        connection.attachment = self.open[connection] = OpenConnection(connection, policies)
+        try:
+            opened = OpenConnection(connection, policies)
+        except SessionRefused as error:
+            log.warning("connection refused peer=%s reason=%s", connection.peer_host, error)
+            self._limits.leave(connection.peer_host)
+            return False
+        connection.attachment = self.open[connection] = opened
         self._counts_of(connection).opened += 1
+        if self.control is not None:
+            self.control.entered(connection)
         return True
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
         self.open.pop(connection).close()
+        if self.control is not None:
+            self.control.left(connection)
         self._limits.leave(connection.peer_host)
         counts = self._counts_of(connection)
         counts.closed += 1

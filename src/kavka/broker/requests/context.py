@@ -10,6 +10,7 @@ from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
     from kavka.broker.requests.large import LargeRequest
+    from kavka.broker.requests.loop_time import LoopTime
     from kavka.broker.requests.served_apis import ServedApi
     from kavka.broker.requests.session import (
         AclOperation,
@@ -29,6 +30,7 @@ class RequestContext:
         "header",
         "large",
         "local_ms",
+        "loop_time",
         "pace",
         "received_ms",
         "slot",
@@ -62,6 +64,8 @@ class RequestContext:
         """Small requests are served in one iteration; a handler may set another pace where it finds much to do."""
         self.throttle_ms = 0
         """Milliseconds for which quotas throttle the client."""
+        self.loop_time: LoopTime | None = None
+        """The stopwatch of a request whose time is charged."""
 
     # -- for handlers
 
@@ -138,8 +142,18 @@ class RequestContext:
         """Return the start of the work on it, under the name that `net.event_loop` uses."""
         return self.received_ms
 
+    def end_stage(self) -> None:
+        """Stop the time, and have it include the sending of a response that is ready."""
+        if self.loop_time is not None:
+            self.connection.send_ready()
+            self.loop_time.pause()
+
+    def forget_loop_time(self) -> None:
+        """Charge no time for the request."""
+        self.loop_time = None
+
     def block_connection(self) -> None:
-        """Have the connection's further requests wait for this large one."""
+        """Block the connection's further requests until this large one is done."""
         assert self.large is not None
         if not self.large.blocks_connection:
             self.large.blocks_connection = True
@@ -152,7 +166,7 @@ class RequestContext:
             self.connection.unblock()
 
     def finish(self) -> None:
-        """Give back what a large request has taken: it was answered, or is given up."""
+        """Release what a large request has taken: it was answered or cancelled."""
         if self.large is not None:
             self.large.give_memory()
             self.unblock_connection()

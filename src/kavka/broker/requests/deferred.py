@@ -6,6 +6,7 @@ A handler returns one of these, and so does what comes later:
     EncodedResponse    the frame of a response; `NO_RESPONSE` for a request that has none (acks=0)
     SecondStage        a coroutine that continues with the request and returns one of these; an `async` handler is one
     DeferredResponse   a response that is built when it is woken
+    LastResponse       a response behind which the connection is closed
 
 The path of a Produce with acks=all after its batch was appended, while it waits for replicas:
 
@@ -41,6 +42,16 @@ if TYPE_CHECKING:
 
 NO_RESPONSE: Final = EncodedResponse()
 """The result of a request that is not answered."""
+
+
+class LastResponse:
+    """A response behind which the connection is closed."""
+
+    __slots__ = ("response",)
+
+    def __init__(self, response: Any) -> None:
+        """Send this message of the API's response class."""
+        self.response = response
 
 
 class SecondStage:
@@ -91,14 +102,14 @@ class DeferredResponse(ABC):
                 self._on_wake(self)
 
     def cancel(self) -> None:
-        """Give it up: the connection is gone, or the broker stops."""
+        """Cancel the response: the connection is gone, or the broker stops."""
         if not self.is_done:
             self.is_done = True
             self._on_wake = None
             self.release()
 
     def call_on_wake(self, callback: Callable[[DeferredResponse], None]) -> None:
-        """Have this called once: now, if it was woken already."""
+        """Register a callback that is called once: now, if the response was woken already."""
         self._on_wake = callback
         if self._is_woken:
             callback(self)

@@ -19,7 +19,12 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kavka.broker.requests.connections import ConnectionCounts, OpenConnection, OpenConnections
+from kavka.broker.requests.connections import (
+    ConnectionControl,
+    ConnectionCounts,
+    OpenConnection,
+    OpenConnections,
+)
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.counters import RequestTraffic
 from kavka.broker.requests.deferred import with_result
@@ -34,13 +39,14 @@ from kavka.broker.requests.memory import (
     request_bound,
 )
 from kavka.broker.requests.pace import Slices
-from kavka.broker.requests.policies import Policies
+from kavka.broker.requests.policies import Policies, Quota
 from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
 from kavka.broker.requests.responses import Responses
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, ServedApi, handler_module
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import iterations_of
 from kavka.net.frames import InvalidFrameSize
+from kavka.values import replace
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame, decode_front
 from kavka.wire.frame import decode_request_header
@@ -96,6 +102,19 @@ class Dispatcher:
         """The policies in force."""
         return self._policies
 
+    def set_connection_control(self, control: ConnectionControl) -> None:
+        """Have this decide about new connections."""
+        self._connections.control = control
+
+    def set_quota(self, quota: Quota | None) -> None:
+        """Throttle clients by other quotas from now on, or not at all; the other policies stay.
+
+        Clients that are throttled by the present ones are served again.
+        """
+        for connection, state in self.connections.items():
+            state.unmute(connection)
+        self.set_policies(replace(self._policies, quota=quota))
+
     def set_policies(self, policies: Policies) -> None:
         """Apply policies to connections and requests from now on; `audited` to handlers not used before."""
         self._policies = policies
@@ -115,7 +134,9 @@ class Dispatcher:
 
     def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
         """Log and count that a frame is not read; its connection closes itself."""
-        remedy = ": raise socket.request.max.bytes" if error.is_above_limit else ""
+        is_known = connection.attachment.session.is_authenticated
+        limit = "socket.request.max.bytes" if is_known else "sasl.server.max.receive.size"
+        remedy = f": raise {limit}" if error.is_above_limit else ""
         self._failures.close(connection, None, RefusalReason.FRAME_SIZE, f"{error}{remedy}")
 
     def closed(self, connection: Connection) -> None:
@@ -126,6 +147,8 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         now = self._tick_ms()
         connection.last_active_ms = now
+        if self._is_restricted and not self._is_request(connection, slot, frame):
+            return
         try:
             header = decode_request_header(frame)
             api = self._apis.get(header.api_key) or self._load(header.api_key)
@@ -142,6 +165,7 @@ class Dispatcher:
             if len(frame) > api.small_bytes:
                 request = self._decode_large(context, frame)
                 if request is None:
+                    context.end_stage()
                     return
             else:
                 # Kafka ignores what follows the body: librdkafka leaves three bytes behind a Metadata of all topics
@@ -151,6 +175,7 @@ class Dispatcher:
             return
         if self._is_restricted:
             self._serve(context, request)
+            context.end_stage()
             return
         try:  # as `_serve`, without a call more: this is done for each request
             result = api.handle(self.services, context, request)
@@ -161,12 +186,35 @@ class Dispatcher:
 
     # -- inside
 
-    def _authenticate(self, context: RequestContext) -> bool:
-        """Return whether the client may send this request; close its connection if it may not."""
-        if context.session.is_authenticated or context.api.allowed_before_authentication:
+    def _is_request(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> bool:
+        """Return whether a frame is a request: neither a raw token, nor one of too many before authentication."""
+        session = connection.attachment.session
+        if session.is_authenticated or session.sasl is None:
             return True
-        self._failures.unauthenticated(context)
-        return False
+        if not session.sasl.admits_frame():
+            text = "too many requests before authentication"
+            self._failures.close(connection, None, RefusalReason.UNAUTHENTICATED, text)
+            return False
+        if session.sasl.takes_raw_tokens:
+            session.sasl.take_raw_token(connection, slot, frame)
+            return False
+        return True
+
+    def _authenticate(self, context: RequestContext) -> bool:
+        """Return whether the client may send this request; close its connection if it may not. Its time begins."""
+        if not context.api.allowed_before_authentication:
+            session = context.session
+            if not session.is_authenticated:
+                self._failures.unauthenticated(context)
+                return False
+            if session.sasl is not None and session.sasl.is_expired(context.received_ms):
+                self._failures.expired(context)
+                return False
+        quota = self._policies.quota
+        if quota is not None and (loop_time := quota.loop_time(context)) is not None:
+            context.loop_time = loop_time
+            loop_time.resume()
+        return True
 
     def _serve(self, context: RequestContext, request: Any) -> None:
         """Take a request that is decoded through the rest of its way."""

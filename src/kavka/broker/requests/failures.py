@@ -60,8 +60,14 @@ class RequestFailures:
         text = f"{key.title} request before authentication"
         self.close(context.connection, key, RefusalReason.UNAUTHENTICATED, text)
 
+    def expired(self, context: RequestContext) -> None:
+        """Refuse a request of a client that had to authenticate again before (KIP-368)."""
+        key = context.api.key
+        text = f"{key.title} request after the session has expired: the client did not authenticate again"
+        self.close(context.connection, key, RefusalReason.EXPIRED, text)
+
     def malformed(self, context: RequestContext, error: BaseException) -> None:
-        """Give up a request after an unexpected error of its handler, or refuse one above a bound."""
+        """Close the connection of a request whose handler raised an unexpected error, or refuse one above a bound."""
         if isinstance(error, RequestTooLarge):
             self.refuse(context.connection, context.api.key, error)
         else:
@@ -72,7 +78,7 @@ class RequestFailures:
         context.finish()
 
     def failed(self, context: RequestContext, error: BaseException) -> None:
-        """Give up a request after its second stage failed: a disk, the registry, or a bug."""
+        """Close the connection of a request whose second stage failed: a disk, the registry, or a bug."""
         if not isinstance(error, OSError):
             self.malformed(context, error)
             return

@@ -89,7 +89,7 @@ class LargeRequest:
         self.memory += size
 
     def give_memory(self, size: int | None = None) -> None:
-        """Give back some of its memory, or all."""
+        """Release some of its memory, or all."""
         size = self.memory if size is None else size
         self.memory -= size
         self._total.give(size)

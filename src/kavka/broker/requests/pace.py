@@ -109,7 +109,7 @@ class Pace:
             await self.rest()
 
     async def rest(self) -> None:
-        """Let the loop serve others, then begin the next slice."""
+        """Yield to the loop, then begin the next time slice."""
         self.rests += 1
         await self._slices.rest()
         self._end_ms = self._slices.end_ms()

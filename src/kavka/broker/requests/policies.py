@@ -31,6 +31,7 @@ from kavka.values import frozen
 
 if TYPE_CHECKING:
     from kavka.broker.requests.context import RequestContext
+    from kavka.broker.requests.loop_time import LoopTime
     from kavka.broker.requests.served_apis import Handler
     from kavka.errors import ErrorCode
     from kavka.net.connection import Connection
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 class Quota(Protocol):
     """The quotas of all clients."""
+
+    def loop_time(self, context: RequestContext) -> LoopTime | None:
+        """Return the stopwatch of a request whose time is charged, before it is decoded; None for any other."""
+        ...
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         """Charge a request before it is handled; return for how long it throttles its client."""

@@ -47,7 +47,7 @@ class Purgatory:
     def wait(
         self, keys: Iterable[Hashable], timeout_ms: int, request: DelayedOperation
     ) -> WatchedOperation[Hashable, DelayedOperation] | None:
-        """Let an incomplete request wait; None when it was finished at once because too many wait."""
+        """Delay an incomplete request; return None when it was finished at once because too many wait."""
         deadline_ms = self._clock.tick_ms() + timeout_ms
         waiting = self._delayed.register(keys, deadline_ms, request)
         if waiting is None:

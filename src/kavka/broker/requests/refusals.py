@@ -24,6 +24,8 @@ class RefusalReason(StrEnum):
     """The API or version is not served."""
     UNAUTHENTICATED = "unauthenticated"
     """The client has not authenticated."""
+    EXPIRED = "session_expired"
+    """The client has not authenticated again in time (`connections.max.reauth.ms`)."""
     DECODED_SIZE = "decoded_size"
     """Decoded, it takes too much memory (`kavka.request.decoded.max.bytes`)."""
     COUNT = "count"

@@ -12,7 +12,7 @@ from typing import Any
 
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.broker.requests.counters import error_finder, error_steps
-from kavka.broker.requests.deferred import DeferredResponse, SecondStage
+from kavka.broker.requests.deferred import DeferredResponse, LastResponse, SecondStage
 from kavka.broker.requests.failures import RequestFailures
 from kavka.broker.requests.large import Encoding, encode_slice, release_records
 from kavka.broker.requests.pace import Pace, Slices
@@ -69,7 +69,13 @@ class Responses:
         if self._records_times:
             self._account(context)
 
-    def _wait(self, context: RequestContext, result: SecondStage | DeferredResponse) -> None:
+    def _wait(
+        self, context: RequestContext, result: SecondStage | DeferredResponse | LastResponse
+    ) -> None:
+        if isinstance(result, LastResponse):
+            self.deliver(context, result.response)
+            context.connection.close()
+            return
         if self._records_times and context.local_ms < 0:
             context.local_ms = self._tick_ms() - context.received_ms
         if context.large is not None and context.api.is_parallel:
@@ -124,7 +130,7 @@ class Responses:
         context.connection.answer(context.slot, parts)
 
     async def _encode_later(self, context: RequestContext, response: Any) -> None:
-        """Encode the response of a request that took long, after others had their turn."""
+        """Encode the response of a request that took long, in a later iteration of the loop."""
         await context.pace.rest()
         self._encode_in_slices(context, response)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kavka.core.access.entries import ANONYMOUS, Principal
 from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from kavka.core.access.rules import Decisions
+    from kavka.net.connection import Connection, ResponseSlot
 
 __all__ = [
     "ANONYMOUS",
@@ -24,6 +25,31 @@ __all__ = [
 ]
 
 
+class SessionRefused(Exception):
+    """A connection gets no session, and is closed; the message says why."""
+
+
+class SaslState(Protocol):
+    """The authentication of a connection through a listener with SASL, as the way of a request asks about it."""
+
+    @property
+    def takes_raw_tokens(self) -> bool:
+        """Return whether the next frame is a token without a header."""
+        ...
+
+    def admits_frame(self) -> bool:
+        """Count a frame of a client that is not authenticated; return whether it may be read."""
+        ...
+
+    def take_raw_token(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
+        """Take a token without a header, and answer it alike."""
+        ...
+
+    def is_expired(self, tick_ms: int) -> bool:
+        """Return whether the client had to authenticate again before now."""
+        ...
+
+
 class Session:
     """The security session of one connection."""
 
@@ -34,6 +60,7 @@ class Session:
         "listener_name",
         "principal",
         "protocol",
+        "sasl",
     )
 
     def __init__(
@@ -51,6 +78,8 @@ class Session:
         self.host = host
         self.principal = principal
         self.is_authenticated = is_authenticated
+        self.sasl: SaslState | None = None
+        """None through a listener without SASL."""
         self.decisions: tuple[Principal, Decisions] | None = None
         """What an authorizer remembers of the session, for the principal that it had then."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from kavka.broker.requests.context import Answering, RequestContext
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
@@ -14,6 +14,7 @@ from kavka.broker.requests.pace import SLICE_MS
 from kavka.net.connection import Connection
 from kavka.wire.apis import ApiKey
 
+T = TypeVar("T")
 Deliver = Callable[[RequestContext, Any], None]
 """Take the result of a request."""
 
@@ -28,7 +29,7 @@ class Waiting:
         note_work: Callable[[Answering], None],
         tick_ms: Callable[[], int],
     ) -> None:
-        """Give each result to `deliver`; `note_work` notes it for the stalls of the loop."""
+        """Take `deliver`, called with each result, and `note_work`, which names work for stalls of the loop."""
         self._deliver = deliver
         self._failures = failures
         self._note_work = note_work
@@ -46,7 +47,7 @@ class Waiting:
     def run(self, context: RequestContext, stage: SecondStage) -> None:
         """Continue with a request in a task, and deliver its result."""
         api, connection = context.api, context.connection
-        task = asyncio.ensure_future(stage.work)
+        task = asyncio.ensure_future(_timed(stage.work, context))
         self.tasks[task] = context
         waiting = connection.attachment.waiting
         if api.key is ApiKey.FETCH:
@@ -72,7 +73,10 @@ class Waiting:
             elif (error := finished.exception()) is not None:
                 self._failures.failed(context, error)
             else:
+                if context.loop_time is not None:
+                    context.loop_time.resume()
                 self._deliver(context, finished.result())
+                context.end_stage()
 
         task.add_done_callback(done)
 
@@ -88,7 +92,7 @@ class Waiting:
 
         It answers by itself; if it fails or is cancelled, `release` is called and the request given up.
         """
-        task = asyncio.ensure_future(step)
+        task = asyncio.ensure_future(_timed(step, context))
         self.tasks[task] = context
         waiting = context.connection.attachment.waiting
         if ends_with_connection:
@@ -183,15 +187,28 @@ class Waiting:
         if context.large is not None and context.large.memory_to_build:
             self.run(context, SecondStage(_build_within_memory(context, deferred)))
             return
+        if context.loop_time is not None:
+            context.loop_time.resume()
         try:
             self._deliver(context, deferred.take())
         except Exception as error:  # noqa: BLE001 - a fault in one response must not end those behind it
             self._failures.failed(context, error)
+        if context.loop_time is not None:
+            context.end_stage()
 
     def stop(self) -> None:
-        """Give up all that has a task."""
+        """Cancel every response that has a task."""
         for task in list(self.tasks):
             task.cancel()
+
+
+def _timed(work: Coroutine[Any, Any, T], context: RequestContext) -> Coroutine[Any, Any, T]:
+    """Return work that runs the stopwatch of a request whose time is charged."""
+    if context.loop_time is None:
+        return work
+    from kavka.broker.requests.loop_time import TimedWork  # only where there is such a quota
+
+    return TimedWork(work, context.loop_time)
 
 
 async def _build_within_memory(context: RequestContext, deferred: DeferredResponse) -> Any:

@@ -10,7 +10,7 @@ from kavka.cli.arguments.options import Given, missing
 from kavka.client.admin.admin import Admin
 from kavka.client.config import ADMIN
 from kavka.client.setting_names import effective_settings
-from kavka.errors import KafkaError
+from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
 
@@ -51,7 +51,7 @@ async def _run(
     admin = Admin(client_settings(given, server_option, config_option))
     try:
         await admin.start()
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, AuthenticationFailed) as error:
         raise Unreachable(error) from error
     try:
         return await act(admin)

@@ -6,11 +6,11 @@ transaction does not include the partition. Only what has been open for longer t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from kavka.cli.text.tab_table import tab_table
+from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.transactions import ProducerState, TransactionDescription
 from kavka.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ async def find_hanging(
     longer_than_ms: int,
 ) -> str:
     """Return the table of hanging transactions. Raise KafkaError, TimeoutError, OSError."""
-    now_ms = int(time.time() * 1000)
+    now_ms = current_time_ms()
     partitions = await _to_search(admin, topic, partition, broker_id)
     found = await _open_for(admin, partitions, broker_id, now_ms - longer_than_ms)
     return _table(await _hanging(admin, found) if found else [], now_ms)

@@ -26,7 +26,7 @@ class Lag(NamedTuple):
     """The partition with the comparison that is furthest behind its high watermark."""
 
     records: int
-    tp: TopicPartition | None
+    topic_partition: TopicPartition | None
     offset: int
 
 
@@ -48,17 +48,19 @@ def compare_round(
     Raise ReplicasDiffer, and CorruptBatch for bytes that are no batches.
     """
     worst = Lag(-1, None, -1)
-    for tp, replicas in fetched.items():
-        offsets[tp] = _compare_partition(tp, replicas, offsets[tp])
+    for topic_partition, replicas in fetched.items():
+        offsets[topic_partition] = _compare_partition(
+            topic_partition, replicas, offsets[topic_partition]
+        )
         high_watermark = max((found.high_watermark for found in replicas.values()), default=-1)
-        lag = high_watermark - offsets[tp]
+        lag = high_watermark - offsets[topic_partition]
         if lag > worst.records:
-            worst = Lag(lag, tp, offsets[tp])
+            worst = Lag(lag, topic_partition, offsets[topic_partition])
     return worst
 
 
 def _compare_partition(
-    tp: TopicPartition, replicas: Mapping[int, ReplicaRecords], offset: int
+    topic_partition: TopicPartition, replicas: Mapping[int, ReplicaRecords], offset: int
 ) -> int:
     """Return the offset up to which the replicas are the same."""
     batches = {replica: _batches(replica, found) for replica, found in replicas.items()}
@@ -72,24 +74,24 @@ def _compare_partition(
             elif first is None:
                 first = batch
             else:
-                _compare(tp, first, batch)
+                _compare(topic_partition, first, batch)
         if not in_all:
             return offset
         assert first is not None  # every replica had a batch
         offset = first.last_offset + 1
 
 
-def _compare(tp: TopicPartition, first: _Batch, other: _Batch) -> None:
+def _compare(topic_partition: TopicPartition, first: _Batch, other: _Batch) -> None:
     if first.last_offset != other.last_offset:
         raise ReplicasDiffer(
-            f"partition {tp}: replica {first.replica}'s offset {first.last_offset} doesn't match replica "
+            f"partition {topic_partition}: replica {first.replica}'s offset {first.last_offset} doesn't match replica "
             f"{other.replica}'s offset {other.last_offset}"
         )
     for ours, theirs in ((first.written, other.written), (first.true, other.true)):
         if ours != theirs:
             raise ReplicasDiffer(
-                f"partition {tp} has unmatched checksum at offset {other.last_offset}; replica {first.replica}'s "
-                f"checksum {ours}; replica {other.replica}'s checksum {theirs}"
+                f"partition {topic_partition} has unmatched checksum at offset {other.last_offset}; "
+                f"replica {first.replica}'s checksum {ours}; replica {other.replica}'s checksum {theirs}"
             )
 
 

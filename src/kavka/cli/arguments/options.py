@@ -32,9 +32,10 @@ class Option(NamedTuple):
 class Given:
     """The options of one call."""
 
-    def __init__(self, values: Mapping[str, list[str]]) -> None:
-        """Take the values of each option that was given, none for a flag."""
+    def __init__(self, values: Mapping[str, list[str]], order: Sequence[str] = ()) -> None:
+        """Take the values of each option that was given, none for a flag; `order` names all options as they came."""
         self._values = values
+        self._order = order
 
     def has(self, *names: str) -> bool:
         """Return whether one of the options was given."""
@@ -43,6 +44,10 @@ class Given:
     def all(self, name: str) -> list[str]:
         """Return every value of an option, in order."""
         return self._values.get(name, [])
+
+    def in_order(self, *names: str) -> list[str]:
+        """Return which of the options were given, as often as they were, in order."""
+        return [name for name in self._order if name in names]
 
     def one(self, name: str) -> str | None:
         """Return the value of an option, None without one. Raise BadValue when it was given twice."""
@@ -132,6 +137,7 @@ class OptionSet:
     def parse(self, argv: Sequence[str]) -> Given:
         """Return what was given. Raise BadUsage on an unknown option and on one without its value."""
         values: dict[str, list[str]] = {}
+        order: list[str] = []
         words = list(argv)
         while words:
             word = words.pop(0)
@@ -144,6 +150,7 @@ class OptionSet:
             if option is None:
                 raise BadUsage(f"{name} is not a recognized option")
             taken = values.setdefault(name, [])
+            order.append(name)
             if option.value is None:
                 continue
             if equals:
@@ -155,7 +162,7 @@ class OptionSet:
                 taken.append(words.pop(0))
             else:
                 raise BadUsage(f"Option {name} requires an argument")
-        return Given(values)
+        return Given(values, order)
 
     def usage(self) -> str:
         """Return the table of options."""

@@ -104,7 +104,7 @@ async def _cluster_id(admin: Admin) -> None:
 
 
 async def _refuse_unregistration(admin: Admin) -> int:
-    """Say why no broker is unregistered; with ZooKeeper it goes by itself with its session, and Kafka's code is 0."""
+    """Print that with ZooKeeper a registration ends with its session alone. Kafka's exit code is 0."""
     answers = (await admin.api_versions()).values()
     keys = {a.api_key for v in answers if not isinstance(v, Exception) for a in v.api_keys}
     if ApiKey.UNREGISTER_BROKER in keys:

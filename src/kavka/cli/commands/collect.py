@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.text.times import current_time_ms
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.setting_names import effective_settings
 from kavka.collect.delivery import (
@@ -29,24 +30,24 @@ from kavka.collect.delivery import (
     run_sessions,
 )
 from kavka.collect.parsers.rules import NAMES, BadRules, ParserRules, parser_of
-from kavka.collect.running import StoppedHard, run_until_stopped
+from kavka.collect.shutdown import ShutdownTimeout, run_until_signal
 from kavka.collect.statistics import Reporter, Statistics
 from kavka.metrics.server import MetricsServer
 from kavka.settings.declaration import Catalogue, InvalidSetting
 
 if TYPE_CHECKING:
-    from kavka.collect.files.following import FileOptions
+    from kavka.collect.files.tailer import FileOptions
 
 _PURPOSE = (
     "Collect log files, metrics of this machine, Prometheus pages and lag of groups into a topic."
 )
 _FENCED = 3
-"""Exit code of a collector that another one has replaced: it must not be started again by itself."""
+"""Exit code of a fenced collector: a supervisor must not restart it."""
 POSITIONS_TOPIC = "kavka-collect-positions"
 
 
 def main(argv: list[str]) -> int:
-    """Run the command: 0 after a signal or with --once, 1 when something failed, 3 when it was replaced."""
+    """Run the command: 0 after a signal or with --once, 1 after a failure, 3 when another collector has replaced it."""
     try:
         chosen = _parser().parse_args(argv)
     except SystemExit as error:
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
     except CollectorFenced as error:
         print(f"kavka collect: {error}", file=sys.stderr)
         return _FENCED
-    except (CollectorError, StoppedHard, BadRules, BadValue, InvalidSetting, OSError) as error:
+    except (CollectorError, ShutdownTimeout, BadRules, BadValue, InvalidSetting, OSError) as error:
         print(f"kavka collect: {error}", file=sys.stderr)
         return 1
     return 0
@@ -125,7 +126,7 @@ def _parser() -> ToolParser:
     groups.add_argument(
         "--of",
         metavar="SERVERS",
-        help="Brokers whose groups are looked at (those of --bootstrap-server); they have the same --command-config.",
+        help="Brokers of the groups (those of --bootstrap-server), with the same --command-config.",
     )
     groups.add_argument(
         "--group", type=_text_pattern, default=re.compile(".*"), metavar="PATTERN",
@@ -157,7 +158,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add("--command-config", metavar="FILE", help="A properties file with settings of the client.")
     add(
         "--name",
-        help="Name of this collector; one at a time has it (HOST-TOPIC; of samples with -host or -metrics behind).",
+        help="Name of this collector, unique among the running ones (HOST-TOPIC, for samples HOST-TOPIC-KIND).",
     )
     add(
         "--host",
@@ -167,12 +168,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add(
         "--label", action="append", default=[], metavar="KEY=VALUE", help="A label for all records."
     )
-    add("--once", action="store_true", help="Take what is there, and end.")
+    add("--once", action="store_true", help="Collect once, and end.")
     add("--report-interval", type=_seconds, default=60.0, metavar="SECONDS",
         help="Interval of the line of statistics on standard error; 0 for the end only (60).")  # fmt: skip
     add("--metrics-port", type=int, metavar="PORT",
         help="Serve metrics of the collector for Prometheus on this port of 127.0.0.1.")  # fmt: skip
-    add("--verbose", action="store_true", help="Log what each file is taken for.")
+    add("--verbose", action="store_true", help="Log the state of each file.")
 
 
 def _add_file_options(parser: argparse.ArgumentParser) -> None:
@@ -183,15 +184,15 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
         "--exclude", action="append", default=[], metavar="PATTERN", help="Paths that are left out."
     )
     add("--state", type=Path, metavar="DIR",
-        help="Keep fingerprints of compressed files here; it may be lost.")  # fmt: skip
+        help="Directory of a cache of compressed files' fingerprints; it may be lost.")  # fmt: skip
     add("--positions-topic", default=POSITIONS_TOPIC, metavar="TOPIC",
         help=f"Compacted topic of the positions ({POSITIONS_TOPIC}).")  # fmt: skip
     add("--start-at", choices=("beginning", "end"), default="beginning",
-        help="What of the files that are there at the very first start is read (beginning).")  # fmt: skip
+        help="Position in the files that exist at the very first start (beginning).")  # fmt: skip
     add(
         "--parser",
         choices=NAMES,
-        help="Take events apart; without it they are only kept as messages.",
+        help="Format of the events; without it they are sent as messages only.",
     )
     add("--regex", metavar="PATTERN", help="With --parser regex: an expression with named groups.")
     add(
@@ -208,20 +209,20 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
         "--time-zone",
         type=_zone,
         metavar="ZONE",
-        help="Zone of times that name none (the machine's).",
+        help="Time zone of times without one (the machine's).",
     )
     add("--dead-letter-topic", metavar="TOPIC",
         help="Topic of events that cannot be parsed; without it they are in --topic, with an error.")  # fmt: skip
     add("--event-start", type=_pattern, metavar="PATTERN",
-        help="An event begins with a line that has this; the lines behind it belong to it.")  # fmt: skip
+        help="Pattern of the first line of an event; the lines after it belong to it.")  # fmt: skip
     add("--event-timeout", type=_seconds, default=5.0, metavar="SECONDS",
-        help="With --event-start: the last event of a file is sent after so long without more (5).")  # fmt: skip
+        help="With --event-start: time without new lines after which a last event is sent (5).")  # fmt: skip
     add("--max-event-bytes", type=_event_bytes, default=100_000, metavar="BYTES",
         help="Longer events are sent in parts (100000).")  # fmt: skip
     add("--close-after", type=_seconds, default=10.0, metavar="SECONDS",
-        help="A file that was deleted, and has been quiet for so long, is closed (10).")  # fmt: skip
+        help="Time without a change after which a deleted file is closed (10).")  # fmt: skip
     add("--poll-interval", type=_seconds, default=0.25, metavar="SECONDS",
-        help="Interval of looks at the files (0.25); longer by itself where a look takes long.")  # fmt: skip
+        help="Interval of scans of the files (0.25); longer if a scan takes long.")  # fmt: skip
 
 
 def _seconds(text: str) -> float:
@@ -278,20 +279,20 @@ def _zone(text: str) -> tzinfo:
 
 
 def _labels(pairs: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (key and equals):
             raise BadValue(f"--label {pair!r} is not KEY=VALUE")
-        found[key] = value
-    return found
+        labels[key] = value
+    return labels
 
 
 def _settings(chosen: argparse.Namespace, catalogue: Catalogue) -> dict[str, Any]:
-    """Return the settings of one of the clients: those of the file that it obeys."""
-    given = read_properties(chosen.command_config)
-    known = {name: value for name, value in given.items() if name in catalogue}
-    settings = effective_settings(catalogue, known)
+    """Return the settings of one kind of client: those of the file that it has."""
+    properties = read_properties(chosen.command_config)
+    supported = {name: value for name, value in properties.items() if name in catalogue}
+    settings = effective_settings(catalogue, supported)
     return {**settings, "bootstrap.servers": chosen.bootstrap_server}
 
 
@@ -318,23 +319,25 @@ async def _run_files(
     chosen: argparse.Namespace, statistics: Statistics, reporter: Reporter
 ) -> None:
     from kavka.collect.files import positions
-    from kavka.collect.files.following import FileCollector
+    from kavka.collect.files.tailer import FileTailer
 
     options = _file_options(chosen)
     topic, name = chosen.positions_topic, options.name
-    reading: Mapping[str, Any] = _settings(chosen, CONSUMER)
+    consumer_settings: Mapping[str, Any] = _settings(chosen, CONSUMER)
 
     async def session(stop: asyncio.Event) -> None:
         delivery = Delivery(_settings(chosen, PRODUCER), name, statistics, topic)
         barrier = None
         try:
             await delivery.start()
-            barrier = await delivery.barrier(*positions.barrier_record(name, _now_ms()))
-            contents = await positions.read_positions(reading, topic, name, barrier)
-            collector = FileCollector(options, delivery, contents, statistics, reporter)
-            await collector.run(stop, once=chosen.once)
+            barrier = await delivery.barrier(*positions.barrier_record(name, current_time_ms()))
+            contents = await positions.read_positions(consumer_settings, topic, name, barrier)
+            tailer = FileTailer(options, delivery, contents, statistics, reporter)
+            await tailer.run(stop, once=chosen.once)
         except SessionLost:
-            if barrier is not None and await positions.was_replaced(reading, topic, name, barrier):
+            if barrier is not None and await positions.was_replaced(
+                consumer_settings, topic, name, barrier
+            ):
                 raise fenced(name) from None
             raise
         finally:
@@ -344,54 +347,46 @@ async def _run_files(
         await positions.ensure_topic(_settings(chosen, ADMIN), topic)
         await run_sessions(session, stop)
 
-    await run_until_stopped(work)
+    await run_until_signal(work)
 
 
 async def _run_samples(
     chosen: argparse.Namespace, statistics: Statistics, reporter: Reporter
 ) -> None:
-    from kavka.collect import sampling
     from kavka.collect.host import Host
     from kavka.collect.pages import check_url, parsers_or_error
+    from kavka.collect.sampler import SampleOptions, Sampler, sample_host, sample_pages
 
-    options = sampling.SampleOptions(
-        chosen.topic, chosen.host, chosen.interval, _labels(chosen.label)
-    )
+    options = SampleOptions(chosen.topic, chosen.host, chosen.interval, _labels(chosen.label))
     name = chosen.name or f"{chosen.host}-{chosen.topic}-{chosen.kind}"
     if chosen.kind == "host":
-        take = partial(sampling.take_host, Host(chosen.processes))
+        take = partial(sample_host, Host(chosen.processes))
     elif chosen.kind == "groups":
-        from kavka.collect.groups import take_groups
+        from kavka.collect.groups import sample_groups
 
-        asked = {
+        settings = {
             **_settings(chosen, ADMIN),
             "bootstrap.servers": chosen.of or chosen.bootstrap_server,
         }
-        take = partial(take_groups, asked, chosen.group)
+        take = partial(sample_groups, settings, chosen.group)
     else:
         urls = [check_url(url) for url in chosen.url]
-        take = partial(sampling.take_pages, urls, parsers_or_error(), chosen.scrape_timeout)
+        take = partial(sample_pages, urls, parsers_or_error(), chosen.scrape_timeout)
 
     async def session(stop: asyncio.Event) -> None:
         delivery = Delivery(_settings(chosen, PRODUCER), name, statistics)
-        sampler = sampling.Sampler(options, delivery, statistics, reporter)
+        sampler = Sampler(options, delivery, statistics, reporter)
         try:
             await delivery.start()
             await sampler.run(take, stop, once=chosen.once)
         finally:
             await delivery.close()
 
-    await run_until_stopped(partial(run_sessions, session))
-
-
-def _now_ms() -> int:
-    import time
-
-    return int(time.time() * 1000)
+    await run_until_signal(partial(run_sessions, session))
 
 
 def _open_files() -> int:
-    """Return how many log files may be open: what the system grants this process, with a rest for connections."""
+    """Return the maximum number of open log files: the limit of this process, less some for connections."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -399,8 +394,8 @@ def _open_files() -> int:
 
 
 def _file_options(chosen: argparse.Namespace) -> FileOptions:
-    from kavka.collect.files.events import Rules
-    from kavka.collect.files.following import FileOptions
+    from kavka.collect.files.events import EventRules
+    from kavka.collect.files.tailer import FileOptions
 
     parser = None
     if chosen.parser is not None or chosen.regex is not None:
@@ -422,7 +417,7 @@ def _file_options(chosen: argparse.Namespace) -> FileOptions:
         excluded=[str(Path(pattern).absolute()) for pattern in chosen.exclude],
         dead_letter_topic=chosen.dead_letter_topic,
         labels=_labels(chosen.label),
-        rules=Rules(chosen.max_event_bytes, chosen.event_start),
+        rules=EventRules(chosen.max_event_bytes, chosen.event_start),
         parser=parser,
         state=chosen.state,
         poll_ms=int(chosen.poll_interval * 1000),

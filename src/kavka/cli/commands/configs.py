@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import zip_longest
 from typing import NamedTuple
 
 from kavka.cli.admin.connection import with_admin
+from kavka.cli.admin.quota_configs import ENTITY_TYPES, alter_quotas, describe_quotas
 from kavka.cli.arguments.config_entries import entry_line, parse_pairs
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.text.java_errors import spelt_together
+from kavka.cli.users.scram import (
+    alter_credentials,
+    describe_credentials,
+    is_scram,
+    scram_changes,
+)
+from kavka.client.admin import ScramDeletion, ScramUpsertion
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.errors import ErrorCode, KafkaError
 from kavka.settings.properties import parse_properties
 
+_PASSWORD = re.compile(r"(password=)[^\]]*")
 _ALTERING = ("add-config", "add-config-file", "delete-config")
 
 
@@ -33,7 +43,6 @@ _KINDS = {
     "client-metrics": _Kind(ResourceType.CLIENT_METRICS, 7),
     "groups": _Kind(ResourceType.GROUP, 8),
 }
-_QUOTAS = ("clients", "users", "ips")
 _TYPES = (
     "topics",
     "clients",
@@ -47,9 +56,11 @@ _TYPES = (
 _DEFAULT_SOURCE = 3
 _WITH_DEFAULTS = ("clients", "users", "brokers", "ips")
 _NO_ZOOKEEPER = (
-    "--zookeeper: this release asks brokers only, as Kafka's tool since 4.0: give --bootstrap-server; while no broker "
-    "runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and /config/brokers/<default>"
+    "--{}: without a broker this release changes the SCRAM credentials of users only: give --bootstrap-server; while "
+    "no broker runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and "
+    "/config/brokers/<default>"
 )
+_OFFLINE = ("zookeeper", "log-dir")
 
 OPTIONS = OptionSet(
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -64,7 +75,16 @@ OPTIONS = OptionSet(
     Option("add-config-file", "A properties file with the settings to set.", "file"),
     Option("delete-config", "Settings that go back to their defaults: a,b.", "names"),
     Option("force", "Known for compatibility; it has no effect: nothing is asked."),
-    Option("zookeeper", "Not supported by this release, as in Kafka since 4.0.", "urls"),
+    Option(
+        "zookeeper",
+        "SCRAM credentials before the first broker runs: host:port,.../chroot of ZooKeeper.",
+        "urls",
+    ),
+    Option(
+        "log-dir",
+        "SCRAM credentials before the first start of a broker without ZooKeeper: the first of its log.dirs.",
+        "directory",
+    ),
     *(
         Option(
             kind.removesuffix("s") if kind != "client-metrics" else kind,
@@ -108,16 +128,16 @@ def main(argv: list[str]) -> int:
 
 
 def _act(given: Given, argv: list[str]) -> int:
-    entity = _checked(given)
+    entities = _checked(given)
+    entity = entities[0]
+    if given.has(*_OFFLINE):
+        return _act_offline(given, entity)
 
     async def act(admin: Admin) -> int:
         try:
-            if entity.kind in _QUOTAS:
-                raise _Failed(
-                    f"org.apache.kafka.common.errors.UnsupportedVersionException: {entity.kind} are not supported "
-                    "by this release"
-                )
-            if given.has("alter"):
+            if entity.kind in ENTITY_TYPES:
+                await _act_on_clients(admin, given, entities)
+            elif given.has("alter"):
                 await _alter(admin, given, entity)
             else:
                 await _describe(admin, entity, given.has("all"))
@@ -129,8 +149,9 @@ def _act(given: Given, argv: list[str]) -> int:
 
 
 def _failed(text: str, argv: list[str]) -> int:
+    shown = _PASSWORD.sub(r"\1[hidden]", " ".join(argv))
     print(
-        f"Error while executing config command with args '{' '.join(argv)}'\n{text}",
+        f"Error while executing config command with args '{shown}'\n{text}",
         file=sys.stderr,
     )
     return 1
@@ -139,17 +160,20 @@ def _failed(text: str, argv: list[str]) -> int:
 # What is meant
 
 
-def _checked(given: Given) -> _Entity:
+def _checked(given: Given) -> list[_Entity]:
+    """Return the entities, all of one kind but users and clients."""
     action = given.one_action("describe", "alter")
-    if given.has("zookeeper"):
-        raise BadValue(_NO_ZOOKEEPER)
-    if not given.has("bootstrap-server"):
+    if not given.has("bootstrap-server", *_OFFLINE):
         raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
     if action == "describe":
         given.forbid("describe", _ALTERING)
     else:
         given.forbid("alter", ("all",))
-    entity = _entity(given)
+    entities = _entities(given)
+    entity = entities[0]
+    for option in _OFFLINE:
+        if given.has(option) and [each.kind for each in entities] != ["users"]:
+            raise BadValue(_NO_ZOOKEEPER.format(option))
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
         if not _is_broker_id(entity.name):
             raise BadValue(
@@ -159,7 +183,7 @@ def _checked(given: Given) -> _Entity:
         raise BadValue("An entity name must be specified with broker-loggers")
     if action == "alter":
         _check_alter(given, entity)
-    return entity
+    return entities
 
 
 def _is_broker_id(text: str) -> bool:
@@ -184,9 +208,13 @@ def _check_alter(given: Given, entity: _Entity) -> None:
         raise BadValue("Only one of --add-config or --add-config-file must be specified")
 
 
-def _entity(given: Given) -> _Entity:
+def _entities(given: Given) -> list[_Entity]:
     types = given.all("entity-type")
-    names = given.all("entity-name") + ([""] if given.has("entity-default") else [])
+    named = iter(given.all("entity-name"))
+    names = [
+        next(named) if option == "entity-name" else ""
+        for option in given.in_order("entity-name", "entity-default")
+    ]
     flagged = _flagged(given)
     if flagged and given.has("entity-type", "entity-name", "entity-default"):
         raise BadValue(
@@ -213,7 +241,7 @@ def _entity(given: Given) -> _Entity:
             )
     if len(found) > 1 and {entity.kind for entity in found} != {"users", "clients"}:
         raise BadValue("Only 'users' and 'clients' entity types may be specified together")
-    return found[0]
+    return found
 
 
 def _flagged(given: Given) -> list[_Entity]:
@@ -224,6 +252,51 @@ def _flagged(given: Given) -> list[_Entity]:
         found += [_Entity(kind, name) for name in given.all(singular)]
         found += [_Entity(kind, "")] if given.has(f"{singular}-defaults") else []
     return found
+
+
+# Users and clients
+
+
+async def _act_on_clients(admin: Admin, given: Given, entities: list[_Entity]) -> None:
+    """Describe or alter quotas, or the SCRAM credentials of one user."""
+    user = entities[0] if [entity.kind for entity in entities] == ["users"] else None
+    if given.has("describe"):
+        await describe_quotas(admin, entities)
+        if user is not None and user.name != "":
+            await describe_credentials(admin, user.name)
+        return
+    added, removed = _added(given), _removed(given)
+    if user is not None and any(map(is_scram, (*added, *removed))):
+        await alter_credentials(admin, _user_changes(given, user))
+    else:
+        await alter_quotas(admin, entities, added, removed)
+    _say_completed(entities[0])
+
+
+def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramDeletion]:
+    assert entity.name is not None  # `_check_alter` insists on it
+    added, removed = _added(given), _removed(given)
+    for verb, names in (("added", list(added)), ("deleted", removed)):
+        unknown = [name for name in names if not is_scram(name)]
+        if unknown:
+            raise BadValue(
+                f"Quotas and SCRAM credentials of 'users' cannot be {verb} by one command. "
+                f"Unexpected config names: {', '.join(unknown)}"
+            )
+    return scram_changes(entity.name, added, removed)
+
+
+def _act_offline(given: Given, entity: _Entity) -> int:
+    from kavka.cli.users import offline  # the broker's modules
+
+    describes = given.has("describe")
+    act = (
+        offline.describe(entity.name) if describes else offline.alter(_user_changes(given, entity))
+    )
+    directory = given.one("log-dir")
+    if directory is not None:
+        return offline.in_log_directory(directory, act)
+    return offline.in_zookeeper(given.text("zookeeper"), act)
 
 
 # Describe
@@ -278,10 +351,7 @@ async def _entries(admin: Admin, entity: _Entity, name: str, show_all: bool) -> 
 async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
     name = entity.name
     assert name is not None  # `_check_alter` insists on it
-    added = _added(given)
-    removed = [
-        part.strip() for text in given.all("delete-config") for part in text.split(",") if part
-    ]
+    added, removed = _added(given), _removed(given)
     loggers = entity.kind == "broker-loggers"
     if removed or loggers:
         known = {entry.name for entry in await _entries(admin, entity, name, False)}
@@ -297,10 +367,18 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(error.code)
         raise error
-    if name:
-        print(f"Completed updating config for {entity.singular} {name}.")
+    _say_completed(entity)
+
+
+def _say_completed(entity: _Entity) -> None:
+    if entity.name:
+        print(f"Completed updating config for {entity.singular} {entity.name}.")
     else:
         print(f"Completed updating default config for {entity.kind} in the cluster.")
+
+
+def _removed(given: Given) -> list[str]:
+    return [part.strip() for text in given.all("delete-config") for part in text.split(",") if part]
 
 
 def _added(given: Given) -> dict[str, str]:

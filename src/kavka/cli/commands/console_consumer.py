@@ -273,7 +273,7 @@ class _Run:
             print(f"Processed a total of {self._count} messages", file=sys.stderr)
 
     def _choose(self, consumer: Consumer) -> None:
-        """Say what to read."""
+        """Assign or subscribe to what is to be read."""
         plan = self._plan
         if plan.partition is None:
             if plan.topic is not None:

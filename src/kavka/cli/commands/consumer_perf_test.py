@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-import time
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -13,6 +12,7 @@ from kavka.cli.arguments.client_properties import SERVERS, key_values, read_prop
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, missing
 from kavka.cli.text.java_dates import BadPattern, format_date
 from kavka.cli.text.perf_statistics import consumer_columns, metric_lines, rates
+from kavka.cli.text.times import current_time_ms
 from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import FetchedBatches
@@ -140,7 +140,7 @@ async def _run(plan: _Plan) -> None:
     performance = _Performance(plan)
     try:
         await performance.consume(consumer)
-        end_ms = _now_ms()
+        end_ms = current_time_ms()
     finally:
         await consumer.close()
     if not plan.is_detailed:
@@ -156,27 +156,27 @@ class _Performance(RebalanceListener):
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan
-        self._start_ms = self._reported_ms = self._join_started_ms = _now_ms()
+        self._start_ms = self._reported_ms = self._join_started_ms = current_time_ms()
         self._records = self._bytes = 0
         self._reported_records = self._reported_bytes = 0
         self._join_ms = self._reported_join_ms = 0
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Count the time that it took to get partitions."""
-        self._join_ms += _now_ms() - self._join_started_ms
+        self._join_ms += current_time_ms() - self._join_started_ms
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Begin to wait for partitions again."""
-        self._join_started_ms = _now_ms()
+        self._join_started_ms = current_time_ms()
 
     async def consume(self, consumer: Consumer) -> None:
         """Read until there are enough or nothing has come for `--timeout`."""
         plan = self._plan
         consumer.subscribe([plan.topic], listener=self)
-        now_ms = consumed_ms = _now_ms()
+        now_ms = consumed_ms = current_time_ms()
         while self._records < plan.messages and now_ms - consumed_ms <= plan.timeout_ms:
             fetched = await consumer.poll(_POLL_MS, max_records=_AT_ONCE)
-            now_ms = _now_ms()
+            now_ms = current_time_ms()
             for batches in fetched:
                 consumed_ms = now_ms
                 self._count(batches)
@@ -237,7 +237,3 @@ class _Performance(RebalanceListener):
 def _size(column: BytesColumn, count: int) -> int:
     ends = memoryview(column.offsets).cast("B").cast("i")
     return ends[count] - ends[0]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

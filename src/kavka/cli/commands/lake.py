@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
-from kavka.cli.text.iso_times import moment_ms
 from kavka.cli.text.tab_table import tab_table
+from kavka.cli.text.times import current_time_ms, moment_ms
 from kavka.errors import KafkaError
+from kavka.settings.durations import duration_ms
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -37,7 +38,7 @@ _COMMANDS = {
     "reload": "read a range of time again, and replace what the table has of it, in one commit; needs Spark",
 }
 _HEADERS = ("Hour", "Topic", "Table", "Missing", "Doubled", "Late")
-_DAY_S = 86_400
+_DAY_MS = 86_400_000
 
 
 def main(argv: list[str]) -> int:
@@ -107,7 +108,7 @@ def _add_maintenance(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--snapshots-older-than",
         type=_duration,
-        default=5 * _DAY_S,
+        default=5 * _DAY_MS,
         metavar="AGE",
         help="age of snapshots that go, as 12h or 5d (5d)",
     )
@@ -117,7 +118,7 @@ def _add_maintenance(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--orphans-older-than",
         type=_duration,
-        default=3 * _DAY_S,
+        default=3 * _DAY_MS,
         metavar="AGE",
         help="age of files that no snapshot needs and no batch explains (3d); longer than a batch takes",
     )
@@ -149,7 +150,7 @@ def _add_audit(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--late-after",
         type=_duration,
-        default=3600,
+        default=3_600_000,
         metavar="TIME",
         help="how much older than its record an event must be to count as late (1h)",
     )
@@ -183,11 +184,11 @@ def _moment(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    """Return seconds."""
-    units = {"s": 1, "m": 60, "h": 3600, "d": _DAY_S}
-    if text[-1:] not in units or not text[:-1].isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30m, 12h or 5d")
-    return int(text[:-1]) * units[text[-1]]
+    """Return milliseconds."""
+    try:
+        return duration_ms(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30m, 12h or 5d") from None
 
 
 def _catalog_properties(chosen: argparse.Namespace) -> dict[str, str]:
@@ -277,7 +278,7 @@ def _maintain(chosen: argparse.Namespace) -> int:
                 print(line, flush=True)
         if chosen.every is None:
             return 0
-        time.sleep(chosen.every)
+        time.sleep(chosen.every / 1000)
 
 
 def _maintained(
@@ -291,7 +292,7 @@ def _maintained(
     name, dry = display(identifier), chosen.dry_run
     would = "would be " if dry else ""
     steps = chosen.only or ("compact", "expire", "orphans")
-    now_ms = int(time.time() * 1000)
+    now_ms = current_time_ms()
     if "compact" in steps:
         done = compact(catalog, identifier, chosen.min_files, dry)
         text = f"{name}: {done.files_before} small files, {done.bytes_before / 1e6:.3f} MB, {would}compacted"
@@ -299,11 +300,11 @@ def _maintained(
             text += f" into {done.files_after}, {done.bytes_after / 1e6:.3f} MB"
         yield text + (f"; {done.given_up} groups left to another writer" * bool(done.given_up))
     if "expire" in steps:
-        before_ms = now_ms - 1000 * chosen.snapshots_older_than
+        before_ms = now_ms - chosen.snapshots_older_than
         gone = expire(catalog, identifier, before_ms, chosen.keep_snapshots, dry)
         yield f"{name}: {gone.snapshots} snapshots {would}expired, {gone.files} files {would}removed"
     if "orphans" in steps:
-        before_ms = now_ms - 1000 * chosen.orphans_older_than
+        before_ms = now_ms - chosen.orphans_older_than
         orphans = remove_orphans(catalog, identifier, before_ms, dry)
         yield (
             f"{name}: {orphans.files} orphans, {orphans.size / 1e6:.3f} MB, {would}removed; {orphans.younger} files "
@@ -328,7 +329,7 @@ def _audit(chosen: argparse.Namespace) -> int:
                 from_ms=chosen.from_ms,
                 to_ms=chosen.to_ms,
                 event_column=chosen.event_column,
-                late_after_ms=1000 * chosen.late_after,
+                late_after_ms=chosen.late_after,
             )
         )
         sys.stdout.write(
@@ -346,12 +347,12 @@ def _as_text(identifier: Identifier, found: Audit) -> str:
     lines = [f"{display(identifier)}: {'exact' if found.is_exact else 'NOT exact'}"]
     lines += tab_table(_HEADERS, rows).splitlines()
     for what in ("missing", "doubled"):
-        for at, first, last in getattr(found, f"{what}_ranges"):
-            lines.append(f"{what}: {at} offsets {first} to {last}")
+        for topic_partition, first, last in getattr(found, f"{what}_ranges"):
+            lines.append(f"{what}: {topic_partition} offsets {first} to {last}")
     if found.only_in_table:
         lines.append(f"rows whose records the topic does not have any more: {found.only_in_table}")
-    for at, count in sorted(found.behind.items()):
-        lines.append(f"not loaded yet: {at} {count} offsets")
+    for topic_partition, count in sorted(found.behind.items()):
+        lines.append(f"not loaded yet: {topic_partition} {count} offsets")
     return "\n".join(lines) + "\n"
 
 
@@ -374,10 +375,18 @@ def _as_json(identifier: Identifier, found: Audit) -> str:
         "exact": found.is_exact,
         "hours": {_hour(ms): counts(one) for ms, one in sorted(found.hours.items())},
         "total": counts(found.total),
-        "missing": [[str(at), first, last] for at, first, last in found.missing_ranges],
-        "doubled": [[str(at), first, last] for at, first, last in found.doubled_ranges],
+        "missing": [
+            [str(topic_partition), first, last]
+            for topic_partition, first, last in found.missing_ranges
+        ],
+        "doubled": [
+            [str(topic_partition), first, last]
+            for topic_partition, first, last in found.doubled_ranges
+        ],
         "only_in_table": found.only_in_table,
-        "not_loaded": {str(at): count for at, count in sorted(found.behind.items())},
+        "not_loaded": {
+            str(topic_partition): count for topic_partition, count in sorted(found.behind.items())
+        },
     }
     return json.dumps(value) + "\n"
 

@@ -24,8 +24,8 @@ from kavka.pipelines.project import (
 from kavka.spark.session import SparkMissing
 
 if TYPE_CHECKING:
-    from kavka.pipelines.run import Watching
-    from kavka.pipelines.session import Where
+    from kavka.pipelines.run import ProgressOptions
+    from kavka.pipelines.session import SparkOptions
 
 _CONTINUOUS = "for --continuous: "
 
@@ -70,7 +70,7 @@ def _init(given: argparse.Namespace) -> int:
 def _check(given: argparse.Namespace) -> int:
     from kavka.pipelines.check import check_project
 
-    findings = check_project(_project(given), _where(given))
+    findings = check_project(_project(given), _spark_options(given))
     for finding in findings:
         print(finding)
     errors = sum(finding.is_error for finding in findings)
@@ -80,17 +80,23 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    project, where, watching = _project(given), _where(given), _watching(given)
+    project, spark_options, progress_options = (
+        _project(given),
+        _spark_options(given),
+        _progress_options(given),
+    )
     if given.continuous:
         from kavka.pipelines.continuous import run_continuously
-        from kavka.pipelines.live_run import Pace
+        from kavka.pipelines.live_run import LiveRunOptions
 
         if given.refresh or given.full_refresh or given.full_refresh_all:
             raise PipelineError(
                 "--refresh and --full-refresh are for single updates: leave --continuous out"
             )
-        pace = Pace(given.trigger_interval, given.refresh_interval, given.stop_timeout)
-        return run_continuously(project, where, watching, pace)
+        run_options = LiveRunOptions(
+            given.trigger_interval, given.refresh_interval, given.stop_timeout
+        )
+        return run_continuously(project, spark_options, progress_options, run_options)
     from kavka.pipelines.run import Refresh, run_once
 
     if given.full_refresh_all and (given.refresh or given.full_refresh):
@@ -98,11 +104,11 @@ def _run(given: argparse.Namespace) -> int:
             "--full-refresh-all includes every table: leave the other selections out"
         )
     refresh = Refresh(given.refresh, given.full_refresh, given.full_refresh_all)
-    return run_once(project, where, refresh, watching)
+    return run_once(project, spark_options, refresh, progress_options)
 
 
 def _status(given: argparse.Namespace) -> int:
-    from kavka.spark.queries.topic import read_progress, status_table
+    from kavka.spark.queries.topic import forget_flows, is_over, read_progress, status_table
     from kavka.spark.queries.watch import now_ms
 
     settings = read_properties(given.command_config)
@@ -115,6 +121,10 @@ def _status(given: argparse.Namespace) -> int:
             "a run writes it to the cluster of its first source"
         ) from error
     flows = [one for one in found if given.pipeline in (None, one.pipeline)]
+    if given.forget_ended:
+        ended = [one for one in flows if is_over(one, now_ms())]
+        asyncio.run(forget_flows(settings, ended, given.progress_topic))
+        flows = [one for one in flows if one not in ended]
     if given.json:
         for one in flows:
             print(one.to_json())
@@ -126,13 +136,13 @@ def _status(given: argparse.Namespace) -> int:
 def _backfill(given: argparse.Namespace) -> int:
     from kavka.pipelines.backfill import run_backfill
 
-    return run_backfill(_project(given), _where(given), given.flow, given.start, given.end)
+    return run_backfill(_project(given), _spark_options(given), given.flow, given.start, given.end)
 
 
 def _reset(given: argparse.Namespace) -> int:
     from kavka.pipelines.reset import reset_flow
 
-    return reset_flow(_project(given), _where(given), given.flow, execute=given.execute)
+    return reset_flow(_project(given), _spark_options(given), given.flow, execute=given.execute)
 
 
 def _redrive(given: argparse.Namespace) -> int:
@@ -150,7 +160,7 @@ def _redrive(given: argparse.Namespace) -> int:
         None if given.start is None else moment_ms("--from", given.start),
         None if given.end is None else moment_ms("--to", given.end),
     )
-    return redrive(settings, selection, dry_run=given.dry_run, say=print)
+    return redrive(settings, selection, dry_run=given.dry_run, print_line=print)
 
 
 def _test(given: argparse.Namespace) -> int:
@@ -232,14 +242,14 @@ def _add_project(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the project's folder or specification (default: the current folder, or one above it)",
     )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    location = parser.add_mutually_exclusive_group()
+    location.add_argument(
         "--master",
         default="local[*]",
         metavar="URL",
         help="local[*] (default), spark://host:port, ...",
     )
-    where.add_argument(
+    location.add_argument(
         "--remote", default="", metavar="URL", help="a Spark Connect server, sc://host:port"
     )
     parser.add_argument(
@@ -339,6 +349,11 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap-server", required=True, metavar="BROKERS")
     parser.add_argument("--command-config", metavar="FILE", help="settings of the client")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each flow")
+    parser.add_argument(
+        "--forget-ended",
+        action="store_true",
+        help="remove flows that do not run from the topic first: renamed ones, pipelines that are gone",
+    )
     _add_progress_topic(parser)
 
 
@@ -458,19 +473,19 @@ def _project(given: argparse.Namespace) -> Project:
     return load_project(given.project)
 
 
-def _where(given: argparse.Namespace) -> Where:
-    from kavka.pipelines.session import Where, with_archive
+def _spark_options(given: argparse.Namespace) -> SparkOptions:
+    from kavka.pipelines.session import SparkOptions, with_archive
 
     conf = dict(given.conf)
     if given.archive:
         conf = with_archive(conf, given.archive)
-    return Where(given.master, given.remote, conf, given.log_level)
+    return SparkOptions(given.master, given.remote, conf, given.log_level)
 
 
-def _watching(given: argparse.Namespace) -> Watching:
-    from kavka.pipelines.run import Watching
+def _progress_options(given: argparse.Namespace) -> ProgressOptions:
+    from kavka.pipelines.run import ProgressOptions
 
-    return Watching(
+    return ProgressOptions(
         given.metrics_port,
         not given.no_progress_topic,
         given.progress_topic,

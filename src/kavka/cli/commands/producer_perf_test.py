@@ -16,6 +16,7 @@ from kavka.cli.arguments.options import BadValue, whole_number
 from kavka.cli.console.ordered_send import Pair, PairSource, send_in_order
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.perf_statistics import ProducerStatistics, metric_lines
+from kavka.cli.text.times import current_time_ms
 from kavka.client.config import PRODUCER
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
@@ -241,7 +242,7 @@ class _Performance:
             self._max_in_flight = max(
                 1, min(self._max_in_flight, int(given.throughput * _MIN_SLEEP_S))
             )
-        self._start_ms = _now_ms()
+        self._start_ms = current_time_ms()
         self._all = ProducerStatistics(self._start_ms, given.reporting_interval, _show)
         self._steady: ProducerStatistics | None = None
         self._counted = 0
@@ -302,7 +303,7 @@ class _Performance:
         return chosen
 
     async def _send(self, pairs: list[Pair]) -> None:
-        """Give records to the producer, waiting for nothing but room; the answers come later."""
+        """Append records to the producer, waiting for memory alone; the answers come later."""
         started = time.monotonic()
         task = await send_in_order(self._producer, self._given.topic, PairSource(pairs))
         self._in_flight.add(task)
@@ -316,7 +317,7 @@ class _Performance:
             self.has_failed = True
             log_line("ERROR", f"{count} records not sent: {spelt_together(error)}", __name__)
             return
-        now_ms = _now_ms()
+        now_ms = current_time_ms()
         latency_ms = int((time.monotonic() - started) * 1000)
         size = sum([len(value) for _, value in pairs if value])
         self._all.record(now_ms, latency_ms, count, size)
@@ -335,7 +336,7 @@ class _Performance:
 
     def report(self) -> None:
         """Print the totals."""
-        now_ms = _now_ms()
+        now_ms = current_time_ms()
         _show(self._all.total_line(now_ms))
         if self._steady is not None:
             _show(self._steady.total_line(now_ms))
@@ -343,10 +344,6 @@ class _Performance:
             name = "producer-metrics:{}:{{client-id=perf-producer-client}}"
             values = self._all.values(now_ms)
             _show("\n".join(metric_lines({name.format(key): v for key, v in values.items()})))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _show(line: str) -> None:

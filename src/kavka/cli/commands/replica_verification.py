@@ -185,8 +185,11 @@ async def _fetch(
 
 def report_line(now: str, lag: Lag, partitions: int) -> str:
     """Return the line about the partition that is furthest behind."""
-    at = "null" if lag.tp is None else str(lag.tp)
-    return f"{now}: max lag is {lag.records} for partition {at} at offset {lag.offset} among {partitions} partitions"
+    partition = "null" if lag.topic_partition is None else str(lag.topic_partition)
+    return (
+        f"{now}: max lag is {lag.records} for partition {partition} at offset {lag.offset} "
+        f"among {partitions} partitions"
+    )
 
 
 def _now() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from kavka.cli.arguments.options import Given
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.text.java_errors import spelt_together
 from kavka.cli.text.tab_table import tab_table
+from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ async def _act(sinks: Sinks, chosen: argparse.Namespace) -> int:
         return await _delete(sinks, chosen, min_idle_ms)
     wanted = dict.fromkeys(chosen.sink_id)
     states = [await sinks.one(sink) for sink in wanted] if wanted else await sinks.all()
-    now_ms = _now_ms()
+    now_ms = current_time_ms()
     if chosen.list:
         rows = [_row(state, now_ms, min_idle_ms) for state in states]
         sys.stdout.write(tab_table(_LIST, rows))
@@ -135,10 +135,6 @@ async def _act(sinks: Sinks, chosen: argparse.Namespace) -> int:
     for state in states:
         print("\n".join(described(state, now_ms, min_idle_ms)))
     return 0
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 # Printing
@@ -192,7 +188,7 @@ async def _delete(sinks: Sinks, chosen: argparse.Namespace, min_idle_ms: int) ->
     failed = 0
     for sink in dict.fromkeys(chosen.sink_id):
         state = await sinks.one(sink)
-        objections = state.objections(_now_ms(), min_idle_ms)
+        objections = state.objections(current_time_ms(), min_idle_ms)
         if objections and not chosen.force:
             reasons = " ".join(objections)
             print(f"The sink {sink} is not removed without --force. {reasons}", file=sys.stderr)

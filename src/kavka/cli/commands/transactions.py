@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Awaitable, Callable
 
 from kavka.cli.admin.connection import FAILURES, with_admin
@@ -13,6 +12,7 @@ from kavka.cli.arguments.options import Given, whole_number
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.text.java_errors import spelt
 from kavka.cli.text.tab_table import tab_table
+from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.transactions import HangingTransaction
 from kavka.errors import ErrorCode, KafkaError
@@ -208,7 +208,7 @@ def _describe(chosen: argparse.Namespace) -> _Action:
             _state(found.state),
             found.timeout_ms,
             "None" if start is None else start,
-            "None" if start is None else int(time.time() * 1000) - start,
+            "None" if start is None else current_time_ms() - start,
             ",".join(map(str, found.partitions)),
         )
         sys.stdout.write(tab_table(_DESCRIBE, [row]))

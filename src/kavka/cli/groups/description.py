@@ -97,7 +97,7 @@ async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
 
 
 async def _why_unknown(admin: Admin, name: str) -> str:
-    """Say why the coordinator does not describe a group: to it, groups of the new protocol (KIP-848) are dead."""
+    """Return why the coordinator does not describe a group: to it, groups of the new protocol (KIP-848) are dead."""
     for group in await admin.list_groups():
         if group.group_id == name and group.type.lower() not in ("", "classic"):
             return (
@@ -167,11 +167,15 @@ async def _lag_seconds(
     partitions: Sequence[TopicPartition],
 ) -> list[str]:
     """Return the age of the first record that is not read, for each partition; `-` where that is not known."""
-    positions = {at: committed[at].offset for at in partitions if at in committed}
+    positions = {
+        topic_partition: committed[topic_partition].offset
+        for topic_partition in partitions
+        if topic_partition in committed
+    }
     found = await admin.lags(positions)
     return [
         "-" if not isinstance(lag, Lag) or lag.seconds is None else f"{lag.seconds:.3f}"
-        for lag in (found.get(at) for at in partitions)
+        for lag in (found.get(topic_partition) for topic_partition in partitions)
     ]
 
 
@@ -238,8 +242,8 @@ def assignment_text(partitions: Sequence[TopicPartition]) -> str:
 
 def _print_group_state(group: GroupDescription, verbose: bool) -> None:
     _print_state(group)
-    at = group.coordinator
-    coordinator = f"{at.host}:{at.port}  ({at.broker_id})"
+    node = group.coordinator
+    coordinator = f"{node.host}:{node.port}  ({node.broker_id})"
     columns = [Column("GROUP", 15), Column("COORDINATOR (ID)", 25)]
     columns += [Column("ASSIGNMENT-STRATEGY", 20), Column("STATE", 20)]
     columns += [Column("GROUP-EPOCH", 15), Column("TARGET-ASSIGNMENT-EPOCH", 25)] if verbose else []

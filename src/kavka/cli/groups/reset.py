@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import time
 from collections.abc import Iterable, Mapping
 
 from kavka.cli.arguments.options import BadUsage, BadValue, Given, whole_number
 from kavka.cli.arguments.topic_partitions import topic_arguments
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.groups.tables import Column, print_error, show, table
-from kavka.cli.text.iso_times import duration_ms, moment_ms
 from kavka.cli.text.java_errors import log_line
+from kavka.cli.text.times import current_time_ms, duration_ms, moment_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
 from kavka.errors import KafkaError
@@ -39,7 +38,7 @@ _COLUMNS = (
 
 
 async def reset(admin: Admin, given: Given, timeout_ms: int) -> None:
-    """Work out new offsets of every group without members; set them with `--execute`; print them."""
+    """Compute new offsets of every group without members; set them with `--execute`; print them."""
     if given.has("all-groups"):
         names = [group.group_id for group in await consumer_groups(admin)]
     else:
@@ -65,9 +64,9 @@ async def reset(admin: Admin, given: Given, timeout_ms: int) -> None:
 
 def _show(given: Given, planned: Mapping[str, Offsets]) -> None:
     rows = [
-        (name, tp.topic, tp.partition, offset)
+        (name, topic_partition.topic, topic_partition.partition, offset)
         for name, offsets in planned.items()
-        for tp, offset in sorted(offsets.items())
+        for topic_partition, offset in sorted(offsets.items())
     ]
     if not given.has("export"):
         show("\n" + table(_COLUMNS, rows))
@@ -113,7 +112,7 @@ async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> O
         return await _at_time(admin, partitions, moment_ms(given.text("to-datetime")))
     if given.has("by-duration"):
         ago_ms = duration_ms(given.text("by-duration"))
-        return await _at_time(admin, partitions, int(time.time() * 1000) - ago_ms)
+        return await _at_time(admin, partitions, current_time_ms() - ago_ms)
     if given.has("shift-by"):
         return await _shifted(admin, given, group, partitions)
     if given.has("from-file"):
@@ -127,10 +126,10 @@ async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> O
 async def _listed(admin: Admin, partitions: Iterable[TopicPartition], spec: int) -> Offsets:
     found: Offsets = {}
     wanted = dict.fromkeys(partitions, spec)
-    for tp, answer in (await admin.list_offsets(wanted)).items() if wanted else ():
+    for topic_partition, answer in (await admin.list_offsets(wanted)).items() if wanted else ():
         if isinstance(answer, KafkaError):
             raise KafkaError(answer.code)
-        found[tp] = answer.offset
+        found[topic_partition] = answer.offset
     return found
 
 
@@ -138,10 +137,11 @@ async def _at_time(admin: Admin, partitions: Iterable[TopicPartition], at_ms: in
     if at_ms < 0:
         raise BadValue("Invalid negative timestamp")
     found = await _listed(admin, partitions, at_ms)
-    empty = [tp for tp, offset in found.items() if offset < 0]
-    for tp in empty:
+    empty = [topic_partition for topic_partition, offset in found.items() if offset < 0]
+    for topic_partition in empty:
         show(
-            f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest known offset.\n"
+            f"\nWarn: Partition {topic_partition.partition} from topic {topic_partition.topic} is empty. "
+            "Falling back to latest known offset.\n"
         )
     return {**found, **await _listed(admin, empty, OffsetSpec.LATEST)}
 
@@ -153,19 +153,23 @@ async def _shifted(
     assert shift is not None
     committed = await admin.list_group_offsets(group, partitions)
     shifted: Offsets = {}
-    for tp in partitions:
-        if tp not in committed:
+    for topic_partition in partitions:
+        if topic_partition not in committed:
             raise BadUsage(
-                f"Cannot shift offset for partition {tp} since there is no current committed offset"
+                f"Cannot shift offset for partition {topic_partition} since there is no current committed offset"
             )
-        shifted[tp] = committed[tp].offset + shift
+        shifted[topic_partition] = committed[topic_partition].offset + shift
     return await _in_range(admin, shifted)
 
 
 async def _current(admin: Admin, group: str, partitions: list[TopicPartition]) -> Offsets:
     committed = await admin.list_group_offsets(group, partitions)
-    known = {tp: committed[tp].offset for tp in partitions if tp in committed}
-    others = (tp for tp in partitions if tp not in known)
+    known = {
+        topic_partition: committed[topic_partition].offset
+        for topic_partition in partitions
+        if topic_partition in committed
+    }
+    others = (topic_partition for topic_partition in partitions if topic_partition not in known)
     return {**known, **await _listed(admin, others, OffsetSpec.LATEST)}
 
 
@@ -182,12 +186,15 @@ async def _in_range(admin: Admin, wanted: Offsets) -> Offsets:
     first = await _listed(admin, wanted, OffsetSpec.EARLIEST)
     end = await _listed(admin, wanted, OffsetSpec.LATEST)
     found: Offsets = {}
-    for tp, offset in wanted.items():
-        found[tp] = min(max(offset, first[tp]), end[tp])
-        if found[tp] != offset:
-            side = "lower than earliest" if offset < found[tp] else "higher than latest"
+    for topic_partition, offset in wanted.items():
+        found[topic_partition] = min(max(offset, first[topic_partition]), end[topic_partition])
+        if found[topic_partition] != offset:
+            side = (
+                "lower than earliest" if offset < found[topic_partition] else "higher than latest"
+            )
             _warn(
-                f"New offset ({offset}) is {side} offset for topic partition {tp}. Value will be set to {found[tp]}"
+                f"New offset ({offset}) is {side} offset for topic partition {topic_partition}. "
+                f"Value will be set to {found[topic_partition]}"
             )
     return found
 
@@ -214,8 +221,8 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
     for number, row in enumerate(rows, 1):
         try:
             group, topic, partition, offset = (cell.strip() for cell in row)
-            tp = TopicPartition(topic, whole_number(partition, 32))
-            plan.setdefault(group, {})[tp] = whole_number(offset, 64)
+            topic_partition = TopicPartition(topic, whole_number(partition, 32))
+            plan.setdefault(group, {})[topic_partition] = whole_number(offset, 64)
         except ValueError:
             raise BadValue(
                 f"{path}, line {number}: expected group,topic,partition,offset, not {','.join(row)!r}"

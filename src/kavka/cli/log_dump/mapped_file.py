@@ -12,7 +12,7 @@ from kavka.io import Buffer
 
 @contextmanager
 def mapped(path: Path) -> Iterator[Buffer]:
-    """Give the bytes of a file; no view of them may outlive the `with`. Raise OSError."""
+    """Yield the bytes of a file; no view of them may outlive the `with`. Raise OSError."""
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             yield b""

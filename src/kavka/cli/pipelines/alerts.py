@@ -82,14 +82,20 @@ async def _open_incidents(settings: dict[str, Any], topic: str) -> list[dict[str
     from kavka.pipelines.testing.topics import read_records
 
     firing: dict[str, dict[str, Any]] = {}
+    resolved: set[str] = set()
+    """Dead letters come again behind the end of their incident."""
     try:
         async with aclosing(read_records(settings, topic)) as records:
             async for record in records:
                 event = _event(record.value)
-                if event is not None:
-                    firing.pop(event["incident"], None)
-                    if event["event"] == "firing":
-                        firing[event["incident"]] = event
+                if event is None:
+                    continue
+                incident = str(event["incident"])
+                if event["event"] == "firing" and incident not in resolved:
+                    firing[incident] = event
+                elif event["event"] == "resolved":
+                    resolved.add(incident)
+                    firing.pop(incident, None)
     except KafkaError as error:
         raise PipelineError(f"no alerts in the topic {topic}: {error}") from error
     return sorted(firing.values(), key=lambda event: str(event["since"]))
@@ -134,7 +140,7 @@ def _row(event: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
-    from kavka.collect.running import StoppedHard, run_until_stopped
+    from kavka.collect.shutdown import ShutdownTimeout, run_until_signal
     from kavka.pipelines.operations.delivery import AlertDelivery, DeliveryOptions
     from kavka.pipelines.operations.webhook import Endpoint, read_headers
 
@@ -154,8 +160,8 @@ def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
     )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     try:
-        asyncio.run(run_until_stopped(delivery.run))
-    except StoppedHard:
+        asyncio.run(run_until_signal(delivery.run))
+    except ShutdownTimeout:
         print("kavka pipelines: the brokers did not answer in time at the end", file=sys.stderr)
         return 1
     finally:

@@ -20,15 +20,15 @@ class MoveState(NamedTuple):
     is_done: bool
     """No move of it is in progress, whether or not it is where it shall be."""
 
-    def description(self, tp: TopicPartition) -> str:
+    def description(self, topic_partition: TopicPartition) -> str:
         """Return the sentence about it."""
         if not self.is_done:
-            return f"Reassignment of partition {tp} is still in progress."
+            return f"Reassignment of partition {topic_partition} is still in progress."
         if self.current == self.target:
-            return f"Reassignment of partition {tp} is completed."
+            return f"Reassignment of partition {topic_partition} is completed."
         return (
-            f"There is no active reassignment of partition {tp}, but replica set is {_listed(self.current)} "
-            f"rather than {_listed(self.target)}."
+            f"There is no active reassignment of partition {topic_partition}, but replica set is "
+            f"{_listed(self.current)} rather than {_listed(self.target)}."
         )
 
 
@@ -37,27 +37,33 @@ async def partition_states(
 ) -> tuple[dict[TopicPartition, MoveState], bool]:
     """Return the state of each partition, and whether any partition of the cluster moves."""
     moves = await admin.list_partition_reassignments()
-    resting = dict.fromkeys(tp.topic for tp, _ in entries if tp not in moves)
+    resting = dict.fromkeys(
+        topic_partition.topic for topic_partition, _ in entries if topic_partition not in moves
+    )
     topics = await admin.describe_topics(resting) if resting else {}
     states = {}
-    for tp, target in entries:
-        if tp in moves:
-            states[tp] = MoveState(moves[tp].replicas, tuple(target), False)
+    for topic_partition, target in entries:
+        if topic_partition in moves:
+            states[topic_partition] = MoveState(
+                moves[topic_partition].replicas, tuple(target), False
+            )
             continue
-        topic = topics[tp.topic]
+        topic = topics[topic_partition.topic]
         current: tuple[int, ...] = ()
         if not isinstance(topic, KafkaError):
             known = {part.partition: part.replicas for part in topic.partitions}
-            current = known.get(tp.partition, ())
+            current = known.get(topic_partition.partition, ())
         elif topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise topic
-        states[tp] = MoveState(current, tuple(target), True)
+        states[topic_partition] = MoveState(current, tuple(target), True)
     return states, bool(moves)
 
 
 def partition_lines(states: Mapping[TopicPartition, MoveState]) -> list[str]:
     """Return the lines about the partitions."""
-    lines = [state.description(tp) for tp, state in sorted(states.items())]
+    lines = [
+        state.description(topic_partition) for topic_partition, state in sorted(states.items())
+    ]
     return ["Status of partition reassignment:", *lines]
 
 
@@ -74,24 +80,24 @@ class LogDirState(NamedTuple):
 
     def description(self, replica: Replica) -> str:
         """Return the sentence about it."""
-        at = f"{replica.topic}-{replica.partition}"
+        partition = f"{replica.topic}-{replica.partition}"
         found, target = self.found, self.target
         if found.current is None:
             return (
-                f"Partition {at} is not found in any live log dir on broker {replica.broker_id}. There is likely "
-                "an offline log directory on the broker."
+                f"Partition {partition} is not found in any live log dir on broker {replica.broker_id}. There is "
+                "likely an offline log directory on the broker."
             )
         if found.future == target:
             return f"Reassignment of replica {replica} is still in progress."
         if found.future is not None:
             return (
-                f"Partition {at} on broker {replica.broker_id} is being moved to log dir {found.future} instead of "
-                f"{target}."
+                f"Partition {partition} on broker {replica.broker_id} is being moved to log dir {found.future} "
+                f"instead of {target}."
             )
         if found.current == target:
             return f"Reassignment of replica {replica} completed successfully."
         return (
-            f"Partition {at} on broker {replica.broker_id} is not being moved from log dir {found.current} to "
+            f"Partition {partition} on broker {replica.broker_id} is not being moved from log dir {found.current} to "
             f"{target}."
         )
 
@@ -121,14 +127,16 @@ async def current_assignment(
     admin: Admin, wanted: Sequence[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the brokers of partitions. Raise CommandFailed when one does not exist."""
-    known = await assignment_of_topics(admin, list(dict.fromkeys(tp.topic for tp in wanted)))
-    missing = [tp for tp in wanted if tp not in known]
+    known = await assignment_of_topics(
+        admin, list(dict.fromkeys(topic_partition.topic for topic_partition in wanted))
+    )
+    missing = [topic_partition for topic_partition in wanted if topic_partition not in known]
     if missing:
         raise CommandFailed(
             _EXECUTION,
             f"{_UNKNOWN}: Unable to find partition: {', '.join(map(str, missing))}",
         )
-    return {tp: known[tp] for tp in wanted}
+    return {topic_partition: known[topic_partition] for topic_partition in wanted}
 
 
 async def assignment_of_topics(

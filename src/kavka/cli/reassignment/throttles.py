@@ -62,7 +62,7 @@ def throttled_replicas(moves: Moves) -> dict[str, tuple[str, str]]:
 
 
 async def throttle_moves(admin: Admin, moves: Moves, rate: int) -> None:
-    """Hold back the replication that the moves cause to `rate` bytes a second on each broker."""
+    """Throttle the replication that the moves cause to `rate` bytes a second on each broker."""
     await _alter(
         admin,
         ResourceType.TOPIC,
@@ -80,7 +80,7 @@ async def throttle_moves(admin: Admin, moves: Moves, rate: int) -> None:
 
 
 async def throttle_log_dirs(admin: Admin, replicas: Iterable[Replica], rate: int) -> None:
-    """Hold back moves between the directories of the replicas' brokers to `rate` bytes a second."""
+    """Throttle moves between the directories of the replicas' brokers to `rate` bytes a second."""
     brokers = sorted({replica.broker_id for replica in replicas})
     change = [ConfigOp(LOG_DIR_RATE, str(rate))]
     await _alter(admin, ResourceType.BROKER, {str(broker): change for broker in brokers})

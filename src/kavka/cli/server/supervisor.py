@@ -83,7 +83,7 @@ class Child:
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
     def stop(self) -> None:
-        """Have it end cleanly, and not start again."""
+        """End the process cleanly, and do not restart it."""
         self._stop_event.set()
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):

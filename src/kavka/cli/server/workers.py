@@ -169,7 +169,7 @@ def _moved(listener: str, by: int) -> str:
 
 
 def _with_ports(listeners: list[str], served: list[str]) -> list[str]:
-    """Give the listeners on free ports those that `served` names."""
+    """Replace the free ports of listeners by those that `served` names."""
     ports = {item.partition("://")[0].upper(): _port(item) for item in served}
     return [
         item if _port(item) else f"{item.rpartition(':')[0]}:{ports[name]}"

@@ -7,7 +7,7 @@ import sys
 
 
 def open_closed_streams() -> None:
-    """Put `/dev/null` where the caller closed a standard stream, so that no file or socket gets its number."""
+    """Open `/dev/null` where the caller closed a standard stream, so that no file or socket gets its number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             mode = "w" if number else "r"
@@ -17,5 +17,5 @@ def open_closed_streams() -> None:
 
 
 def drop_output() -> None:
-    """Let what is left for standard output go nowhere, or the interpreter tries and fails again when it ends."""
+    """Discard what is left for standard output, which the interpreter would try to write again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -109,13 +109,13 @@ class Shell:
         return len(self._history)
 
     async def run_line(self, line: str) -> int:
-        """Do what a line says; 1 when that failed. An empty line does nothing."""
+        """Run the command of a line; return 1 when that failed. An empty line does nothing."""
         words = split_line(line)
         self._history.append(line)
         return await self.run(words) if words else 0
 
     async def run(self, words: Sequence[str]) -> int:
-        """Do a command; 1 when that failed, after a sentence about it."""
+        """Run a command; return 1 when that failed, after a sentence about it."""
         name, *typed = words
         if name not in _SYNTAX:
             print(f"{USAGE}\nCommand not found: Command not found {name}", file=sys.stderr)

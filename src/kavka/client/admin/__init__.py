@@ -6,6 +6,7 @@ from kavka.client.admin.elections import ElectionType
 from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.nodes import ClusterDescription, LogDir, LogDirReplica
+from kavka.client.admin.quotas import DEFAULT_ENTITY, ClientQuotaEntity, QuotaComponent
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
@@ -16,10 +17,17 @@ from kavka.client.admin.transactions import (
     TransactionDescription,
     TransactionListing,
 )
+from kavka.client.admin.user_credentials import (
+    ScramCredentialInfo,
+    ScramDeletion,
+    ScramUpsertion,
+)
 
 __all__ = [
+    "DEFAULT_ENTITY",
     "Admin",
     "AlterOp",
+    "ClientQuotaEntity",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigOp",
@@ -38,10 +46,14 @@ __all__ = [
     "NewTopic",
     "OffsetSpec",
     "ProducerState",
+    "QuotaComponent",
     "Reassignment",
     "Replica",
     "ReplicaLogDirs",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TopicDescription",
     "TransactionDescription",
     "TransactionListing",

@@ -12,12 +12,14 @@ from kavka.client.admin import (
     features,
     groups,
     nodes,
+    quotas,
     reassignments,
     records,
     replica_log_dirs,
     replica_records,
     topics,
     transactions,
+    user_credentials,
 )
 from kavka.client.admin.router import Router
 from kavka.client.client import Client
@@ -87,7 +89,7 @@ class Admin(Client):
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Give topics more partitions; keys may go to other partitions from then on."""
+        """Add partitions to topics; keys may go to other partitions from then on."""
         return await topics.create_partitions(self._router, wanted, validate_only, timeout_ms)
 
     async def list_topics(
@@ -158,7 +160,7 @@ class Admin(Client):
         *,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Let partitions, by default all, elect a leader now; None stands for a new one.
+        """Elect leaders of partitions, by default of all; None stands for a new leader.
 
         ELECTION_NOT_NEEDED is the outcome where the leader is the right one already; asked about all partitions,
         brokers leave those out.
@@ -190,6 +192,24 @@ class Admin(Client):
     ) -> dict[str, KafkaError | None]:
         """Change the levels of features, or only check whether they could be changed."""
         return await features.update_features(self._router, updates, validate_only, timeout_ms)
+
+    # Users
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[str, list[user_credentials.ScramCredentialInfo] | KafkaError]:
+        """Return by which SCRAM mechanisms users, by default all that have any, can be authenticated (KIP-554)."""
+        return await user_credentials.describe(self._router, users, timeout_ms)
+
+    async def alter_user_scram_credentials(
+        self,
+        changes: Sequence[user_credentials.ScramUpsertion | user_credentials.ScramDeletion],
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Give users SCRAM credentials, or take them; each user's changes are made together. No password is sent."""
+        random = self._random.random_bytes
+        return await user_credentials.alter(self._router, changes, random, timeout_ms)
 
     async def describe_log_dirs(
         self,
@@ -245,6 +265,26 @@ class Admin(Client):
             self._router, changes, validate_only, timeout_ms
         )
 
+    async def describe_client_quotas(
+        self,
+        components: Iterable[quotas.QuotaComponent] = (),
+        *,
+        strict: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[quotas.ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of entities that have all these parts, and, if `strict`, no other."""
+        return await quotas.describe_client_quotas(self._router, components, strict, timeout_ms)
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[quotas.ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[quotas.ClientQuotaEntity, KafkaError | None]:
+        """Set quotas of users, clients and addresses; None removes one."""
+        return await quotas.alter_client_quotas(self._router, changes, validate_only, timeout_ms)
+
     async def alter_configs(
         self,
         replacement: Mapping[configs.ConfigResource, Mapping[str, str | None]],
@@ -277,7 +317,10 @@ class Admin(Client):
         """Return how far positions (next offsets, as groups commit them) lie behind, in records and in time."""
         return await lags(
             self._cluster,
-            {TopicPartition(*at): offset for at, offset in positions.items()},
+            {
+                TopicPartition(*topic_partition): offset
+                for topic_partition, offset in positions.items()
+            },
             now_ms=self._clock.now_ms(),
             read_committed=read_committed,
             timeout_ms=self._router.timeout_ms(timeout_ms),

@@ -243,12 +243,14 @@ async def alter_group_offsets(
     """See `Admin.alter_group_offsets`."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for topic_partition, given in offsets.items():
-        where = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
+        committed = (
+            OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
+        )
         part = OffsetCommitRequestPartition(
             partition_index=topic_partition[1],
-            committed_offset=where.offset,
-            committed_leader_epoch=where.leader_epoch,
-            committed_metadata=where.metadata,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            committed_metadata=committed.metadata,
         )
         topics.setdefault(topic_partition[0], []).append(part)
     request = OffsetCommitRequest(

@@ -30,7 +30,7 @@ class BlockingClient:
         self._closer = 0  # ident of the thread that closes
         self._closed = threading.Event()
         try:
-            self._thread.run(self._async.start())
+            self._thread.run(self._async.start)
         except ConnectionError as error:
             self._thread.stop()
             raise error.with_traceback(None) from None
@@ -74,7 +74,7 @@ class BlockingClient:
             self._closed.set()
 
     def _close(self, thread: LoopThread, options: dict[str, Any]) -> None:
-        thread.run(self._async.close(**options))
+        thread.run(self._async.close, **options)
 
     def _refuse_queued(self) -> None:
         """Refuse what was handed over while the loop's thread ended."""
@@ -97,7 +97,7 @@ class BlockingClient:
 
 
 def forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
-    """Give a class all public methods of `client_class` that it does not define itself."""
+    """Return a decorator that adds to a class the public methods of `client_class` that it does not define itself."""
 
     def decorate(cls: type[T]) -> type[T]:
         for name, method in inspect.getmembers(client_class, inspect.isfunction):
@@ -116,7 +116,7 @@ def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
         thread = self._require_thread()
         bound = getattr(self._async, name)
         if is_coroutine:
-            return thread.run(bound(*args, **kwargs))
+            return thread.run(bound, *args, **kwargs)
         return thread.call(bound, *args, **kwargs)
 
     return blocking

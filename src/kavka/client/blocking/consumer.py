@@ -65,7 +65,7 @@ class Consumer(BlockingClient):
         While an exception is handled, the record that an iteration returned last does not count as processed.
         """
         if sys.exc_info()[0] is not None:
-            self._async.put_back_unfinished()
+            self._async.iteration.put_back_last()
         super().close(**options)
 
     def subscribe(
@@ -79,7 +79,7 @@ class Consumer(BlockingClient):
     def poll(self, *args: Any, **kwargs: Any) -> list[FetchedBatches]:
         """Return what is fetched, as `kavka.client.Consumer.poll`."""
         thread = self._require_thread()
-        found: list[FetchedBatches] = thread.run(self._async.poll(*args, **kwargs))
+        found: list[FetchedBatches] = thread.run(self._async.poll, *args, **kwargs)
         for batches in found:
             if batches.go_back is not None:
                 batches.go_back = partial(_go_back, thread, batches.go_back)
@@ -94,10 +94,10 @@ class Consumer(BlockingClient):
         """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
         self._require_thread()
         record: ConsumerRecord
-        for record in self._async.buffered_rows():
+        for record in self._async.iteration.at_hand:
             return record
         with self._iterating:
-            record = self._require_thread().run(self._async.__anext__())
+            record = self._require_thread().run(self._async.__anext__)
             return record
 
 

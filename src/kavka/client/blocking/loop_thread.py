@@ -9,7 +9,9 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 from kavka.client.client import MAKE_IT_IN_THE_CHILD
@@ -43,11 +45,11 @@ class _Caller:
         self.is_waiting = True
 
     def call(self, function: Callable[[], None]) -> None:
-        """Have a function called by the thread that waits."""
+        """Queue a function for the thread that waits."""
         self._calls.put(function)
 
     def finish(self) -> None:
-        """Let the thread continue, after what was handed to it before."""
+        """Release the thread after the functions that were queued before."""
         self._calls.put(None)
 
     def wait(self) -> None:
@@ -187,32 +189,30 @@ class LoopThread:
         """Return whether this process is a fork of the one that the thread runs in."""
         return self._forks != _forks
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread and return its outcome; cancelling (Ctrl-C) cancels it there.
+    def run(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
+        """Run a coroutine function in the thread and return its outcome; cancelling (Ctrl-C) cancels it there.
 
         Callbacks of the user that the coroutine leads to are called in the calling thread. Raise RuntimeError once
         the thread is stopped, also where the coroutine began before.
+
+        The coroutine is made in the thread: one that was made here would never start when Ctrl-C comes in between.
         """
-        try:
-            self.check()
-        except RuntimeError:
-            work.close()
-            raise
+        self.check()
         caller = _Caller()
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        future.add_done_callback(self._pending.discard)
+        future.add_done_callback(lambda _: caller.finish())
 
         async def called() -> T:
             _caller.set(caller)
-            return await work
+            return await function(*args, **kwargs)
 
-        with self._lock:
-            if self._is_stopped:
-                work.close()
-                raise self._closed_error()
-            future = asyncio.run_coroutine_threadsafe(called(), self.loop)
-            self._pending.add(future)
-        future.add_done_callback(self._pending.discard)
-        future.add_done_callback(lambda _: caller.finish())
         try:
+            with self._lock:
+                if self._is_stopped:
+                    raise self._closed_error()
+                self._pending.add(future)
+                self.loop.call_soon_threadsafe(self._start, called, future)
             caller.wait()
             return future.result()
         except concurrent.futures.CancelledError:
@@ -222,6 +222,24 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def _start(
+        self,
+        function: Callable[[], Coroutine[Any, Any, T]],
+        future: concurrent.futures.Future[T],
+    ) -> None:
+        """Start a coroutine whose outcome is that of `future`, which cancels it; in the loop's thread."""
+        if future.cancelled():
+            return
+        task = self.loop.create_task(function())
+
+        def cancel_task(done: concurrent.futures.Future[T]) -> None:
+            if done.cancelled():
+                with suppress(RuntimeError):  # the loop is closed
+                    self.loop.call_soon_threadsafe(task.cancel)
+
+        future.add_done_callback(cancel_task)
+        task.add_done_callback(partial(_copy_outcome, future))
 
     def start_soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
         """Start a coroutine without waiting for it; return False, and start nothing, once the thread is stopped."""
@@ -239,7 +257,7 @@ class LoopThread:
         async def work() -> T:
             return function(*args, **kwargs)
 
-        return self.run(work())
+        return self.run(work)
 
     async def call_user(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function of the user outside of the loop, so that it may use the client.
@@ -278,3 +296,16 @@ class LoopThread:
         self._thread.join()
         if is_first:
             self.callbacks.stop()  # last: the loop hands callbacks over until its end
+
+
+def _copy_outcome(future: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
+    """End a future with the outcome of a task, unless it was cancelled before."""
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled():
+        future.cancel()
+    elif not future.set_running_or_notify_cancel():
+        return
+    elif error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())

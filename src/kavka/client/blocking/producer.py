@@ -211,7 +211,7 @@ class Producer(BlockingClient):
         """
         thread = self._require_thread()
         deadline = Deadline(thread, timeout_ms)
-        failure = thread.run(self._wait_until_done(timeout_ms))
+        failure = thread.run(self._wait_until_done, timeout_ms)
         is_called = thread.callbacks.wait(deadline.left_s())
         if failure is not None:
             raise failure
@@ -248,7 +248,7 @@ class Producer(BlockingClient):
         """Run a coroutine, and wait for the callbacks of the records that it has waited for."""
         thread = self._require_thread()
         try:
-            return thread.run(work())
+            return thread.run(work)
         finally:
             thread.callbacks.wait()
 
@@ -298,10 +298,10 @@ class Producer(BlockingClient):
             not self._is_transactional
         ):  # an open transaction is aborted: nothing needs to be sent before
             with suppress(TimeoutError):
-                thread.run(self._wait_until_sent(deadline.left_ms()))
+                thread.run(self._wait_until_sent, deadline.left_ms())
                 thread.callbacks.wait(deadline.left_s())
         try:
-            thread.run(self._close_async(options | {"timeout_ms": deadline.left_ms()}))
+            thread.run(self._close_async, options | {"timeout_ms": deadline.left_ms()})
         finally:
             if not thread.callbacks.wait(deadline.left_s()):
                 log.warning(

@@ -77,7 +77,7 @@ class AutoCommit:
             await self._commit(changed, _REVOKE_COMMIT_MS)
 
     async def close(self) -> None:
-        """Give up the commit in progress."""
+        """Cancel the commit in progress."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

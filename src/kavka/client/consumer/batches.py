@@ -157,14 +157,14 @@ class FetchedBatches:
         self._raise_failure()
         made: list[ConsumerRecord] = []
         has_deserializers = self._deserializers.key or self._deserializers.value
-        place = tuple(self.topic_partition)
+        topic_partition = tuple(self.topic_partition)
         try:
             for buffer, headers in self._spans:
                 for header in headers:
                     if has_deserializers:
                         self._deserialize(self._batch_records(buffer, header), made)
                     else:
-                        made += self._batch_records(buffer, header, ConsumerRecord, place)
+                        made += self._batch_records(buffer, header, ConsumerRecord, topic_partition)
         except (CorruptRecordError, RecordDeserializationError) as error:
             self._end_before(error, is_first=not made)
         return made

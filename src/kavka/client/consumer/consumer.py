@@ -6,26 +6,20 @@ import asyncio
 import logging
 import re
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import length_hint
-from typing import Any, Self
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
 from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
-from kavka.client.consumer.batches import (
-    ConsumerRecord,
-    CorruptRecordError,
-    FetchedBatches,
-    RecordDeserializationError,
-)
+from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
 from kavka.client.consumer.coordinator import ConsumerCoordinator
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.interceptors import ConsumerInterceptors
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
 from kavka.client.consumer.rebalance_listener import RebalanceListener
+from kavka.client.consumer.record_iteration import RecordIteration
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
     PartitionState,
@@ -90,8 +84,8 @@ class Consumer(Client):
         self._subscription = Subscription()
         self._is_closing = False
         self._polls = PendingCalls("consumer")
-        self._set_rows(())  # of an iteration: the batch at hand, and how far it is read
-        self._ahead: deque[FetchedBatches] = deque()
+        self.iteration = RecordIteration(self._poll_for_iteration)
+        """The records that an iteration has at hand."""
 
     def _loss_when_unclosed(self) -> str:
         if self._group_id is None or not self._subscription.uses_group:
@@ -103,8 +97,7 @@ class Consumer(Client):
 
     def _leave_to_parent(self) -> None:
         super()._leave_to_parent()
-        self._set_rows(())  # they are the parent's to process
-        self._ahead.clear()
+        self.iteration.discard()  # the records are the parent's to process
 
     def _require_reading(self) -> None:
         self._require_open()
@@ -155,7 +148,7 @@ class Consumer(Client):
         if not self._is_open or self._is_closing:
             return
         if sys.exc_info()[0] is not None:
-            self.put_back_unfinished()
+            self.iteration.put_back_last()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
         self._polls.end()
         limit = asyncio.timeout(timeout_ms / 1000)
@@ -233,7 +226,7 @@ class Consumer(Client):
         self._forget_subscription()
 
     def _forget_subscription(self) -> None:
-        self._discard_rows(None)
+        self.iteration.discard()
         self._subscription.clear()
 
     def assignment(self) -> list[TopicPartition]:
@@ -251,8 +244,9 @@ class Consumer(Client):
     ) -> list[FetchedBatches]:
         """Return what is fetched, at most `max_records` (`max.poll.records`), waiting up to `timeout_ms` for some.
 
-        Raise KafkaError for what needs a decision: no valid offset and no reset policy, no permission, an invalid
-        topic name, corrupt data, a group that refuses this member.
+        Raise AuthenticationFailed where a broker refuses the credential, and KafkaError for what needs a decision:
+        no valid offset and no reset policy, no permission, an invalid topic name, corrupt data, a group that refuses
+        this member.
         """
         self._require_reading()
         self._rewind_rows()
@@ -272,6 +266,7 @@ class Consumer(Client):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while True:
+            self._cluster.raise_authentication_failure()
             refusal = self._cluster.metadata.take_error()
             if refusal is not None:
                 raise refusal
@@ -294,68 +289,25 @@ class Consumer(Client):
             with self._polls.until_closed():
                 await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))
 
-    def __aiter__(self) -> Self:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Iterate over records without end."""
-        return self
+        return self.iteration
 
-    async def __anext__(self) -> ConsumerRecord:
+    def __anext__(self) -> Coroutine[Any, Any, ConsumerRecord]:
         """Return the next record. Raise what `poll` raises, and RecordDeserializationError."""
-        while True:
-            for record in self._reading:
-                return record
-            self._set_rows(())  # all of them are done
-            if not self._ahead:
-                self._require_reading()
-                self._ahead.extend(await self._poll(_MAX_WAIT_S, self._max_poll_records))
-            else:
-                try:
-                    rows = self._ahead[0].records()
-                except (CorruptRecordError, RecordDeserializationError):
-                    self._ahead.popleft()  # its position went back, so it comes again
-                    raise
-                self._ahead.popleft()
-                self._set_rows(rows)
+        return self.iteration.__anext__()
 
-    def buffered_rows(self) -> Iterator[ConsumerRecord]:
-        """Return the iterator over the records that an iteration can hand out without waiting."""
-        return self._reading
-
-    def put_back_unfinished(self) -> None:
-        """Count the record that an iteration returned last as unread: the work on it has failed."""
-        at = len(self._rows) - length_hint(self._reading) - 1
-        if at >= 0:
-            self._set_rows(self._rows[at:])
-
-    def _set_rows(self, rows: Sequence[ConsumerRecord]) -> None:
-        self._rows = rows
-        self._reading = iter(rows)
-
-    def _unread(self) -> dict[TopicPartition, int]:
-        """Return the first unread offset of partitions with records that an iteration has not reached."""
-        unread = {batches.topic_partition: batches.first_offset for batches in self._ahead}
-        left = length_hint(self._reading)
-        if left:
-            record = self._rows[len(self._rows) - left]
-            unread[TopicPartition(record.topic, record.partition)] = record.offset
-        return unread
+    async def _poll_for_iteration(self) -> list[FetchedBatches]:
+        self._require_reading()
+        return await self._poll(_MAX_WAIT_S, self._max_poll_records)
 
     def _rewind_rows(self) -> None:
         """Leave an iteration: what it has not reached is fetched again."""
-        for topic_partition, offset in self._unread().items():
+        for topic_partition, offset in self.iteration.unread().items():
             state = self._subscription.partitions.get(topic_partition)
             if state is not None:
                 state.seek(offset)
-        self._discard_rows(None)
-
-    def _discard_rows(self, topic_partition: TopicPartition | None) -> None:
-        """Drop what an iteration holds of one partition, or of all."""
-        if topic_partition is None or (self._rows and self._rows[0][:2] == topic_partition):
-            self._set_rows(())
-        self._ahead = deque(
-            b
-            for b in self._ahead
-            if topic_partition is not None and b.topic_partition != topic_partition
-        )
+        self.iteration.discard()
 
     # Positions
 
@@ -364,7 +316,7 @@ class Consumer(Client):
         if offset < 0:
             raise ValueError(f"seek offset must not be a negative number: {offset}")
         self._state(topic_partition).seek(offset)
-        self._discard_rows(topic_partition)
+        self.iteration.discard(topic_partition)
         self._fetcher.wake()
 
     def go_back(
@@ -416,7 +368,7 @@ class Consumer(Client):
             partitions if partitions is not None else self._subscription.partitions
         ):
             self._state(topic_partition).request_reset(policy)
-            self._discard_rows(topic_partition)
+            self.iteration.discard(topic_partition)
         self._fetcher.notify()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -444,7 +396,7 @@ class Consumer(Client):
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
         topic_partition = TopicPartition(*topic_partition)
-        unread = self._unread().get(topic_partition)
+        unread = self.iteration.unread().get(topic_partition)
         if unread is not None:
             return unread
         state = self._state(topic_partition)
@@ -465,7 +417,7 @@ class Consumer(Client):
         end = state.last_stable_offset if committed else state.high_watermark
         if state.position is None or end < 0:
             return None
-        return max(end - self._unread().get(topic_partition, state.position), 0)
+        return max(end - self.iteration.unread().get(topic_partition, state.position), 0)
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
         self._require_open()
@@ -511,7 +463,10 @@ class Consumer(Client):
         self._require_open()
         return await look_up_offsets(
             self._cluster,
-            {TopicPartition(*at): timestamp for at, timestamp in wanted.items()},
+            {
+                TopicPartition(*topic_partition): timestamp
+                for topic_partition, timestamp in wanted.items()
+            },
             read_committed=self._fetch_settings.read_committed,
             timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
         )
@@ -545,9 +500,9 @@ class Consumer(Client):
         await self._offsets.commit(
             chosen, self._api_timeout_ms if timeout_ms is None else timeout_ms
         )
-        for topic_partition, where in chosen.items():
+        for topic_partition, committed in chosen.items():
             if topic_partition in states:
-                states[topic_partition].last_committed = where
+                states[topic_partition].last_committed = committed
         self._interceptors.on_commit(chosen)
 
     def commit_soon(
@@ -579,7 +534,7 @@ class Consumer(Client):
         return self._coordinator.member.metadata()
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        unread = self._unread()
+        unread = self.iteration.unread()
         return {
             topic_partition: OffsetAndMetadata(
                 unread.get(topic_partition, state.position), "", state.position_epoch

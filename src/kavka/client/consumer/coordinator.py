@@ -78,7 +78,7 @@ class ConsumerCoordinator:
         return self.member.is_settled(int(self._loop.time() * 1000))
 
     async def ensure_active(self, deadline: float) -> None:
-        """Do what membership needs, until loop time `deadline`; one poll does it, others go on without.
+        """Run what membership needs, until loop time `deadline`; one poll does it, others continue without.
 
         Raise KafkaError when the group refuses this member permanently.
         """
@@ -96,7 +96,7 @@ class ConsumerCoordinator:
         self._report_rejoin()
 
     async def leave(self, reason: str) -> None:
-        """Give up the partitions and, unless the member is static, leave the group."""
+        """Revoke the partitions and, unless the member is static, leave the group."""
         self._leaves += 1
         try:
             tasks = [task for task in (self._joining, self._heartbeats) if task is not None]

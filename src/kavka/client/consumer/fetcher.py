@@ -1,8 +1,8 @@
-"""Fetches ahead of the user: one request at a time per broker, driven by callbacks; the shell around `visible`.
+"""Fetches ahead of the user: one request at a time per broker, driven by callbacks.
 
 Each answer is buffered per partition and the next request leaves at once for all partitions with less than
 `max.partition.fetch.bytes` in the buffer, so that fetching and processing overlap. The buffer of a partition is
-thus bounded by about twice that setting.
+thus bounded by about twice that setting. `fetch_results` has what an answer means for a partition.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.batches import Chunk, CorruptRecordError, FetchedBatches
+from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.consumer.fetch_buffer import drain_buffer
 from kavka.client.consumer.fetch_messages import (
     FetchSettings,
@@ -23,21 +23,18 @@ from kavka.client.consumer.fetch_messages import (
     fetch_request,
     parts_of,
 )
+from kavka.client.consumer.fetch_results import FetchResults
 from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
-from kavka.client.consumer.isolation_filter import filter_by_isolation
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from kavka.io import Buffer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import (
     FetchResponse,
-    FetchResponsePartition,
 )
-from kavka.wire.records.corrupt import CorruptBatch
 
 log = logging.getLogger(__name__)
 
@@ -51,20 +48,6 @@ _SESSION_OVER = (
 _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _EMPTY_PAUSE_S = 0.05
 """Pause of a partition without new data while another one of its broker has a full buffer."""
-_STALE = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
 
 
 class Fetcher:
@@ -84,8 +67,7 @@ class Fetcher:
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._next_start = 0
-        self._failures: dict[str, Exception] = {}  # by message: what repeats is raised once
-        self._wakeup = asyncio.Event()
+        self._results = FetchResults(cluster, subscription, settings)
         self._sessions: dict[BrokerId, FetchSession] = {}
         cluster.when_updated(self.wake)
 
@@ -96,8 +78,8 @@ class Fetcher:
             self._loop.call_soon(self._send_all)
 
     def notify(self) -> None:
-        """Let a waiting poll look around."""
-        self._wakeup.set()
+        """Wake a poll that waits."""
+        self._results.wakeup.set()
 
     async def close(self) -> None:
         """Stop fetching, and end the fetch sessions of the brokers."""
@@ -126,7 +108,7 @@ class Fetcher:
         """Return when something was buffered or went wrong since the last `take`, or after the time."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._wakeup.wait()
+                await self._results.wakeup.wait()
         except TimeoutError:
             return
 
@@ -135,11 +117,9 @@ class Fetcher:
 
         Raise what a broker or the data made impossible.
         """
-        self._wakeup.clear()
-        while self._failures:
-            failure = self._failures.pop(next(iter(self._failures)))
-            if not self._is_over(failure):
-                raise failure
+        self._results.wakeup.clear()
+        if self._results.failures:
+            self._results.raise_failure()
         states = [
             s for s in self._subscription.partitions.values() if s.buffered and not s.is_paused
         ]
@@ -160,13 +140,6 @@ class Fetcher:
                 taken.append(batches)
         self.wake()
         return taken
-
-    def _is_over(self, failure: Exception) -> bool:
-        """Return whether a failure is about a record that is not the next any more: the user has sought past it."""
-        if not isinstance(failure, CorruptRecordError):
-            return False
-        state = self._subscription.partitions.get(failure.topic_partition)
-        return state is None or state.fetch_position != failure.offset
 
     # Fetching
 
@@ -336,7 +309,7 @@ class Fetcher:
                 continue
             part = parts.get(topic_partition)
             if part is not None:
-                self._on_part(state, part, pause_s)
+                self._results.on_part(state, part, pause_s)
             else:  # nothing new in the session
                 state.retry_at = self._loop.time() + pause_s
         hints = {
@@ -350,88 +323,6 @@ class Fetcher:
         if hints:
             self._cluster.learn_leaders(hints, response.node_endpoints)
 
-    def _on_part(self, state: PartitionState, part: FetchResponsePartition, pause_s: float) -> None:
-        code = ErrorCode.of(part.error_code)
-        if code is not ErrorCode.NONE:
-            self._on_error(state, code)
-            return
-        state.high_watermark = part.high_watermark
-        state.last_stable_offset = part.last_stable_offset
-        state.log_start_offset = part.log_start_offset
-        if part.preferred_read_replica >= 0:
-            state.preferred_replica = BrokerId(part.preferred_read_replica)
-            state.preferred_until = self._loop.time() + self._settings.metadata_max_age_ms / 1000
-        if not part.records:
-            state.retry_at = self._loop.time() + pause_s
-            return
-        assert not hasattr(part.records, "file"), "decoding gives bytes"
-        records: Buffer = part.records
-        try:
-            chunk = self._committed_only(state, records, part)
-        except CorruptBatch as error:
-            chunk = self._before_damage(state, records, part, error)
-        if chunk is not None:
-            state.fetch_position = chunk.next_offset
-            state.buffered.append(chunk)
-            state.buffered_bytes += chunk.size
-            self._wakeup.set()
-
-    def _committed_only(
-        self, state: PartitionState, records: Buffer, part: FetchResponsePartition
-    ) -> Chunk | None:
-        return filter_by_isolation(
-            state, records, part.aborted_transactions, self._settings.read_committed
-        )
-
-    def _before_damage(
-        self,
-        state: PartitionState,
-        records: Buffer,
-        part: FetchResponsePartition,
-        error: CorruptBatch,
-    ) -> Chunk | None:
-        """Return the batches before a damaged one; note the failure once it is the next to be returned."""
-        chunk = None
-        if error.position > 0:
-            chunk = self._committed_only(state, memoryview(records)[: error.position], part)
-        if chunk is None:
-            state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(5) / 1000
-            if not state.buffered:  # else the same answer comes again when the user has had these
-                self._fail(CorruptRecordError(state.topic_partition, state.fetch_position, error))
-        return chunk
-
-    def _on_error(self, state: PartitionState, code: ErrorCode) -> None:
-        state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(0) / 1000
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if state.preferred_replica is not None:
-                state.preferred_replica = None  # a follower may lag behind: the leader knows
-                return
-            self._on_out_of_range(state)
-            return
-        state.preferred_replica = None
-        if code in _STALE:
-            self._cluster.mark_stale()
-        elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            log.warning("fetch refused partition=%s error=%s", state.topic_partition, code.name)
-        else:
-            self._fail(KafkaError(code, f"{state.topic_partition}: {code.message}"))
-
-    def _on_out_of_range(self, state: PartitionState) -> None:
-        if state.buffered:
-            return  # let the user have what is there; the same answer comes again
-        if self._settings.reset is None:
-            detail = f"Fetch position {state.fetch_position} is out of range for partition {state.topic_partition}"
-            self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail))
-            return
-        log.info(
-            "position out of range partition=%s offset=%d reset=%s",
-            state.topic_partition,
-            state.fetch_position,
-            self._settings.reset.name,
-        )
-        state.request_reset(self._settings.reset)
-        self._wakeup.set()
-
     def _fail_or_retry(self, states: list[PartitionState], error: BaseException) -> None:
         self._cluster.mark_stale()
         retry_at = self._loop.time() + self._cluster.retry_backoff_ms(0) / 1000
@@ -439,13 +330,9 @@ class Fetcher:
             state.retry_at = retry_at
             state.preferred_replica = None  # the leader can be found, and may prefer another one
         if isinstance(error, KafkaError) and not error.retriable:
-            self._fail(error)
+            self._results.fail(error)
         elif isinstance(error, CorruptFrame):
             log.error("fetch response not decoded reason=%s", error)
-
-    def _fail(self, error: Exception) -> None:
-        self._failures.setdefault(str(error), error)
-        self._wakeup.set()
 
 
 def _ignore(answer: asyncio.Future[Any]) -> None:

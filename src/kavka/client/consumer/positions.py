@@ -66,7 +66,7 @@ class Positions:
                 self._on_change()
 
     async def update(self, deadline: float) -> None:
-        """Work on missing positions until loop time `deadline`. Raise KafkaError where a decision is needed."""
+        """Look missing positions up until loop time `deadline`. Raise KafkaError where a decision is needed."""
         loop = asyncio.get_running_loop()
         while True:
             task = self._task

@@ -109,7 +109,7 @@ class _RackAlignment:
                 self._misplaced[holder][topic_partition] = None
 
     def run(self) -> bool:
-        """Look once for a better place of every partition that is astray; return whether there was one."""
+        """Search once for a better replica of every misplaced partition; return whether there was one."""
         unmovable = set()
         has_moved = False
         misplaced = [

@@ -108,7 +108,7 @@ class PartitionState:
         self.needs_validation = leader_epoch >= 0
 
     def on_leader(self, leader_epoch: int) -> None:
-        """Learn of the leader's epoch; a new leader's log may lack what was read of the old one's (KIP-320).
+        """Set the leader's epoch; a new leader's log may lack what was read of the old one's (KIP-320).
 
         What is buffered is dropped: it may be what the new leader lacks.
         """
@@ -127,7 +127,7 @@ class PartitionState:
         self.validated_epoch = leader_epoch
 
     def request_reset(self, policy: ResetPolicy) -> None:
-        """Have the position looked up."""
+        """Request a lookup of the position."""
         self.reset = policy
         self.position = None
         self._discard_buffer()

@@ -124,7 +124,7 @@ class Accumulator:
         self.incomplete[batch] = None
 
     def close_all(self) -> None:
-        """Let no batch take more records."""
+        """Close all batches to further records."""
         for queue in self.queues.values():
             self._close(queue[-1])
 
@@ -206,7 +206,7 @@ class Accumulator:
         return drained
 
     def requeue(self, batch: ProducerBatch, retry_at_ms: int) -> None:
-        """Put a batch back before those that were appended after it; with sequences, in their order."""
+        """Return a batch to its queue, before those that were appended after it; with sequences, in their order."""
         batch.is_in_flight = False
         batch.attempts += 1
         batch.retry_at_ms = retry_at_ms
@@ -259,7 +259,7 @@ class Accumulator:
         return found
 
     def observe_ratio(self, topic: str, plain_bytes: int, encoded_bytes: int) -> None:
-        """Learn how well a topic compresses, so that its batches fill `batch.size` after compression."""
+        """Record how well a topic compresses, so that its batches fill `batch.size` after compression."""
         seen = 1.05 * encoded_bytes / max(plain_bytes, 1)
         old = self._ratios.get(topic, 1.0)
         new = old + _RATIO_WEIGHT * (seen - old)

@@ -145,7 +145,7 @@ class BatchSend:
 
 
 def _add_watchers(touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
-    """Let the delivery wait for the records that were added since `touched` was cleared."""
+    """Add the delivery to the batches that took records since `touched` was cleared."""
     for batch, start in touched.items():
         delivery.add_part()
         batch.watchers.append(DeliveryWatcher(start, len(batch.values) - start, delivery))

@@ -59,7 +59,7 @@ class BufferPool:
             self._send_immediately(-1)
 
     def wake(self) -> None:
-        """Let the calls that wait look again."""
+        """Wake the calls that wait for memory."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

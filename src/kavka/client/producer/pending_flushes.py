@@ -32,7 +32,7 @@ class PendingFlushes:
             self._send_immediately(-1)
 
     def complete_finished(self) -> None:
-        """Look after a batch was done."""
+        """Complete the flushes that a finished batch was the last of."""
         if not self._waiting:
             return
         first = self._accumulator.first_incomplete_number

@@ -319,13 +319,13 @@ class Producer(Client):
             self._transaction.require_open()
 
     def _fail_transaction(self, error: Exception) -> None:
-        """Learn of a record that never came into a batch: its transaction cannot be committed."""
+        """Fail the transaction of a record that never came into a batch: it cannot be committed."""
         if self._transaction_manager is not None:
             self._transaction_manager.mark_abortable(error)
 
     @contextmanager
     def _failing_transaction(self) -> Iterator[None]:
-        """Have what a call raises abort the transaction: its caller may look away, and its records would be missing."""
+        """Fail the transaction when a call raises: its caller may ignore the error, but records are missing."""
         try:
             yield
         except (KafkaError, OSError) as error:
@@ -511,7 +511,7 @@ class Producer(Client):
         self._flushes.raise_failure()
 
     def fail(self, error: Exception, *, is_watched: bool = False) -> None:
-        """Have the next `flush` raise the failure of a record that never came this far, unless it is watched.
+        """Record the failure of a record that came into no batch: the next `flush` raises it, unless it is watched.
 
         In a transaction it is its commit, watched or not, that raises it.
         """

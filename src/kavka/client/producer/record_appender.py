@@ -153,7 +153,7 @@ class RecordAppender:
             self._transaction.require_accepting()
 
     def update_partitions(self, state: TopicBatches) -> None:
-        """Let the topic learn of newer metadata."""
+        """Update the topic's partitions from newer metadata."""
         metadata = self._cluster.metadata
         if state.updates != metadata.updates:
             known = metadata.topics.get(state.name)

@@ -1,4 +1,4 @@
-"""Takes batches from the accumulator to the leaders and their answers back: the shell of the producer.
+"""Takes batches from the accumulator to the leaders and their answers back.
 
 Driven by callbacks on the loop: `wake` schedules one `_run_once`, which expires, drains and writes what is due and
 sets a timer for the rest. Nothing here awaits, so the order of requests on a connection is the order of draining.
@@ -10,34 +10,28 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kavka.client.cluster import Cluster
 from kavka.client.metadata import LeaderHint
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
+from kavka.client.producer.produce_requests import ProduceRequestBuilder
+from kavka.client.producer.producer_id import ProducerIdInitializer
 from kavka.client.producer.sequences import SequenceNumbers
-from kavka.client.producer.transaction_requests import version_of
+from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error
-from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
+from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
+from kavka.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kavka.net.peer import Peer
-from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kavka.wire.messages.produce import (
-    ProduceRequest,
-    ProduceRequestPartition,
-    ProduceRequestTopic,
     ProduceResponse,
     ProduceResponsePartition,
 )
-from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
 
-_ZSTD_VERSION = 7
-_BATCH_VERSION = 3
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -54,20 +48,6 @@ _STALE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-
-
-class SenderSettings(NamedTuple):
-    """Settings of the sender."""
-
-    acks: int
-    retries: int
-    max_in_flight: int
-    max_request_bytes: int
-    request_timeout_ms: int
-    delivery_timeout_ms: int
-    compression: Compression
-    level: int | None
-    transactional_id: str | None = None
 
 
 class Sender:
@@ -100,13 +80,25 @@ class Sender:
         # One batch at a time, to keep order without sequences.
         self._muted_partitions: dict[TopicPartition, None] = {}
         self._connecting: dict[BrokerId, asyncio.Task[None]] = {}
-        self._initializing: asyncio.Task[None] | None = None
+        self._producer_id = None
+        if sequences is not None:
+            self._producer_id = ProducerIdInitializer(
+                cluster,
+                sequences,
+                settings.request_timeout_ms,
+                on_refused=self.fail_all,
+                on_retry=lambda: self._expire(cluster.clock.tick_ms()),
+                on_done=self.wake,
+            )
+        self._requests = ProduceRequestBuilder(
+            cluster.metadata, accumulator, settings, sequences, transaction, self._on_unencodable
+        )
         self._mutes_partitions = sequences is None and settings.max_in_flight == 1
         self._flush_count = 0
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
-        """Look at the queues in the next iteration of the loop."""
+        """Schedule a run over the queues in the next iteration of the loop."""
         if not (self._is_scheduled or self._is_closed):
             self._is_scheduled = True
             self._loop.call_soon(self._run_once)
@@ -120,8 +112,8 @@ class Sender:
         """Stop; batches that are left are the caller's to fail."""
         self._is_closed = True
         tasks = [*self._connecting.values()]
-        if self._initializing is not None:
-            tasks.append(self._initializing)
+        if self._producer_id is not None:
+            tasks += self._producer_id.tasks
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -171,7 +163,8 @@ class Sender:
         elif self._sequences is not None:
             self._sequences.bump()
             if not self._sequences.has_producer and self._accumulator.incomplete:
-                self._initialize()
+                assert self._producer_id is not None
+                self._producer_id.start()
                 return
         self._send_ready(now_ms)
 
@@ -229,11 +222,11 @@ class Sender:
 
     def _write(self, peer: Peer, broker_id: BrokerId, batches: list[ProducerBatch]) -> None:
         settings = self._settings
-        batches, request = self._request(batches)
+        batches, request = self._requests.build(batches)
         if not batches:
             return
         try:
-            version = self._version(peer)
+            version = self._requests.version(peer)
             if settings.acks == 0:
                 peer.post_unanswered(request, version)
             else:
@@ -254,50 +247,6 @@ class Sender:
         if self._mutes_partitions:
             self._muted_partitions.update((batch.topic_partition, None) for batch in batches)
         answer.add_done_callback(partial(self._on_answer, broker_id, batches))
-
-    def _version(self, peer: Peer) -> int:
-        if self._transaction is None:
-            version = peer.version_of(ApiKey.PRODUCE)
-        else:
-            version = version_of(peer, ApiKey.PRODUCE, self._transaction.version)
-        needed = _ZSTD_VERSION if self._settings.compression is Compression.ZSTD else _BATCH_VERSION
-        if version < needed:
-            detail = f"{peer.name} is too old to take these batches (Produce {version} < {needed})"
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
-        return version
-
-    def _request(self, batches: list[ProducerBatch]) -> tuple[list[ProducerBatch], ProduceRequest]:
-        """Return a request and the batches that are in it: one that cannot be encoded is given up."""
-        settings = self._settings
-        topics: dict[str, list[ProduceRequestPartition]] = {}
-        taken = []
-        for batch in batches:
-            if self._sequences is not None:
-                self._sequences.assign(batch)
-            batch.leader_epoch = self._cluster.metadata.leader_epoch(batch.topic_partition)
-            try:
-                encoded = batch.encode(
-                    settings.compression, settings.level, self._transaction is not None
-                )
-            except (ValueError, TypeError, OverflowError) as error:
-                batch.is_in_flight = False
-                self._fail_batch(batch, error, is_certain=True)
-                continue
-            if settings.compression is not Compression.NONE and batch.columns is None:
-                self._accumulator.observe_ratio(
-                    batch.topic_partition.topic, batch.reserved, len(encoded)
-                )
-            part = ProduceRequestPartition(index=batch.topic_partition.partition, records=encoded)
-            topics.setdefault(batch.topic_partition.topic, []).append(part)
-            taken.append(batch)
-        data = [ProduceRequestTopic(name=t, partition_data=p) for t, p in topics.items()]
-        request = ProduceRequest(
-            transactional_id=settings.transactional_id,
-            acks=settings.acks,
-            timeout_ms=settings.request_timeout_ms,
-            topic_data=data,
-        )
-        return taken, request
 
     # Answers
 
@@ -371,7 +320,9 @@ class Sender:
         may_repeat = code.retriable
         if self._sequences is not None:
             may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
-        self._repeat(batch, KafkaError(code, part.error_message), may_repeat)
+        # A broker that is out of step need not know what it, or an earlier leader, has written.
+        is_certain = code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self._repeat(batch, KafkaError(code, part.error_message), may_repeat, is_certain)
 
     def _request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """Handle the loss of a connection: whether the batches were written is not known."""
@@ -427,6 +378,9 @@ class Sender:
         batch.fail(error)
         self._on_done(batch, error)
 
+    def _on_unencodable(self, batch: ProducerBatch, error: Exception) -> None:
+        self._fail_batch(batch, error, is_certain=True)
+
     def _drop(self, batch: ProducerBatch) -> None:
         """Settle the sequences of a batch that was given up while it was on the wire."""
         if self._sequences is not None and batch.base_sequence != NO_SEQUENCE:
@@ -463,7 +417,7 @@ class Sender:
             self._timer.cancel()
         self._timer = self._loop.call_at(when, self.wake)
 
-    # Connections and the producer id
+    # Connections
 
     def _connect(self, broker_id: BrokerId) -> None:
         if broker_id not in self._connecting:
@@ -473,48 +427,11 @@ class Sender:
     async def _open(self, broker_id: BrokerId) -> None:
         try:
             await self._cluster.peer(broker_id)
+        except AuthenticationFailed as error:
+            self.fail_all(error)
         except (OSError, KafkaError, CorruptFrame) as error:
             log.warning("broker not reached broker=%d reason=%s", broker_id, error)
             self._cluster.mark_stale()  # the leader may be elsewhere
         finally:
             self._connecting.pop(broker_id, None)
         self.wake()
-
-    def _initialize(self) -> None:
-        if self._initializing is None:
-            self._initializing = self._loop.create_task(self._init_producer_id())
-
-    async def _init_producer_id(self) -> None:
-        assert self._sequences is not None
-        attempt = 0
-        try:
-            while not self._sequences.has_producer:
-                try:
-                    response = await self._ask_producer_id()
-                except (OSError, KafkaError, CorruptFrame) as error:
-                    if isinstance(error, KafkaError) and not error.retriable:
-                        self.fail_all(error)
-                        return
-                    log.warning("no producer id yet reason=%s", error)
-                    await self._cluster.back_off(attempt)
-                    attempt += 1
-                    self._expire(self._cluster.clock.tick_ms())
-                else:
-                    producer_id = ProducerId(response.producer_id)
-                    self._sequences.restart_with_producer(
-                        producer_id, ProducerEpoch(response.producer_epoch)
-                    )
-        finally:
-            self._initializing = None
-        self.wake()
-
-    async def _ask_producer_id(self) -> InitProducerIdResponse:
-        peer = await self._cluster.any_peer()
-        request = InitProducerIdRequest(transaction_timeout_ms=2**31 - 1)
-        response: InitProducerIdResponse = await peer.send(
-            request, timeout_ms=self._settings.request_timeout_ms
-        )
-        code = ErrorCode.of(response.error_code)
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code)
-        return response

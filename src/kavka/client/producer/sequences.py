@@ -67,8 +67,13 @@ class _Partition:
             self.number(batch)
             batch.sequence_was_reset = True
 
+    def is_next(self, batch: ProducerBatch) -> bool:
+        """Return whether a batch follows what was acknowledged last."""
+        expected = 0 if self.last_acked == NO_SEQUENCE else (self.last_acked + 1) & SEQUENCE_MASK
+        return batch.base_sequence == expected
+
     def number(self, batch: ProducerBatch) -> None:
-        """Give the batch the next sequences."""
+        """Assign the next sequences to a batch."""
         batch.producer_id = self.producer_id
         batch.producer_epoch = self.epoch
         batch.base_sequence = self.next
@@ -171,7 +176,7 @@ class SequenceNumbers:
             self._resolve(batch.topic_partition, state)
 
     def on_split(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
-        """Put the halves in the place of the batch."""
+        """Replace the batch by its halves."""
         state = self._partitions[batch.topic_partition]
         index = state.in_flight.index(batch)
         state.in_flight[index : index + 1] = halves
@@ -182,18 +187,22 @@ class SequenceNumbers:
         if self._is_transactional:
             return self._may_repeat_in_transaction(batch, error, log_start_offset)
         state = self._partitions[batch.topic_partition]
+        # Of an epoch that is new for the batch's sake only after the broker has acknowledged something in it.
+        may_bump = state.last_acked != NO_SEQUENCE or not batch.sequence_was_reset
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
-            is_next = batch.base_sequence == expected
-            if state.unresolved or (is_next and not batch.sequence_was_reset):
+            if state.unresolved or (state.is_next(batch) and may_bump):
                 self._to_bump[batch.topic_partition] = (
                     None  # the broker does not know what it had acknowledged
                 )
-            return True  # otherwise an earlier batch failed and comes first
+            if batch.topic_partition in self._to_bump or state.last_acked == NO_SEQUENCE:
+                return True
+            # An earlier batch failed and comes first. Without one, a broker that knew nothing of the producer (after an
+            # unclean election) has taken a later batch: this one could only be written out of order.
+            return state.in_flight[0] is not batch
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset < 0:
                 return True  # it was not said what is gone: the next answer may
-            if not batch.sequence_was_reset:
+            if may_bump:
                 self._to_bump[batch.topic_partition] = (
                     None  # the records that the broker knew us by are deleted
                 )
@@ -210,8 +219,8 @@ class SequenceNumbers:
             return False
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             state = self._partitions[batch.topic_partition]
-            expected = (state.last_acked + 1) & SEQUENCE_MASK if state.last_acked >= 0 else 0
-            return batch.base_sequence != expected  # else an earlier batch comes first
+            # Of what is in flight an earlier batch may have failed and come first.
+            return not state.is_next(batch) and state.in_flight[0] is not batch
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             return log_start_offset < 0
         return error.retriable

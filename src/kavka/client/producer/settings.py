@@ -6,7 +6,6 @@ import logging
 from typing import Any, NamedTuple
 
 from kavka.client.config import Config
-from kavka.client.producer.sender import SenderSettings
 from kavka.client.producer.transaction_requests import TransactionSettings
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.records.compression import Compression
@@ -26,6 +25,20 @@ class AppenderSettings(NamedTuple):
     partitioner: Any
     """A callable, `roundrobin`, or None for the default."""
     ignores_keys: bool
+
+
+class SenderSettings(NamedTuple):
+    """Settings of the sender."""
+
+    acks: int
+    retries: int
+    max_in_flight: int
+    max_request_bytes: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    compression: Compression
+    level: int | None
+    transactional_id: str | None = None
 
 
 def appender_settings(config: Config) -> AppenderSettings:

@@ -15,8 +15,7 @@ from kavka.client.producer.batch import (
 )
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.records import TopicBatches
-from kavka.client.producer.sender import SenderSettings
-from kavka.client.producer.settings import AppenderSettings
+from kavka.client.producer.settings import AppenderSettings, SenderSettings
 
 
 class TableSend:

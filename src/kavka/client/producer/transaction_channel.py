@@ -24,7 +24,7 @@ class TransactionChannel:
     def __init__(
         self, cluster: Cluster, settings: TransactionSettings, sequences: SequenceNumbers
     ) -> None:
-        """Look for nothing before `send`; requests have the producer id and epoch of `sequences`."""
+        """Begin without coordinators; `send` finds them. Requests have the producer id and epoch of `sequences`."""
         self._cluster = cluster
         self._settings = settings
         self._sequences = sequences

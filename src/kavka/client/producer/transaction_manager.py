@@ -66,7 +66,7 @@ class TransactionManager:
     # Called by the producer's user
 
     async def init(self, keep_prepared: bool) -> PreparedTxnState | None:
-        """Get a producer id and epoch, which fences an older producer of the id.
+        """Obtain a producer id and epoch, which fences an older producer of the id.
 
         The transaction that it left open is ended or, with `keep_prepared`, kept, and its state returned.
         """
@@ -159,7 +159,7 @@ class TransactionManager:
         self._fail(as_abortable(error), must_bump=batch.base_sequence != NO_SEQUENCE)
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have partitions with records added to the transaction; called in each iteration of the sender."""
+        """Add partitions with records to the transaction; called in each iteration of the sender."""
         self._transaction.add_wanted(partitions)
         wanted = self._transaction.next_to_add()
         if wanted:

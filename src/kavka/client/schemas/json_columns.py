@@ -163,7 +163,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _fill(row: dict[str, Any], parsed: dict[str, Any], schema: Iterable[pa.Field]) -> str | None:
-    """Put the fields into a row, and return what is wrong with the first that does not fit."""
+    """Append the fields to a row, and return what is wrong with the first that does not fit."""
     wrong = None
     for field in schema:
         try:

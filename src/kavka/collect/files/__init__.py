@@ -1,1 +1,1 @@
-"""Following log files: `tracker` decides what each file is, `following` carries it out."""
+"""Tailing of log files: `tracker` decides the state of each file, `tailer` reads and sends."""

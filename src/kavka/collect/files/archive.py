@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 _INPUT_BYTES = 16 * 1024
-"""Input of one call of a decompressor: a bound on what comes out of it."""
+"""Input of one call of a decompressor, which bounds its output."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
 class MissingLibrary(Exception):
-    """A library of the extra `collect` is not installed; the sentence says what to do."""
+    """A library of the extra `collect` is not installed; the message says what to do."""
 
 
 class DamagedArchive(Exception):
-    """The bytes are not those of a compressed file."""
+    """The bytes are not a compressed file."""
 
 
 class _Decompressor(Protocol):
@@ -32,14 +32,14 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def kind_of(head: bytes, path: str) -> str | None:
+def compression_of(head: bytes, path: str) -> str | None:
     """Return the compression of a file by its first bytes, None for a plain one.
 
-    A file that has the name of an archive and no content yet is one that is being made.
+    A file that has the name of an archive and no bytes yet is an archive that is being written.
     """
-    for magic, kind in _MAGIC.items():
+    for magic, compression in _MAGIC.items():
         if head.startswith(magic):
-            return kind
+            return compression
     if len(head) < 6 and path.endswith(_SUFFIXES):
         return "unknown"
     return None
@@ -66,47 +66,47 @@ _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
 class Archive:
     """One pass over a compressed file, from its beginning."""
 
-    def __init__(self, kind: str, read: Callable[[int, int], bytes]) -> None:
-        """Take the compression and a function of size and position, which returns bytes of the file."""
-        self._make = _DECOMPRESSORS.get(kind)
+    def __init__(self, compression: str, read: Callable[[int, int], bytes]) -> None:
+        """Start at the beginning; `read` returns bytes of the file for a size and a position."""
+        self._open = _DECOMPRESSORS.get(compression)
         self._read = read
         self._input_position = 0
         self._decompressor: _Decompressor | None = None
-        self._rest = b""
-        self._out = b""
+        self._input = b""
+        self._output = b""
         self._is_ended = False
         self.is_complete = False
-        """The last member of the file is complete, and nothing comes behind it."""
+        """The last member of the file is complete, and no bytes follow it."""
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, `size` of them unless the file ends. Raise DamagedArchive, MissingLibrary."""
-        parts = [self._out]
-        length = len(self._out)
+        """Return the next `size` bytes, fewer at the end of the file. Raise DamagedArchive, MissingLibrary."""
+        parts = [self._output]
+        length = len(self._output)
         while length < size and not self._is_ended:
             part = self._step()
             parts.append(part)
             length += len(part)
         data = b"".join(parts)
-        self._out = data[size:]
+        self._output = data[size:]
         return data[:size]
 
     def _step(self) -> bytes:
-        data = self._rest or self._next_input()
-        self._rest = b""
-        if not data or self._make is None:
+        data = self._input or self._next_input()
+        self._input = b""
+        if not data or self._open is None:
             self._is_ended = True
             self.is_complete = self._decompressor is None and self._input_position > 0
             return b""
         if self._decompressor is None:
             if not data.strip(b"\0"):
                 return b""  # padding behind the last member
-            self._decompressor = self._make()
+            self._decompressor = self._open()
         try:
             part = self._decompressor.decompress(data)
         except Exception as error:  # each library has a class of its own
             raise DamagedArchive(str(error)) from error
         if self._decompressor.eof:
-            self._rest = self._decompressor.unused_data
+            self._input = self._decompressor.unused_data
             self._decompressor = None
         return part
 

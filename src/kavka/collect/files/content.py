@@ -1,16 +1,16 @@
-"""The content of a log file, apart from its place. Pure.
+"""The content of a log file, whatever its name and inode are. Pure.
 
-A *content* is a sequence of bytes that only grows: what is appended to one file from its creation, or from its last
-truncation, on. Rotation moves it to another name, copies it to another inode, compresses it. It is known again by
-*marks*: digests of the window of bytes that ends at an offset.
+A *content* is a sequence of bytes that only grows: the bytes appended to one file since its creation or its last
+truncation. Rotation renames it, copies it to another inode, or compresses it. It is identified by *fingerprints*:
+digests of the window of bytes that ends at an offset.
 
     0          1024                                 position            end
     |-- head --|                          |-- window --|                 |
-    m  m  m  m m                m          m     m   m m                 m
-               '- a mark at 1024 covers the first KiB, one further on the KiB before it
+    f  f  f  f f                f          f     f   f f                 f
+               '- the fingerprint at 1024 covers the first KiB, a later one the KiB before its offset
 
-Log lines have times in them, so two files that agree in a window of a KiB at the same offset hold the same lines.
-Less than a KiB (a banner, a header line) may be the same by chance: evidence below STRONG is weak.
+Log lines contain times, so two files with equal windows of a KiB at the same offset hold the same lines.
+Less than a KiB (a banner, a header line) may be equal by chance: fewer equal bytes than CONCLUSIVE_BYTES prove nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from kavka.values import field, mutable
 
-WINDOW = 1024
-"""Bytes that a mark covers at most."""
-STRONG = 1024
-"""Evidence, in bytes, from which on two files that agree are taken for the same content without more."""
-HEADS = (16, 32, 64, 128, 256, 512, 1024)
-"""Offsets at which every content has marks, as far as it goes."""
+FINGERPRINT_BYTES = 1024
+"""Maximum number of bytes that a fingerprint covers."""
+CONCLUSIVE_BYTES = 1024
+"""Number of equal bytes from which on two files have the same content, without other evidence."""
+HEAD_OFFSETS = (16, 32, 64, 128, 256, 512, 1024)
+"""Offsets at which every content that reaches them has fingerprints."""
 
-Marks = Mapping[int, str]
+Fingerprints = Mapping[int, str]
 """Digests by the offset at which their window ends."""
 
 
@@ -42,122 +42,127 @@ class Identity(NamedTuple):
 
 @mutable
 class Content:
-    """One content: how far its lines were sent, and how it is known again."""
+    """One content: its position, and its fingerprints."""
 
     number: int
-    """Counts the contents of a collector; an older one has a smaller number."""
+    """Number among the contents of a collector; an older one has a smaller number."""
     source: str
-    """The path at which it was found first; it is in the key of its records."""
+    """The first path of its file; it is in the key of its records."""
     position: int = 0
     """Bytes whose events were sent."""
-    marks: dict[int, str] = field(factory=dict)
-    """Facts about the content, also behind `position`."""
+    fingerprints: dict[int, str] = field(factory=dict)
+    """By offset, also behind `position`."""
     path: str = ""
-    """Where its file was seen last."""
+    """The last path of its file."""
     identity: Identity | None = None
-    """The file that has it, or had it last."""
+    """Its active file, or the last one."""
 
 
-def digest(window: bytes) -> str:
-    """Return what a mark has of the bytes of its window."""
+def fingerprint_of(window: bytes) -> str:
+    """Return the fingerprint of a window of bytes."""
     return blake2b(window, digest_size=8).hexdigest()
 
 
 def window_start(offset: int) -> int:
-    """Return where the window of the mark at `offset` begins."""
-    return max(0, offset - WINDOW)
+    """Return the offset at which the window of the fingerprint at `offset` begins."""
+    return max(0, offset - FINGERPRINT_BYTES)
 
 
-def offsets_to_mark(start: int, end: int) -> list[int]:
-    """Return the offsets that get a mark when a position moves from `start` to `end`: heads, the end, and before it."""
-    heads = [head for head in HEADS if start < head < end]
+def fingerprint_offsets(start: int, end: int) -> list[int]:
+    """Return the offsets of new fingerprints when a position moves from `start` to `end`: heads, end, before it."""
+    heads = [head for head in HEAD_OFFSETS if start < head < end]
     before = [end - (1 << power) for power in range(6, (end - start).bit_length())]
-    return [*heads, *(offset for offset in reversed(before) if offset > max(start, HEADS[-1])), end]
+    return [
+        *heads,
+        *(offset for offset in reversed(before) if offset > max(start, HEAD_OFFSETS[-1])),
+        end,
+    ]
 
 
-def marks_in(data: bytes, start: int, offsets: Iterable[int]) -> dict[int, str]:
-    """Return the marks at offsets whose windows are within `data`, which stands at `start`."""
+def fingerprints_in(data: bytes, start: int, offsets: Iterable[int]) -> dict[int, str]:
+    """Return the fingerprints at offsets whose windows are within `data`, which begins at offset `start`."""
     return {
-        offset: digest(data[window_start(offset) - start : offset - start]) for offset in offsets
+        offset: fingerprint_of(data[window_start(offset) - start : offset - start])
+        for offset in offsets
     }
 
 
-def thinned(marks: Marks, position: int) -> dict[int, str]:
-    """Return the heads, the last mark, and of those before `position` the last one in each doubling of the distance.
+def pruned(fingerprints: Fingerprints, position: int) -> dict[int, str]:
+    """Return the heads, the last fingerprint, and before `position` the last one in each doubling of the distance.
 
-    A file that was copied before its last bytes were read ends a little before `position`: there marks are dense.
+    A copy made before the last bytes were read ends a little before `position`, so fingerprints are dense there.
     """
     kept: dict[int, str] = {}
     by_distance: dict[int, int] = {}
-    for offset in sorted(marks):
-        if offset in HEADS:
-            kept[offset] = marks[offset]
+    for offset in sorted(fingerprints):
+        if offset in HEAD_OFFSETS:
+            kept[offset] = fingerprints[offset]
         else:
             distance = position - offset
             by_distance[distance.bit_length() if distance >= 0 else -1] = offset
-    kept.update({offset: marks[offset] for offset in sorted(by_distance.values())})
+    kept.update({offset: fingerprints[offset] for offset in sorted(by_distance.values())})
     return kept
 
 
-def stored_marks(content: Content) -> dict[int, str]:
-    """Return the marks that are stored: of a long content two heads, before the position every second mark, the last.
+def stored_fingerprints(content: Content) -> dict[int, str]:
+    """Return the fingerprints to store: two heads of a long content, every second one before the position, the last.
 
-    A record of them is written whenever a position moves; a file that is found again gets the others again.
+    They are written whenever a position moves; the others are computed again when the file is attached again.
     """
-    is_long = HEADS[-1] in content.marks
+    is_long = HEAD_OFFSETS[-1] in content.fingerprints
     kept: dict[int, str] = {}
-    for offset, mark in content.marks.items():
+    for offset, fingerprint in content.fingerprints.items():
         distance = content.position - offset
-        if offset in HEADS:
-            is_kept = not is_long or offset in (HEADS[0], HEADS[-1]) or distance == 0
+        if offset in HEAD_OFFSETS:
+            is_kept = not is_long or offset in (HEAD_OFFSETS[0], HEAD_OFFSETS[-1]) or distance == 0
         else:
             is_kept = distance <= 0 or distance.bit_length() % 2 == 1
         if is_kept:
-            kept[offset] = mark
+            kept[offset] = fingerprint
     return kept
 
 
 def checked_offsets(content: Content) -> tuple[int, ...]:
-    """Return the offsets that show best whether a file still has a content: the largest head, position, last mark."""
-    heads = [offset for offset in content.marks if offset <= HEADS[-1]]
-    wanted = {max(heads, default=0), content.position, max(content.marks, default=0)}
-    return tuple(sorted(wanted & content.marks.keys()))
+    """Return the offsets at which a file is compared with its content: largest head, position, last fingerprint."""
+    heads = [offset for offset in content.fingerprints if offset <= HEAD_OFFSETS[-1]]
+    offsets = {max(heads, default=0), content.position, max(content.fingerprints, default=0)}
+    return tuple(sorted(offsets & content.fingerprints.keys()))
 
 
 class Agreement(Enum):
     """The relation of a file's bytes to a content."""
 
-    NONE = "no mark of both can be compared"
-    DIFFERENT = "a mark differs"
-    CONTINUES = "the file has all that was sent, and perhaps more"
-    PREFIX = "the file is shorter than what was sent"
+    NONE = "no fingerprints at the same offset"
+    DIFFERENT = "a fingerprint differs"
+    CONTINUES = "the file has all bytes that were sent, and perhaps more"
+    PREFIX = "the file is shorter than the bytes that were sent"
 
 
 class Comparison(NamedTuple):
-    """The agreement of a file with a content, and the offset up to which that was seen."""
+    """The agreement of a file with a content, and up to which offset their bytes are equal."""
 
     agreement: Agreement
-    evidence: int = 0
+    matched_bytes: int = 0
     extends: bool = False
-    """The file has all of the content's present home, and more."""
+    """The file has all bytes of the content's active file, and more."""
 
     @property
-    def is_strong(self) -> bool:
-        """Return whether chance is out of the question."""
-        return self.evidence >= STRONG
+    def is_conclusive(self) -> bool:
+        """Return whether the bytes cannot be equal by chance."""
+        return self.matched_bytes >= CONCLUSIVE_BYTES
 
 
-def compare(content: Content, marks: Marks, end: int) -> Comparison:
-    """Compare a content with a file of `end` bytes that has these marks."""
-    evidence = 0
-    for offset, known in content.marks.items():
-        seen = marks.get(offset) if offset <= end else None
-        if seen is None:
+def compare(content: Content, fingerprints: Fingerprints, end: int) -> Comparison:
+    """Compare a content with a file of `end` bytes that has these fingerprints."""
+    matched_bytes = 0
+    for offset, expected in content.fingerprints.items():
+        fingerprint = fingerprints.get(offset) if offset <= end else None
+        if fingerprint is None:
             continue
-        if seen != known:
+        if fingerprint != expected:
             return Comparison(Agreement.DIFFERENT)
-        evidence = max(evidence, offset)
-    if not evidence:
+        matched_bytes = max(matched_bytes, offset)
+    if not matched_bytes:
         return Comparison(Agreement.NONE)
-    kind = Agreement.CONTINUES if end >= content.position else Agreement.PREFIX
-    return Comparison(kind, evidence)
+    agreement = Agreement.CONTINUES if end >= content.position else Agreement.PREFIX
+    return Comparison(agreement, matched_bytes)

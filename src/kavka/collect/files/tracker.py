@@ -1,23 +1,24 @@
-"""Decides what each file of a listing is: a content that is followed, a new one, or a copy of one. Pure.
+"""Decides at each scan what the listed files are: active file of a content, rotated copy, or new content. Pure.
 
-`scan` is a dialogue: a generator that yields an Ask about a file and is resumed with its Digests. The states of a file:
+`scan` is a dialogue: a generator that yields a FingerprintRequest about a file and is resumed with its
+FingerprintResult. The states of a file:
 
-    FOLLOWED   it is the home of a content, whose lines are read from it
-    COPY       its bytes are those of a content that has another home, or were all sent: nothing is read from it
-    HELD       it may be such a copy, or a file that begins alike: the next looks decide, at last `grace_ms`
-    WAITING    it cannot be judged yet: an empty file, a compressed one that is not complete, one that cannot be read
+    FOLLOWED   active file of a content: the lines of the content are read from it
+    COPY       its bytes are those of a content with another active file, or were all sent: it is not read
+    HELD       it may be a copy, or a file with the same first bytes: later scans decide, within `hold_ms`
+    WAITING    it cannot be identified yet: it is empty, unreadable, or an archive that is not complete
 
-    a look at a listing finds                                       then
-    a known inode, and the marks agree                              goes on, whatever its name is now    (rename)
-    a known inode that is shorter, or has other bytes               its content is homeless; a new one   (copy-truncate)
-    an unknown file that has all that was sent of a homeless        goes on there, behind what was sent  (the copy, .gz)
-    an unknown file that agrees with a content that has a home      COPY; short ones are HELD first
-    an unknown file that has all of such a home, and more           is the home now, if its name is that of a copy
-    an unknown file, of which every byte was sent                   COPY
-    none of it                                                      a new content, from its beginning
-    a home that is listed no more, read to its end and quiet        closed: its content is homeless       (deletion)
+    a scan finds                                                    then
+    a known inode, fingerprints equal                               it stays active under any name        (rename)
+    a known inode, shorter or with other bytes                      content detached; a new content       (copytruncate)
+    an unknown file with all bytes sent of a detached content       active file, read from the position   (copy, .gz)
+    an unknown file equal to a content with an active file          COPY; HELD first if it is short
+    an unknown file with all bytes of the active file, and more     active file, if its name is a rotated one
+    an unknown file of which every byte was sent                    COPY
+    any other unknown file                                          new content, read from its beginning
+    an active file, not listed, read to its end, unchanged          closed: its content is detached       (deletion)
 
-Invariants: a content has one home at most; `position` only grows; a file is read only while it is FOLLOWED.
+Invariants: a content has at most one active file; `position` only grows; a file is read only while it is FOLLOWED.
 """
 
 from __future__ import annotations
@@ -26,441 +27,500 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from kavka.collect.files.content import (
-    HEADS,
-    STRONG,
+    CONCLUSIVE_BYTES,
+    HEAD_OFFSETS,
     Agreement,
     Comparison,
     Content,
     Identity,
     checked_offsets,
     compare,
-    thinned,
+    pruned,
 )
 from kavka.collect.files.content_index import ContentIndex
-from kavka.collect.files.tracked import Ask, Digests, FileState, Read, Seen, TrackedFile
+from kavka.collect.files.file_state import (
+    FileEntry,
+    FileState,
+    FingerprintRequest,
+    FingerprintResult,
+    ReadTask,
+    TrackedFile,
+)
 
-HEAD_END = HEADS[-1]
-_MAX_ALIKE = 32
+HEAD_END = HEAD_OFFSETS[-1]
+_MAX_CANDIDATES = 32
 """Contents that a file is compared with beyond its head."""
 
 
-Scan = Generator[Ask, Digests, None]
+Scan = Generator[FingerprintRequest, FingerprintResult, None]
 
 
 class Tracker:
     """The files and the contents of one collector."""
 
-    def __init__(self, *, grace_ms: int = 10_000, forget_ms: int = 7 * 86_400_000) -> None:
-        """Take how long a short file may be held, and after which time without a file a content is forgotten."""
-        self._grace_ms = grace_ms
-        self._forget_ms = forget_ms
+    def __init__(self, *, hold_ms: int = 10_000, expiry_ms: int = 7 * 86_400_000) -> None:
+        """Set how long a short file may be HELD, and how long a content without a file is kept."""
+        self._hold_ms = hold_ms
+        self._expiry_ms = expiry_ms
         self.files: dict[Identity, TrackedFile] = {}
         self.contents: dict[int, Content] = {}
         self.dirty: set[int] = set()
-        """Numbers of contents that were changed, or forgotten, since they were stored."""
-        self.notes: list[str] = []
-        """Decisions, for the log."""
+        """Numbers of contents that were changed or removed since their positions were stored."""
+        self.decisions: list[str] = []
+        """Messages for the log."""
         self._built_index: ContentIndex | None = None
-        self._rehomed: set[int] = set()
-        """Numbers of contents that got a home in this look."""
-        self._missing_since: dict[int, int] = {}
+        self._reattached: set[int] = set()
+        """Numbers of contents that got an active file in this scan."""
+        self._missing_since_ms: dict[int, int] = {}
         self._reads = 0
         self._last_number = 0
 
     def load(self, contents: Iterable[Content]) -> None:
-        """Take the contents that were stored. One of which nothing was sent is new all the same."""
+        """Add stored contents, except those of which nothing was sent: their files count as new."""
         for content in contents:
             if content.position:
                 self.contents[content.number] = content
             self._last_number = max(self._last_number, content.number)
 
-    def is_homeless(self, content: Content) -> bool:
-        """Return whether no file is the home of a content."""
-        return self._home(content) is None
+    def is_detached(self, content: Content) -> bool:
+        """Return whether a content has no active file."""
+        return self._active_file(content) is None
 
-    def _home(self, content: Content) -> TrackedFile | None:
+    def _active_file(self, content: Content) -> TrackedFile | None:
         file = None if content.identity is None else self.files.get(content.identity)
-        is_home = file is not None and file.state is FileState.FOLLOWED and file.content is content
-        return file if is_home else None
+        if file is None or file.state is not FileState.FOLLOWED or file.content is not content:
+            return None
+        return file
 
     def _index(self) -> ContentIndex:
-        """Return the index of this look, which most looks do not need."""
+        """Return the index of this scan, built on first use: most scans find no unknown file."""
         if self._built_index is None:
             self._built_index = ContentIndex(self.contents.values())
         return self._built_index
 
-    # Looking at a listing
+    # Scanning
 
-    def scan(self, listing: Sequence[Seen], now_ms: int) -> Scan:
-        """Judge all files of a listing. Each file is in it once; plain ones are judged before compressed ones."""
+    def scan(self, listing: Sequence[FileEntry], now_ms: int) -> Scan:
+        """Identify all files of a listing, plain ones before compressed ones. Each file is listed once."""
         unknown: list[TrackedFile] = []
         self._built_index = None
-        for seen in listing:
-            file = self.files.get(seen.identity)
+        for entry in listing:
+            file = self.files.get(entry.identity)
             if file is None:
-                file = self.files[seen.identity] = TrackedFile(seen, listed_ms=now_ms)
-                known = yield from self._restored(file, now_ms)
+                file = self.files[entry.identity] = TrackedFile(entry, last_seen_ms=now_ms)
+                is_known = yield from self._resume(file, now_ms)
             else:
-                known = yield from self._look_again(file, seen, now_ms)
-            if not known:
+                is_known = yield from self._check_known(file, entry, now_ms)
+            if not is_known:
                 unknown.append(file)
-        self._leave_unlisted({seen.identity for seen in listing}, now_ms)
-        order = sorted(unknown, key=lambda f: (f.seen.is_compressed, f.seen.mtime_ns, f.seen.path))
+        self._drop_unlisted({entry.identity for entry in listing}, now_ms)
+        order = sorted(
+            unknown,
+            key=lambda file: (file.entry.is_compressed, file.entry.mtime_ns, file.entry.path),
+        )
         for file in order:
-            yield from self._judge(file, now_ms)
-        self._doubt_copies()
-        self._forget(now_ms)
+            yield from self._identify(file, now_ms)
+        self._recheck_copies()
+        self._expire(now_ms)
 
-    def _look_again(
-        self, file: TrackedFile, seen: Seen, now_ms: int
-    ) -> Generator[Ask, Digests, bool]:
-        """Take what the listing says of a known file; return False when it has to be judged."""
-        file.seen, file.listed_ms = seen, now_ms
+    def _check_known(
+        self, file: TrackedFile, entry: FileEntry, now_ms: int
+    ) -> Generator[FingerprintRequest, FingerprintResult, bool]:
+        """Update a known file from the listing; return False if it must be identified again."""
+        file.entry, file.last_seen_ms = entry, now_ms
         if file.state is not FileState.FOLLOWED:
-            return file.judged == file.version and not self._is_due(file, now_ms)
+            return file.identified_version == file.version and not self._needs_check(file, now_ms)
         content = file.content
         assert content is not None
-        if content.path != seen.path:
-            self._note("renamed", content, f"from={content.path} to={seen.path}")
-            content.path = seen.path
+        if content.path != entry.path:
+            self._log_decision("renamed", content, f"from={content.path} to={entry.path}")
+            content.path = entry.path
             self.dirty.add(content.number)
-        if file.judged == file.version:
+        if file.identified_version == file.version:
             return True
-        if not seen.is_compressed and seen.size < max(content.marks, default=0):
-            self._lose(file, "truncated")
+        if not entry.is_compressed and entry.size < max(content.fingerprints, default=0):
+            self._detach(file, "truncated")
             return False
         offsets = set(checked_offsets(content))
-        if HEAD_END not in content.marks:
-            offsets.update(HEADS)  # it has grown since it was found
-        marks = yield Ask(seen.identity, tuple(sorted(offsets)), whole=False)
-        if compare(content, marks.marks, _reach(marks)).agreement is Agreement.DIFFERENT:
-            self._lose(file, "rewritten")
+        if HEAD_END not in content.fingerprints:
+            offsets.update(HEAD_OFFSETS)  # the file has grown since the last scan
+        result = yield FingerprintRequest(entry.identity, tuple(sorted(offsets)), to_end=False)
+        if _compare(content, result).agreement is Agreement.DIFFERENT:
+            self._detach(file, "rewritten")
             return False
-        content.marks = thinned({**content.marks, **marks.marks}, content.position)
-        file.judged = file.version
+        content.fingerprints = pruned(
+            {**content.fingerprints, **result.fingerprints}, content.position
+        )
+        file.identified_version = file.version
         return True
 
-    def _is_due(self, file: TrackedFile, now_ms: int) -> bool:
-        """Return whether a file that is not followed is to be judged although it has not changed."""
-        if file.state is not FileState.COPY and now_ms >= file.since_ms + self._grace_ms:
+    def _needs_check(self, file: TrackedFile, now_ms: int) -> bool:
+        """Return whether a file that is not FOLLOWED must be identified again although it is unchanged."""
+        if file.state is not FileState.COPY and now_ms >= file.state_since_ms + self._hold_ms:
             return True
-        is_spent = file.exhausted == file.version  # a copy of which every byte was sent
-        return file.content is not None and self._home(file.content) is None and not is_spent
+        is_all_sent = file.eof_version == file.version  # a copy of which every byte was sent
+        return file.content is not None and self.is_detached(file.content) and not is_all_sent
 
-    def _restored(self, file: TrackedFile, now_ms: int) -> Generator[Ask, Digests, bool]:
-        """Recognise, after a restart, a file that a stored content has been in; return whether that worked.
+    def _resume(
+        self, file: TrackedFile, now_ms: int
+    ) -> Generator[FingerprintRequest, FingerprintResult, bool]:
+        """Attach a stored content to its file after a restart; return whether the file has one.
 
-        Devices may have other numbers after a start of the machine.
+        Device numbers may change when the machine restarts.
         """
-        seen = file.seen
-        owned = [
+        entry = file.entry
+        candidates = [
             content
-            for content in self._index().at_inode(seen.identity.inode)
-            if content.number in self.contents and self._home(content) is None
+            for content in self._index().at_inode(entry.identity.inode)
+            if content.number in self.contents and self.is_detached(content)
         ]
-        for content in sorted(owned, key=lambda c: -c.number):
-            if not seen.is_compressed and seen.size < max(content.marks, default=0):
+        for content in sorted(candidates, key=lambda content: -content.number):
+            if not entry.is_compressed and entry.size < max(content.fingerprints, default=0):
                 continue
-            offsets = tuple(sorted({*content.marks, *HEADS}))
-            marks = yield Ask(seen.identity, offsets, whole=False)
-            if _reach(marks) < content.position:
+            offsets = tuple(sorted({*content.fingerprints, *HEAD_OFFSETS}))
+            result = yield FingerprintRequest(entry.identity, offsets, to_end=False)
+            if _fingerprinted_end(result) < content.position:
                 continue
-            found = compare(content, marks.marks, _reach(marks))
-            is_same_place = content.identity == seen.identity or content.path == seen.path
-            if found.agreement is Agreement.CONTINUES and (is_same_place or found.is_strong):
-                self._follow(file, content, marks, now_ms)
+            comparison = _compare(content, result)
+            is_same_file = content.identity == entry.identity or content.path == entry.path
+            is_certain = is_same_file or comparison.is_conclusive
+            if comparison.agreement is Agreement.CONTINUES and is_certain:
+                self._attach(file, content, result, now_ms)
                 return True
         return False
 
-    def _leave_unlisted(self, listed: set[Identity], now_ms: int) -> None:
+    def _drop_unlisted(self, listed: set[Identity], now_ms: int) -> None:
         for identity, file in list(self.files.items()):
             file.is_listed = identity in listed
             if not file.is_listed and file.state is not FileState.FOLLOWED:
                 del self.files[identity]
 
-    # Judging a file
+    # Identifying an unknown file
 
-    def _judge(self, file: TrackedFile, now_ms: int) -> Scan:
-        seen = file.seen
-        offsets = sorted({*HEADS, *self._index().small_positions()})
-        heads = yield Ask(seen.identity, tuple(offsets), whole=False)
-        alike = [
+    def _identify(self, file: TrackedFile, now_ms: int) -> Scan:
+        entry = file.entry
+        offsets = sorted({*HEAD_OFFSETS, *self._index().small_positions()})
+        heads = yield FingerprintRequest(entry.identity, tuple(offsets), to_end=False)
+        candidates = [
             content
-            for content in self._index().alike(heads.marks)
-            if _agrees(compare(content, heads.marks, _reach(heads)))
+            for content in self._index().candidates(heads.fingerprints)
+            if _agrees(_compare(content, heads))
         ]
-        if len(alike) > _MAX_ALIKE:  # a header; a copy shares more with what it was made of
-            alike.sort(key=lambda c: -compare(c, heads.marks, _reach(heads)).evidence)
-            del alike[_MAX_ALIKE:]
-        if not alike:
-            if not heads.marks or (heads.end is None and _reach(heads) < HEAD_END):
-                # It is empty, cannot be read, or is an archive of which too little is there.
-                self._put(file, FileState.WAITING, None, now_ms)
+        if len(candidates) > _MAX_CANDIDATES:
+            # They share a header; a copy shares more bytes with its original.
+            candidates.sort(key=lambda content: -_compare(content, heads).matched_bytes)
+            del candidates[_MAX_CANDIDATES:]
+        if not candidates:
+            is_too_short = heads.end is None and _fingerprinted_end(heads) < HEAD_END
+            if not heads.fingerprints or is_too_short:
+                # The file is empty or unreadable, or an archive of which too few bytes are written.
+                self._set_state(file, FileState.WAITING, None, now_ms)
             else:
-                self._begin(file, heads, now_ms)
+                self._start_content(file, heads, now_ms)
             return
-        offsets = sorted({offset for content in alike for offset in content.marks} | {*HEADS})
-        whole = yield Ask(seen.identity, tuple(offsets))
-        if whole.end is None:
-            self._put(file, FileState.WAITING, None, now_ms)
+        offsets = sorted(
+            {offset for content in candidates for offset in content.fingerprints} | {*HEAD_OFFSETS}
+        )
+        result = yield FingerprintRequest(entry.identity, tuple(offsets))
+        if result.end is None:
+            self._set_state(file, FileState.WAITING, None, now_ms)
             return
-        yield from self._choose(file, alike, whole, now_ms)
+        yield from self._match(file, candidates, result, now_ms)
 
-    def _choose(self, file: TrackedFile, alike: list[Content], whole: Digests, now_ms: int) -> Scan:
-        """Choose the content that a file agrees with in most bytes, and what that makes of the file."""
-        assert whole.end is not None
-        found: list[tuple[Comparison, Content]] = []
-        for content in alike:
-            one = compare(content, whole.marks, whole.end)
-            home = self._home(content)
-            if _agrees(one) and home is not None:
-                one = yield from self._compare_with_home(file, home, one, whole)
-            if _agrees(one):
-                found.append((one, content))
-        if not found:
-            self._begin(file, whole, now_ms)
+    def _match(
+        self, file: TrackedFile, candidates: list[Content], result: FingerprintResult, now_ms: int
+    ) -> Scan:
+        """Match a file with the content that it shares most bytes with, and set its state."""
+        assert result.end is not None
+        matches: list[tuple[Comparison, Content]] = []
+        for content in candidates:
+            comparison = compare(content, result.fingerprints, result.end)
+            active = self._active_file(content)
+            if _agrees(comparison) and active is not None:
+                comparison = yield from self._compare_with_active(file, active, comparison, result)
+            if _agrees(comparison):
+                matches.append((comparison, content))
+        if not matches:
+            self._start_content(file, result, now_ms)
             return
         best, content = max(
-            found, key=lambda f: (f[0].evidence, self._home(f[1]) is None, f[1].number)
+            matches,
+            key=lambda match: (match[0].matched_bytes, self.is_detached(match[1]), match[1].number),
         )
-        if sum(one.evidence == best.evidence for one, _ in found) > 1:
-            best = best._replace(evidence=min(best.evidence, STRONG - 1))  # several begin like this
-        if self._home(content) is None:
-            self._as_homeless(file, content, best, whole, now_ms)
+        if sum(match.matched_bytes == best.matched_bytes for match, _ in matches) > 1:
+            # Several contents have these first bytes.
+            best = best._replace(matched_bytes=min(best.matched_bytes, CONCLUSIVE_BYTES - 1))
+        if self.is_detached(content):
+            self._match_detached(file, content, best, result, now_ms)
         else:
-            self._as_copy(file, content, best, whole, now_ms)
+            self._match_active(file, content, best, result, now_ms)
 
-    def _compare_with_home(
-        self, file: TrackedFile, home: TrackedFile, found: Comparison, whole: Digests
-    ) -> Generator[Ask, Digests, Comparison]:
-        """Compare with the bytes of a home itself, which may have more than was sent of it, up to the end of one."""
-        assert whole.end is not None
-        there = yield Ask(home.seen.identity, (whole.end,), whole=False)
-        end = _reach(there)
-        if end >= whole.end:
-            is_same = there.marks[whole.end] == whole.marks[whole.end]
-            seen_to, extends = whole.end, False
+    def _compare_with_active(
+        self,
+        file: TrackedFile,
+        active: TrackedFile,
+        comparison: Comparison,
+        result: FingerprintResult,
+    ) -> Generator[FingerprintRequest, FingerprintResult, Comparison]:
+        """Compare a file with the active file itself, unsent bytes included, up to the end of the shorter one."""
+        assert result.end is not None
+        of_active = yield FingerprintRequest(active.entry.identity, (result.end,), to_end=False)
+        end = _fingerprinted_end(of_active)
+        if end >= result.end:
+            is_same = of_active.fingerprints[result.end] == result.fingerprints[result.end]
+            compared_bytes, extends = result.end, False
         else:
-            assert home.content is not None
-            if end < max(home.content.position, 1):
-                return found  # it was truncated a moment ago: the next look will show it
-            here = yield Ask(file.seen.identity, (end,), whole=False)
-            is_same = here.marks.get(end) == there.marks[end]
-            seen_to, extends = end, True
+            assert active.content is not None
+            if end < max(active.content.position, 1):
+                return comparison  # the active file was truncated just now: the next scan finds it
+            of_file = yield FingerprintRequest(file.entry.identity, (end,), to_end=False)
+            is_same = of_file.fingerprints.get(end) == of_active.fingerprints[end]
+            compared_bytes, extends = end, True
         if not is_same:
             return Comparison(Agreement.DIFFERENT)
-        return Comparison(found.agreement, max(found.evidence, seen_to), extends)
+        matched_bytes = max(comparison.matched_bytes, compared_bytes)
+        return Comparison(comparison.agreement, matched_bytes, extends)
 
-    def _as_homeless(
-        self, file: TrackedFile, content: Content, found: Comparison, whole: Digests, now_ms: int
-    ) -> None:
-        """Decide on a file that agrees with a content that has no home."""
-        assert whole.end is not None
-        is_copy = (
-            file.state is FileState.COPY and file.content is content and file.judged == file.version
-        )
-        is_old_place = file.seen.path in (content.path, content.source)
-        missing = content.position - whole.end
-        is_all_sent = found.evidence == whole.end or (
-            found.is_strong and whole.end - found.evidence <= missing <= whole.end // 16
-        )
-        if not (is_copy or found.is_strong or self._is_kin(file, content)):
-            self._begin(file, whole, now_ms)
-        elif found.agreement is Agreement.CONTINUES:
-            self._follow(file, content, whole, now_ms)
-        elif is_copy or (is_all_sent and not is_old_place):
-            self._note("copy", content, f"path={file.seen.path}")
-            self._put(file, FileState.COPY, content, now_ms)
-            file.exhausted = file.version
-        else:  # it only begins alike, as what is written after a truncation does
-            self._begin(file, whole, now_ms)
-
-    def _as_copy(
-        self, file: TrackedFile, content: Content, found: Comparison, whole: Digests, now_ms: int
-    ) -> None:
-        """Decide on a file that agrees with a content that is being read from another file."""
-        assert whole.end is not None
-        home = self._home(content)
-        assert home is not None
-        is_successor = file.seen.path == content.source and home.seen.path != content.source
-        may_follow = self._is_kin(file, content) or not home.is_listed
-        if found.extends and found.is_strong and may_follow and not is_successor:
-            self._put(home, FileState.COPY, content, now_ms)
-            self._follow(file, content, whole, now_ms)
-        elif found.extends or (is_successor and not found.is_strong):
-            # It begins alike, and no copy is longer than what it was made of.
-            self._begin(file, whole, now_ms)
-        elif found.is_strong and not is_successor:
-            if file.state is not FileState.COPY:
-                self._note("copy", content, f"path={file.seen.path}")
-            self._put(file, FileState.COPY, content, now_ms)
-        else:
-            self._hold(file, content, whole, now_ms)
-
-    def _hold(self, file: TrackedFile, content: Content, whole: Digests, now_ms: int) -> None:
-        is_held = file.state is FileState.HELD and file.judged == file.version
-        home = self._home(content)
-        is_open = home is not None and not home.is_listed  # it is gone: what was made of it is not
-        if is_held and not is_open and now_ms >= file.since_ms + self._grace_ms:
-            self._begin(file, whole, now_ms)
-            return
-        since_ms = file.since_ms if is_held else now_ms
-        self._put(file, FileState.HELD, content, now_ms)
-        file.since_ms = since_ms
-
-    @staticmethod
-    def _is_kin(file: TrackedFile, content: Content) -> bool:
-        """Return whether the name is that of a rotated file, so that little evidence is enough."""
-        name = PurePath(file.seen.path).name
-        stem = PurePath(content.source).name.partition(".")[0]
-        return file.seen.path != content.path and name.startswith(stem)
-
-    # Changing the state
-
-    def _begin(self, file: TrackedFile, seen: Digests, now_ms: int) -> None:
-        """Follow a file as a content of its own."""
-        self._last_number += 1
-        content = Content(self._last_number, file.seen.path)
-        content.marks = dict(seen.marks)
-        self._index().add(content)
-        self.contents[content.number] = content
-        self._follow(file, content, seen, now_ms, is_new=True)
-
-    def _follow(
+    def _match_detached(
         self,
         file: TrackedFile,
         content: Content,
-        seen: Digests,
+        comparison: Comparison,
+        result: FingerprintResult,
+        now_ms: int,
+    ) -> None:
+        """Set the state of a file that agrees with a detached content."""
+        assert result.end is not None
+        is_copy = (
+            file.state is FileState.COPY
+            and file.content is content
+            and file.identified_version == file.version
+        )
+        is_original_path = file.entry.path in (content.path, content.source)
+        missing = content.position - result.end
+        is_all_sent = comparison.matched_bytes == result.end or (
+            comparison.is_conclusive
+            and result.end - comparison.matched_bytes <= missing <= result.end // 16
+        )
+        if not (is_copy or comparison.is_conclusive or self._has_rotated_name(file, content)):
+            self._start_content(file, result, now_ms)
+        elif comparison.agreement is Agreement.CONTINUES:
+            self._attach(file, content, result, now_ms)
+        elif is_copy or (is_all_sent and not is_original_path):
+            self._log_decision("copy", content, f"path={file.entry.path}")
+            self._set_state(file, FileState.COPY, content, now_ms)
+            file.eof_version = file.version
+        else:  # only the first bytes are equal, as in a file that is written again after a truncation
+            self._start_content(file, result, now_ms)
+
+    def _match_active(
+        self,
+        file: TrackedFile,
+        content: Content,
+        comparison: Comparison,
+        result: FingerprintResult,
+        now_ms: int,
+    ) -> None:
+        """Set the state of a file that agrees with a content that has another active file."""
+        assert result.end is not None
+        active = self._active_file(content)
+        assert active is not None
+        is_successor = file.entry.path == content.source and active.entry.path != content.source
+        may_follow = self._has_rotated_name(file, content) or not active.is_listed
+        if comparison.extends and comparison.is_conclusive and may_follow and not is_successor:
+            self._set_state(active, FileState.COPY, content, now_ms)
+            self._attach(file, content, result, now_ms)
+        elif comparison.extends or (is_successor and not comparison.is_conclusive):
+            # Only the first bytes are equal, and no copy is longer than its original.
+            self._start_content(file, result, now_ms)
+        elif comparison.is_conclusive and not is_successor:
+            if file.state is not FileState.COPY:
+                self._log_decision("copy", content, f"path={file.entry.path}")
+            self._set_state(file, FileState.COPY, content, now_ms)
+        else:
+            self._hold(file, content, result, now_ms)
+
+    def _hold(
+        self, file: TrackedFile, content: Content, result: FingerprintResult, now_ms: int
+    ) -> None:
+        is_held = file.state is FileState.HELD and file.identified_version == file.version
+        active = self._active_file(content)
+        is_removed = active is not None and not active.is_listed  # then this may be its copy
+        if is_held and not is_removed and now_ms >= file.state_since_ms + self._hold_ms:
+            self._start_content(file, result, now_ms)
+            return
+        state_since_ms = file.state_since_ms if is_held else now_ms
+        self._set_state(file, FileState.HELD, content, now_ms)
+        file.state_since_ms = state_since_ms
+
+    @staticmethod
+    def _has_rotated_name(file: TrackedFile, content: Content) -> bool:
+        """Return whether the name is that of a rotated file of the content: then few equal bytes are enough."""
+        name = PurePath(file.entry.path).name
+        stem = PurePath(content.source).name.partition(".")[0]
+        return file.entry.path != content.path and name.startswith(stem)
+
+    # Changing the state
+
+    def _start_content(self, file: TrackedFile, result: FingerprintResult, now_ms: int) -> None:
+        """Attach a file to a new content."""
+        self._last_number += 1
+        content = Content(self._last_number, file.entry.path)
+        content.fingerprints = dict(result.fingerprints)
+        self._index().add(content)
+        self.contents[content.number] = content
+        self._attach(file, content, result, now_ms, is_new=True)
+
+    def _attach(
+        self,
+        file: TrackedFile,
+        content: Content,
+        result: FingerprintResult,
         now_ms: int,
         *,
         is_new: bool = False,
     ) -> None:
-        """Make a file the home of a content; what another one had behind the end of this one is lost."""
-        end = _reach(seen)
-        marks = {offset: mark for offset, mark in content.marks.items() if offset <= end}
-        content.marks = thinned({**marks, **seen.marks}, content.position)
-        word = "new" if is_new else "found again"
-        self._note(word, content, f"path={file.seen.path}")
-        place = (file.seen.identity, file.seen.path)
-        if not is_new and place != (content.identity, content.path):
+        """Make a file the active file of a content; unsent bytes of another file behind its end are lost."""
+        end = _fingerprinted_end(result)
+        fingerprints = {
+            offset: fingerprint
+            for offset, fingerprint in content.fingerprints.items()
+            if offset <= end
+        }
+        content.fingerprints = pruned({**fingerprints, **result.fingerprints}, content.position)
+        event = "new" if is_new else "attached"
+        self._log_decision(event, content, f"path={file.entry.path}")
+        location = (file.entry.identity, file.entry.path)
+        if not is_new and location != (content.identity, content.path):
             self.dirty.add(content.number)
-        content.identity, content.path = place
-        self._missing_since.pop(content.number, None)
+        content.identity, content.path = location
+        self._missing_since_ms.pop(content.number, None)
         if not is_new:
-            self._rehomed.add(content.number)
-        self._put(file, FileState.FOLLOWED, content, now_ms)
+            self._reattached.add(content.number)
+        self._set_state(file, FileState.FOLLOWED, content, now_ms)
 
-    def _doubt_copies(self) -> None:
-        """Judge copies again that were found while there was no home with which to compare them."""
-        if not self._rehomed:
+    def _recheck_copies(self) -> None:
+        """Identify copies again whose content had no active file to compare them with, and has one now."""
+        if not self._reattached:
             return
         for file in self.files.values():
-            is_spent = file.state is FileState.COPY and file.exhausted == file.version
-            if is_spent and file.content is not None and file.content.number in self._rehomed:
-                file.judged, file.exhausted = (-1, -1), None
-        self._rehomed.clear()
+            if file.state is not FileState.COPY or file.eof_version != file.version:
+                continue
+            if file.content is not None and file.content.number in self._reattached:
+                file.identified_version, file.eof_version = (-1, -1), None
+        self._reattached.clear()
 
-    def _put(
+    def _set_state(
         self, file: TrackedFile, state: FileState, content: Content | None, now_ms: int
     ) -> None:
-        file.state, file.content, file.since_ms = state, content, now_ms
-        file.judged, file.exhausted, file.flush_at_ms = file.version, None, None
-        file.listed_ms = now_ms
+        file.state, file.content, file.state_since_ms = state, content, now_ms
+        file.identified_version, file.eof_version, file.flush_at_ms = file.version, None, None
+        file.last_seen_ms = now_ms
 
-    def _lose(self, file: TrackedFile, why: str) -> None:
-        """Take the content from a file whose bytes are others now."""
+    def _detach(self, file: TrackedFile, event: str) -> None:
+        """Detach the content of a file that was truncated or rewritten."""
         assert file.content is not None
-        self._note(why, file.content, f"path={file.seen.path} position={file.content.position}")
+        self._log_decision(
+            event, file.content, f"path={file.entry.path} position={file.content.position}"
+        )
         self._drop_unsent(file.content)
-        file.state, file.content, file.judged = FileState.WAITING, None, (-1, -1)
+        file.state, file.content, file.identified_version = FileState.WAITING, None, (-1, -1)
 
     def _drop_unsent(self, content: Content) -> None:
-        """Forget a content without a home of which nothing was sent: what is found of it is read from its beginning."""
+        """Remove a detached content of which nothing was sent: a file with its bytes counts as new."""
         if not content.position:
             del self.contents[content.number]
             self.dirty.add(content.number)
             self._built_index = None
 
-    def _forget(self, now_ms: int) -> None:
-        """Forget contents that no file has had for long."""
+    def _expire(self, now_ms: int) -> None:
+        """Remove contents that have had no file for `expiry_ms`."""
         present = {id(file.content) for file in self.files.values()}
         for number, content in list(self.contents.items()):
             if id(content) in present:
-                self._missing_since.pop(number, None)
-            elif now_ms - self._missing_since.setdefault(number, now_ms) >= self._forget_ms:
-                del self.contents[number], self._missing_since[number]
+                self._missing_since_ms.pop(number, None)
+            elif now_ms - self._missing_since_ms.setdefault(number, now_ms) >= self._expiry_ms:
+                del self.contents[number], self._missing_since_ms[number]
                 self.dirty.add(number)
 
-    def _note(self, what: str, content: Content, facts: str) -> None:
-        self.notes.append(f"content {what} number={content.number} {facts}")
+    def _log_decision(self, event: str, content: Content, facts: str) -> None:
+        self.decisions.append(f"content {event} number={content.number} {facts}")
 
     # Reading
 
-    def reads(self, now_ms: int) -> list[Read]:
-        """Return which files have something to read, those first that were not read for longest.
+    def pending_reads(self, now_ms: int) -> list[ReadTask]:
+        """Return the files that have unread bytes, least recently read first.
 
-        Of contents with one source only the oldest that has something is read: its lines come first.
+        Of several contents of one source the oldest with unread bytes is read first: its lines were written first.
         """
-        found: dict[str, Read] = {}
-        for content in sorted(self.contents.values(), key=lambda c: c.number):
-            file = self._home(content)
-            if file is None or content.source in found:
+        tasks: dict[str, ReadTask] = {}
+        for content in sorted(self.contents.values(), key=lambda content: content.number):
+            file = self._active_file(content)
+            if file is None or content.source in tasks:
                 continue
             is_flush = file.flush_at_ms is not None and now_ms >= file.flush_at_ms
-            if is_flush or file.exhausted != file.version:
-                found[content.source] = Read(file, content, is_flush)
+            if is_flush or file.eof_version != file.version:
+                tasks[content.source] = ReadTask(file, content, is_flush)
         return sorted(
-            found.values(),
-            key=lambda r: (r.file.last_read, r.file.seen.mtime_ns, r.content.number),
+            tasks.values(),
+            key=lambda task: (
+                task.file.last_read_number,
+                task.file.entry.mtime_ns,
+                task.content.number,
+            ),
         )
 
-    def advanced(
-        self, read: Read, position: int, marks: Mapping[int, str], *, is_exhausted: bool
+    def advance(
+        self, task: ReadTask, position: int, fingerprints: Mapping[int, str], *, is_at_end: bool
     ) -> None:
-        """Take what was read: events up to `position`, the new marks, and whether more is there."""
-        file, content = read.file, read.content
+        """Record a read: events up to `position`, new fingerprints, and whether the end of the file was reached."""
+        file, content = task.file, task.content
         assert position >= content.position
         self._reads += 1
-        file.last_read = self._reads
-        file.exhausted = file.version if is_exhausted else None
+        file.last_read_number = self._reads
+        file.eof_version = file.version if is_at_end else None
         file.flush_at_ms = None
         if position > content.position:
             content.position = position
-            content.marks = thinned({**content.marks, **marks}, position)
+            content.fingerprints = pruned({**content.fingerprints, **fingerprints}, position)
             self.dirty.add(content.number)
 
-    def await_flush(self, read: Read, at_ms: int) -> None:
-        """Have an event that no line has ended yet sent at a time, if the file does not grow until then."""
-        read.file.flush_at_ms = at_ms
+    def schedule_flush(self, task: ReadTask, at_ms: int) -> None:
+        """Send an incomplete event at `at_ms`, unless the file grows before."""
+        task.file.flush_at_ms = at_ms
 
-    def distrust(self, read: Read) -> None:
-        """Judge a file again: what was about to be read from it does not continue its content."""
-        read.file.judged = (-1, -1)
-        read.file.exhausted = read.file.version
+    def invalidate(self, task: ReadTask) -> None:
+        """Identify a file again at the next scan: its bytes do not continue its content."""
+        task.file.identified_version = (-1, -1)
+        task.file.eof_version = task.file.version
 
-    def grown(self, identity: Identity, size: int, mtime_ns: int, now_ms: int) -> None:
-        """Take the size of a file that is listed no more and still open."""
+    def update_size(self, identity: Identity, size: int, mtime_ns: int, now_ms: int) -> None:
+        """Set the size of a file that is open and not listed any more."""
         file = self.files[identity]
         if (size, mtime_ns) != file.version:
-            file.seen = file.seen._replace(size=size, mtime_ns=mtime_ns)
-            file.listed_ms = now_ms
+            file.entry = file.entry._replace(size=size, mtime_ns=mtime_ns)
+            file.last_seen_ms = now_ms
 
     def close(self, file: TrackedFile, *, is_deleted: bool) -> None:
-        """Let go of a file that is listed no more: its content is homeless, and a deleted one's inode is free."""
+        """Remove a file that is not listed any more: its content is detached, the inode of a deleted file free."""
         content = file.content
         assert content is not None
-        self._note("closed", content, f"path={file.seen.path}")
-        del self.files[file.seen.identity]
+        self._log_decision("closed", content, f"path={file.entry.path}")
+        del self.files[file.entry.identity]
         self._drop_unsent(content)
         if is_deleted:
             content.identity = None
             self.dirty.add(content.number)
 
 
-def _agrees(found: Comparison) -> bool:
-    return found.agreement in (Agreement.CONTINUES, Agreement.PREFIX)
+def _agrees(comparison: Comparison) -> bool:
+    return comparison.agreement in (Agreement.CONTINUES, Agreement.PREFIX)
 
 
-def _reach(digests: Digests) -> int:
-    """Return up to which offset marks were given."""
-    return max(digests.marks, default=0) if digests.end is None else digests.end
+def _compare(content: Content, result: FingerprintResult) -> Comparison:
+    return compare(content, result.fingerprints, _fingerprinted_end(result))
+
+
+def _fingerprinted_end(result: FingerprintResult) -> int:
+    """Return the last offset that has a fingerprint."""
+    return max(result.fingerprints, default=0) if result.end is None else result.end

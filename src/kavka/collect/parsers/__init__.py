@@ -1,4 +1,4 @@
-"""Parsers of log events: each takes a text apart into named fields and, where there is one, its time. Pure.
+"""Parsers of log events: from the text of an event to named fields and its time. Pure.
 
 combined   the access log of Apache and nginx, in the combined or the common format
 json       an object in each event

@@ -29,29 +29,29 @@ def parse(text: str, now_ms: int) -> Parsed:
     client, ident, user, time, request, status, size, referrer, agent, rest = match.groups()
     fields: dict[str, Any] = {
         "client": client,
-        "ident": _known(ident),
-        "user": _known(user),
+        "ident": _none_if_dash(ident),
+        "user": _none_if_dash(user),
         "request": request,
         "status": int(status),
         "bytes": 0 if size == "-" else int(size),
     }
-    asked = _REQUEST.fullmatch(request)
-    if asked is not None:
-        fields["method"], fields["path"], fields["protocol"] = asked.groups()
+    request_line = _REQUEST.fullmatch(request)
+    if request_line is not None:
+        fields["method"], fields["path"], fields["protocol"] = request_line.groups()
     if referrer is not None:
-        fields["referrer"], fields["agent"] = _known(referrer), _known(agent)
+        fields["referrer"], fields["agent"] = _none_if_dash(referrer), _none_if_dash(agent)
     if rest is not None:
         fields["rest"] = rest
     return Parsed(_time_ms(time), fields)
 
 
-def _known(text: str) -> str | None:
+def _none_if_dash(text: str) -> str | None:
     return None if text == "-" else text
 
 
 @lru_cache(maxsize=64)
 def _time_ms(text: str) -> int:
-    """Return the time of `17/May/2015:10:05:03 +0000`, whatever the language of the machine is."""
+    """Return the time of `17/May/2015:10:05:03 +0000`, independently of the locale."""
     try:
         day, month, rest = text.split("/", 2)
         year, clock = rest.split(":", 1)

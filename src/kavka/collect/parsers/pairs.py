@@ -1,4 +1,4 @@
-"""Events that name their fields: JSON objects, logfmt, and regular expressions with named groups. Pure."""
+"""Parsers of named fields: JSON objects, logfmt, and regular expressions with named groups. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _unescaped(text: str) -> str:
 
 
 def regex_parser(pattern: re.Pattern[str], times: FieldTime) -> Parser:
-    """Return the parser of events that a pattern matches as a whole; groups that took no part are left out."""
+    """Return the parser of events that a pattern matches as a whole; groups without a match are left out."""
 
     def parse(text: str, now_ms: int) -> Parsed:
         match = pattern.fullmatch(text)

@@ -1,4 +1,4 @@
-"""The outcome of a parser: the fields of an event and its time, or why it has none. Pure."""
+"""The result of a parser: the fields and the time of an event, or an error. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Unparsable(Exception):
-    """An event is not in the format; the sentence says why."""
+    """An event is not in the format; the message says why."""
 
 
 class Parsed(NamedTuple):
@@ -18,7 +18,7 @@ class Parsed(NamedTuple):
 
 
 Parser = Callable[[str, int], Parsed]
-"""Takes an event and the time at which it was read, in milliseconds. Raises Unparsable."""
+"""Parses an event, given the time of its collection in milliseconds. Raises Unparsable."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-"""As logs have them, whatever the language of the machine is."""
+"""Abbreviations in logs, independently of the locale."""

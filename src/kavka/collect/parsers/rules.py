@@ -1,4 +1,4 @@
-"""From the options of a command to a parser. Pure."""
+"""Makes the parser that the options of a command describe. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class ParserRules:
     time_field: str | None = None
     time_format: str | None = None
     zone: tzinfo | None = None
-    """The zone of times that name none; None is the machine's."""
+    """Time zone of times without one; None is the machine's."""
 
 
 NAMES = ("combined", "json", "logfmt", "syslog", "regex")
 
 
 class BadRules(Exception):
-    """The options of a parser do not go together; the sentence says what to give."""
+    """The options of a parser contradict each other; the message says what to change."""
 
 
 def parser_of(rules: ParserRules) -> Parser:
@@ -44,7 +44,7 @@ def parser_of(rules: ParserRules) -> Parser:
         return pairs.logfmt_parser(times)
     if rules.time_field is not None or rules.time_format is not None:
         raise BadRules(
-            f"--parser {rules.name} knows its time: leave out --time-field, --time-format"
+            f"--parser {rules.name} has its own time: leave out --time-field and --time-format"
         )
     return access.parse if rules.name == "combined" else syslog.Syslog(rules.zone).parse
 

@@ -14,11 +14,11 @@ from typing import Any
 from kavka.collect.parsers.parsed import MONTHS, Parsed, Unparsable
 from kavka.collect.parsers.times import to_ms
 
-_NEW = re.compile(
+_RFC_5424 = re.compile(
     r"<(\d{1,3})>1 (\S+) (\S+) (\S+) (\S+) (\S+) (-|(?:\[(?:[^\]\\\"]|\"(?:[^\"\\]|\\.)*\")+\])+)(?: (.*))?",
     re.DOTALL,
 )
-_OLD = re.compile(
+_RFC_3164 = re.compile(
     r"(?:<(\d{1,3})>)?"
     r"(?:([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)|(\d{4}-\d\d-\d\dT\S+)) "
     r"(\S+) (?:([^\s:\[]+)(?:\[([^\]\s]*)\])?: ?)?(.*)",
@@ -34,30 +34,30 @@ class Syslog:
     """Parses lines whose times may have neither year nor zone."""
 
     def __init__(self, zone: tzinfo | None) -> None:
-        """Take the zone of RFC 3164's times; None is the machine's."""
+        """Set the zone of RFC 3164's times; None is the machine's."""
         self._zone = zone
 
     def parse(self, text: str, now_ms: int) -> Parsed:
         """Return the fields of a line. Raise Unparsable."""
-        new = _NEW.fullmatch(text)
-        if new is not None:
-            return self._new(new)
-        old = _OLD.fullmatch(text)
-        if old is None:
+        match = _RFC_5424.fullmatch(text)
+        if match is not None:
+            return self._parse_rfc_5424(match)
+        match = _RFC_3164.fullmatch(text)
+        if match is None:
             raise Unparsable("the line is no syslog of RFC 5424 or RFC 3164")
-        return self._old(old, now_ms)
+        return self._parse_rfc_3164(match, now_ms)
 
-    def _new(self, match: re.Match[str]) -> Parsed:
+    def _parse_rfc_5424(self, match: re.Match[str]) -> Parsed:
         priority, time, host, app, process, message_id, structured, message = match.groups()
         fields = _priority(priority)
-        named = {"hostname": host, "app": app, "process_id": process, "message_id": message_id}
-        fields |= {name: value for name, value in named.items() if value != "-"}
+        header = {"hostname": host, "app": app, "process_id": process, "message_id": message_id}
+        fields |= {name: value for name, value in header.items() if value != "-"}
         if structured != "-":
             fields["structured_data"] = _structured(structured)
         fields["message"] = (message or "").removeprefix("\ufeff")
         return Parsed(None if time == "-" else self._iso(time), fields)
 
-    def _old(self, match: re.Match[str], now_ms: int) -> Parsed:
+    def _parse_rfc_3164(self, match: re.Match[str], now_ms: int) -> Parsed:
         priority, month, day, hour, minute, second, iso, host, app, process, message = (
             match.groups()
         )
@@ -80,16 +80,16 @@ class Syslog:
             raise Unparsable(f"{text!r} is no time of RFC 3339") from None
 
     def _without_year(self, month: str, clock: tuple[int, int, int, int], now_ms: int) -> int:
-        """Return the last such time before tomorrow: RFC 3164 leaves the year out."""
+        """Return the last such time that is at most a day ahead: RFC 3164 has no year."""
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         for year in range(now.year + 1, now.year - 9, -1):  # 29 February may be eight years ago
             try:
                 number = MONTHS.index(month) + 1
-                found = to_ms(datetime(year, number, *clock), self._zone)
+                time_ms = to_ms(datetime(year, number, *clock), self._zone)
             except ValueError:
                 continue
-            if found <= now_ms + timedelta(days=1) // timedelta(milliseconds=1):
-                return found
+            if time_ms <= now_ms + timedelta(days=1) // timedelta(milliseconds=1):
+                return time_ms
         raise Unparsable(f"{month} {clock[0]} is no day")
 
 
@@ -101,15 +101,15 @@ def _priority(text: str) -> dict[str, Any]:
 
 
 def _structured(text: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    elements: dict[str, dict[str, str]] = {}
     position = 0
     while position < len(text):
         element = _ELEMENT.match(text, position)
         if element is None:
             raise Unparsable("the structured data is not that of RFC 5424")
         parameters = _PARAMETER.findall(element[2])
-        found.setdefault(element[1], {}).update(
+        elements.setdefault(element[1], {}).update(
             {name: _ESCAPE.sub(r"\1", value) for name, value in parameters}
         )
         position = element.end()
-    return found
+    return elements

@@ -18,7 +18,7 @@ class TimeRules(NamedTuple):
 
 
 def to_ms(moment: datetime, zone: tzinfo | None) -> int:
-    """Return milliseconds since 1970; a time without a zone is in `zone`, None is the machine's. Raise ValueError."""
+    """Return milliseconds since 1970; `zone` is that of a time without one, None the machine's. Raise ValueError."""
     try:
         if moment.tzinfo is None:
             moment = moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
@@ -29,7 +29,7 @@ def to_ms(moment: datetime, zone: tzinfo | None) -> int:
 
 
 def number_to_ms(number: float) -> int:
-    """Return milliseconds of a time since 1970 in seconds, milli-, micro- or nanoseconds; its size says which.
+    """Return milliseconds of a time since 1970 in seconds, milli-, micro- or nanoseconds, which its size tells apart.
 
     Raise ValueError for one that is no time between 1970 and 2286.
     """
@@ -61,12 +61,11 @@ class FieldTime:
     """Finds the time among the fields of an event."""
 
     def __init__(self, rules: TimeRules) -> None:
-        """Take the rules; without a field the usual names are tried."""
+        """Set the rules; without a field's name the usual names are tried."""
         self._rules = rules
-        self._is_required = rules.field is not None
 
     def of(self, fields: Mapping[str, Any]) -> int | None:
-        """Return the time, None when there is none and none was asked for. Raise ValueError."""
+        """Return the time; None if no field was required and no field has a time. Raise ValueError."""
         if self._rules.field is not None:
             if self._rules.field not in fields:
                 raise ValueError(f"the field {self._rules.field} is missing")
@@ -76,7 +75,7 @@ class FieldTime:
                 try:
                     return self._read(fields[name])
                 except ValueError:
-                    continue  # a field of that name which means something else
+                    continue  # a field of that name that is not a time
         return None
 
     def _read(self, value: Any) -> int:

@@ -78,7 +78,7 @@ class PendingUpdates:
         )
 
     def stop(self, topic_partition: TopicPartition, stop: ReplicaStop) -> None:
-        """Have the replica stopped; one that is to delete stays one."""
+        """Mark the replica to be stopped; one that is to be deleted stays so."""
         self.leader_and_isr.pop(topic_partition, None)
         before = self.stops.get(topic_partition)
         deletes = stop.deletes or (before is not None and before.deletes)
@@ -171,7 +171,7 @@ class Outbox:
         return pending if pending else None
 
     def put_back(self, broker: int, pending: PendingUpdates) -> None:
-        """Put updates back that could not be sent; later updates of the same partitions win."""
+        """Return updates to the outbox that could not be sent; later updates of the same partitions win."""
         newer = self._pending.pop(broker, None)
         for topic_partition in [
             topic_partition

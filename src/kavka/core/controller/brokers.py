@@ -137,14 +137,14 @@ def _hosted(step: Step, broker: int) -> dict[TopicPartition, bool]:
 
 
 def probe_log_dirs(step: Step, event: LogDirFailed) -> None:
-    """Have brokers say of each replica whether its log directory still works."""
+    """Send LeaderAndIsr to brokers, whose responses show which of their log directories still work."""
     for broker in event.brokers:
         if step.state.is_reachable(broker):
             step.update_brokers(BrokerUpdate((broker,), _hosted(step, broker)))
 
 
 def note_log_dirs(step: Step, event: ControlResponseReceived) -> None:
-    """Learn from the answer to LeaderAndIsr which replicas are on a directory that has failed."""
+    """Record the replicas on failed directories, as the response to LeaderAndIsr has them."""
     known = step.state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch or not event.leader_and_isr:
         return

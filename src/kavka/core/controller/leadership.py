@@ -31,7 +31,7 @@ _UNCLEAN: Final = "OfflinePartitionLeaderElectionStrategy(true)"
 def update_leadership(
     step: Step, topic_partition: TopicPartition, *, allow_unclean: bool = False
 ) -> None:
-    """Give a partition the best state that it can have with the replicas that are online now.
+    """Set a partition's state to the best that the replicas that are online now allow.
 
     Nothing is written when that is the state which it has, so it may be asked again and again.
     """
@@ -94,7 +94,7 @@ def update_leaderships(step: Step, partitions: Iterable[TopicPartition]) -> None
 def stop_replicas(
     step: Step, topic_partition: TopicPartition, brokers: Iterable[int], *, deletes: bool = True
 ) -> None:
-    """Have brokers that can be reached stop their replica."""
+    """Send StopReplica to the reachable brokers of replicas."""
     gone = tuple(broker for broker in brokers if step.state.is_reachable(broker))
     if not gone:
         return
@@ -155,7 +155,7 @@ def _failed(topic_partition: TopicPartition, code: ErrorCode, strategy: str) -> 
 
 
 def rebalance(step: Step) -> list[TopicPartition]:
-    """Give brokers the partitions back that prefer them, where too many are led by others; return those."""
+    """Elect preferred leaders on brokers where too many are led by others; return the partitions."""
     by_preferred: dict[int, list[TopicPartition]] = {}
     for topic_partition in step.state.topic_partitions():
         assignment = step.assignment(topic_partition)

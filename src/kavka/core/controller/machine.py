@@ -194,7 +194,7 @@ class ControllerMachine:
                 self.state.forget_unwritten_finish(record.topic_partition)
 
     def tick(self, now_ms: int) -> ControllerDecision:
-        """Do one thing that is due."""
+        """Handle one event that is due."""
         self._updated = {}
         step = self._step()
         ready = self.outbox.unpublished.take_ready(now_ms)

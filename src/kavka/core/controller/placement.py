@@ -71,10 +71,10 @@ def alternate_racks(brokers: Sequence[int], racks: Mapping[int, str]) -> list[in
     }
     longest = max(len(members) for members in by_rack.values())
     return [
-        members[turn]
-        for turn in range(longest)
+        members[index]
+        for index in range(longest)
         for members in by_rack.values()
-        if turn < len(members)
+        if index < len(members)
     ]
 
 

@@ -197,7 +197,7 @@ def is_complete(step: Step, topic_partition: TopicPartition) -> bool:
 
 
 def finish(step: Step, topic_partition: TopicPartition) -> None:
-    """Have a leader and an in-sync set of the target, and the other replicas deleted; then conclude."""
+    """Restrict leader and in-sync set to the target replicas, delete the others, and conclude."""
     assignment = step.assignment(topic_partition)
     assert assignment is not None
     if not assignment.is_reassigning:
@@ -211,7 +211,7 @@ def finish(step: Step, topic_partition: TopicPartition) -> None:
 
 
 def _lead_by_target(step: Step, topic_partition: TopicPartition) -> int:
-    """Have a leader and an in-sync set of the target; return the leader epoch."""
+    """Elect a leader among the target replicas, with an in-sync set of them; return the leader epoch."""
     assignment, node = step.assignment(topic_partition), step.node(topic_partition)
     assert assignment is not None
     assert node is not None
@@ -245,7 +245,7 @@ def _finish_reassignment(step: Step, topic_partition: TopicPartition) -> None:
 
 
 def note_deleted(step: Step, event: ControlResponseReceived) -> list[TopicPartition]:
-    """Learn which replicas of moved partitions are deleted, or cannot be; return the moves that can continue."""
+    """Record which replicas of moved partitions are deleted, or cannot be; return the moves that can continue."""
     concerned = []
     for topic_partition in event.deleted:
         finishing = step.state.finishing.get(topic_partition)

@@ -123,7 +123,7 @@ def _apply_state(
 def _continue_reassignment(
     state: ClusterState, due: PendingWork, topic_partition: TopicPartition
 ) -> None:
-    """Look at a move again: the target may be in sync now."""
+    """Check a reassignment again: the target may be in sync now."""
     assignment = state.assignment(topic_partition)
     if assignment is not None and assignment.is_reassigning:
         due.reassignments[topic_partition] = None

@@ -215,7 +215,7 @@ class ClusterState:
     # -- topics
 
     def topic_partitions(self) -> Iterator[TopicPartition]:
-        """Go over all partitions, in order."""
+        """Iterate over all partitions, in order."""
         for name in sorted(self.topics):
             yield from self.topics[name].partitions()
 
@@ -329,7 +329,7 @@ class ClusterState:
             del self.deleted_topics[next(iter(self.deleted_topics))]
 
     def forget_topic(self, name: str) -> None:
-        """Know nothing of a topic any more, which brokers continue to serve."""
+        """Remove a topic from the state; brokers continue to serve it."""
         topic = self.topics.get(name)
         if topic is None:
             return

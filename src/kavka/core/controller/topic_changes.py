@@ -182,7 +182,7 @@ def _cancel_deletion(step: Step, name: str) -> None:
 
 
 def advance_deletion(step: Step, name: str) -> None:
-    """Do what can be done for a marked topic: ask its replicas, or remove it when all are deleted."""
+    """Continue the deletion of a topic: stop its replicas, or remove it when all are deleted."""
     deletion, topic = step.state.deletions.get(name), step.state.topics.get(name)
     if deletion is None or topic is None:
         return

@@ -7,7 +7,7 @@
 A producer that gets the metadata of a partition too early has its first batch refused by a broker that does not lead
 yet, and its second one accepted by the same broker a moment later. The log is empty then and the producer is unknown:
 its sequence of the second batch counts as a beginning, the first is answered as a duplicate, and acknowledged records
-are lost. See docs/explanation/decisions/007-new-partitions-are-shown-when-they-are-led.md.
+are lost. See docs/explanation/decisions/007-new-partitions-are-published-with-a-leader.md.
 
 All new partitions of a topic are published together: no client sees a part of a creation.
 """

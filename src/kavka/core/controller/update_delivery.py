@@ -103,7 +103,7 @@ class UpdateDelivery:
         self._end_if_done(now_ms)
 
     def failed(self, now_ms: int) -> None:
-        """Put back the part and all after it: it is not known whether the broker has applied it."""
+        """Return the part and all after it to the outbox: it is not known whether the broker has applied it."""
         self._failed.append(self._take_part())
         self._fail_rest()
         self._end_if_done(now_ms)

@@ -77,6 +77,6 @@ def delete_with_tombstones(group: Group, step: Step) -> bool:
 
 
 def tombstones_refused(group: Group, step: Step) -> None:
-    """Bring a group back after its tombstones could not be written."""
+    """Restore a group after its tombstones could not be written."""
     if group.state is GroupState.DEAD:
         group.move_to(GroupState.EMPTY, step.now_ms)

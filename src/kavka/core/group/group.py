@@ -258,7 +258,7 @@ class Group:
             self._memory.add(-_MEMBER_BYTES - len(member_id))
 
     def remove(self, member_id: str) -> Member:
-        """Let a member go; the next in line leads if it led."""
+        """Remove a member; the next in line becomes leader if it was."""
         member = self.members.pop(member_id)
         self._count_protocols(member, -1)
         self.pending_sync.pop(member_id, None)
@@ -270,7 +270,7 @@ class Group:
         return member
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """Give a static member its new id in the old one's place."""
+        """Replace the id of a static member by its new one."""
         member = self.members[old_id]
         self._memory.add(2 * (len(new_id) - len(old_id)))
         member.member_id = new_id
@@ -326,7 +326,7 @@ class Group:
         return max(votes, key=lambda name: votes[name])
 
     def learn_subscriptions(self) -> None:
-        """Work out which topics the members of a consumer group read, from their subscriptions."""
+        """Decode the topics that the members of a consumer group read from their subscriptions."""
         self.subscribed = None
         if self.protocol_type == CONSUMER_PROTOCOL_TYPE and (
             self.protocol_name or not self.members
@@ -368,7 +368,7 @@ class Group:
         self.stored = stored
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Give a member its assignment."""
+        """Set a member's assignment."""
         self._memory.add(len(assignment) - len(member.assignment))
         member.assignment = assignment
 

@@ -17,7 +17,7 @@ from kavka.errors import ErrorCode
 
 
 def join(group: Group, event: Join, step: Step) -> None:
-    """Let a member join, now or when all have come."""
+    """Add a member to a group; the reply leaves now or when all members have joined."""
     if group.state is GroupState.DEAD:
         refuse(event, ErrorCode.COORDINATOR_NOT_AVAILABLE, step)
     elif not _accepts_member(group, event.member_id, step):
@@ -148,7 +148,7 @@ def _update_static_member(group: Group, member: Member, event: Join) -> None:
 
 
 def _replace_static(group: Group, old_id: str, event: Join, step: Step) -> None:
-    """Put the newcomer in the place of its former self, and fence that one."""
+    """Replace a static member by its new incarnation, and fence the old one."""
     former_leader = group.leader
     member = group.members[old_id]
     _fence(member, step)

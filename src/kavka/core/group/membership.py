@@ -25,7 +25,7 @@ def heartbeat(group: Group, event: Heartbeat, step: Step) -> ErrorCode:
 
 
 def leave(group: Group, event: Leave, step: Step) -> LeaveReply:
-    """Let members go, each with its own answer."""
+    """Remove members from a group; the reply has an outcome for each."""
     if group.state is GroupState.DEAD:
         return LeaveReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return LeaveReply(ErrorCode.NONE, tuple((m, _leave(group, m, step)) for m in event.members))

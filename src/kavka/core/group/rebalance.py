@@ -154,7 +154,7 @@ def refuse_syncs(group: Group, error: ErrorCode, step: Step) -> None:
 
 
 def remove_member(group: Group, member_id: str, step: Step) -> None:
-    """Let a member go by its own will, an administrator's or the clock's, and rebalance without it."""
+    """Remove a member that left, was removed by an administrator or timed out, and rebalance without it."""
     member = group.remove(member_id)
     if member.join_token is not None:
         step.answer(member.join_token, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))

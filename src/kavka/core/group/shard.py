@@ -170,7 +170,7 @@ class GroupShard:
         return step.decision()
 
     def tick(self, now_ms: int) -> GroupDecision:
-        """Do what is due for one group."""
+        """Handle what is due for one group."""
         step = Step(now_ms, self.settings)
         group = self._next_due(now_ms)
         if group is not None:

@@ -29,7 +29,7 @@ class Step:
         self.effects.append(Answer(token, reply))
 
     def wake(self, deadline_ms: int) -> int:
-        """Have the group checked by then; returns the deadline."""
+        """Schedule a check of the group; return the deadline."""
         if self.wake_ms is None or deadline_ms < self.wake_ms:
             self.wake_ms = deadline_ms
         return deadline_ms

@@ -11,7 +11,7 @@ from kavka.errors import ErrorCode
 
 
 def sync(group: Group, event: Sync, step: Step) -> None:
-    """Give a member its assignment, now or when the leader's is stored."""
+    """Reply with a member's assignment, now or when the leader's is stored."""
     error = _check(group, event)
     if error is not ErrorCode.NONE:
         step.answer(event.token, SyncReply(error))
@@ -108,7 +108,7 @@ def answer_late_syncs(group: Group, step: Step) -> None:
 
 
 def assignment_refused(group: Group, stored: StoredGroup, error: ErrorCode, step: Step) -> None:
-    """Let all rejoin when the generation could not be stored."""
+    """Begin another rebalance after the generation could not be stored."""
     if group.storing_generation_id == stored.generation_id:
         group.storing_generation_id = -1
     if (

@@ -151,7 +151,7 @@ class GroupMember:
         )
 
     def poll(self, now_ms: int) -> Generator[PollStep, Any, None]:
-        """Do what membership needs until there is nothing to do or `AwaitJoin` gives None.
+        """Run the steps that membership needs, until there is none or `AwaitJoin` returns None.
 
         Raise KafkaError when the group refuses this member permanently, and what the listener raised: it is not called
         for the same partitions again, and the next poll goes on. A dialogue that is not resumed has changed nothing
@@ -239,7 +239,7 @@ class GroupMember:
                 raise failure
 
     def _prepare(self) -> Generator[PollStep, Any, None]:
-        """Give up what must not be held while joining."""
+        """Revoke the partitions that must not be held while joining."""
         if self._subscription.is_unmatched_pattern:
             yield RefreshTopics()  # joining without topics would only mean to join again
         yield from self._commit_positions()
@@ -397,7 +397,7 @@ class GroupMember:
             )
 
     def _on_heartbeat(self, code: ErrorCode) -> KafkaError | None:
-        """Learn from the coordinator's code; return the error of one after which the heartbeat is repeated."""
+        """Handle the coordinator's error code; return the error after which the heartbeat is repeated."""
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.request_rejoin("the group is rebalancing")
         elif code in _GENERATION_GONE:
@@ -422,7 +422,7 @@ class GroupMember:
     # Leaving
 
     def leave(self, reason: str) -> Generator[LeaveStep, Any, None]:
-        """Give up the partitions and, unless the member is static, leave; `join` and `keep_alive` have ended.
+        """Revoke the partitions and, unless the member is static, leave the group; `join` and `keep_alive` have ended.
 
         Raise at the end what the listener raised.
         """

@@ -73,7 +73,7 @@ class SubscribedPartitions(Protocol):
         ...
 
     def replace_assignment(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hold these instead."""
+        """Replace the assignment."""
         ...
 
 

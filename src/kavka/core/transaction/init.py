@@ -32,7 +32,7 @@ def refusal(event: InitProducer, settings: TransactionSettings) -> ErrorCode:
 def init_producer(
     transaction: Transaction, event: InitProducer, step: Step, new_id: int | None = None
 ) -> None:
-    """Give the next epoch; `new_id` is a producer id that was asked for on the way."""
+    """Reply with the next epoch; `new_id` is a producer id that was allocated on the way."""
     value = transaction.value
     if transaction.is_busy:
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
@@ -85,7 +85,7 @@ def _allocate_new_producer(
     step: Step,
     new_id: int | None,
 ) -> None:
-    """Let the open transaction be, and give the producer an epoch with which it alone can end it (KIP-939).
+    """Keep the open transaction, and reply with an epoch with which only this producer can end it (KIP-939).
 
     The producer's timeout counts from now on, but never takes time from what may be decided already.
     """

@@ -128,7 +128,7 @@ class TransactionShard:
         return step.decision()
 
     def tick(self, now_ms: int) -> TransactionDecision:
-        """Do what is due for one transactional id."""
+        """Handle what is due for one transactional id."""
         step = Step(now_ms, self.settings)
         ended = self._timers.next_completion(now_ms)
         if ended is not None:

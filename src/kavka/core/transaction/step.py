@@ -53,12 +53,12 @@ class Step:
         self.records.append(TransactionRecord(transaction.transactional_id, None))
 
     def wait_for_producer_id(self, transaction: Transaction, event: InitProducer | End) -> None:
-        """Have a producer id made, with which the request then continues."""
+        """Request a new producer id, with which the request then continues."""
         transaction.waiting = event
         self.effects.append(NeedProducerId(transaction.transactional_id))
 
     def send_markers(self, transactional_id: str, value: StoredTransaction) -> None:
-        """Have the markers of a prepared transaction written, once it is committed."""
+        """Send the markers of a prepared transaction, once the preparation is committed."""
         if value.partitions:
             self.effects.append(
                 SendMarkers(

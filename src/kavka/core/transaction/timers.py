@@ -25,7 +25,7 @@ class Timers:
     """The times of one shard. Entries that have become void are found when they come up."""
 
     def __init__(self) -> None:
-        """Have nothing to do before `start`."""
+        """Create timers that `start` sets."""
         self._completions: list[tuple[int, str]] = []
         # (when the transaction has had its time, id), of open ones. An entry counts while it is its id's `_watched`:
         # a later transaction of the same id needs no other entry, and is found when this one comes up.
@@ -54,7 +54,7 @@ class Timers:
     # Ends to be written
 
     def complete_at(self, transaction: Transaction, due_ms: int) -> None:
-        """Have the end of a transaction written then, if it is still to be written."""
+        """Schedule the writing of a transaction's end, if it is still to be written."""
         heappush(self._completions, (due_ms, transaction.transactional_id))
 
     def next_completion(self, now_ms: int) -> str | None:
@@ -66,7 +66,7 @@ class Timers:
     # Transactions open for too long
 
     def time_out(self, transactional_id: str, value: StoredTransaction) -> None:
-        """Have an open transaction checked when it has had its time."""
+        """Schedule the check of an open transaction's timeout."""
         if value.timeout_ms == NO_TIMEOUT_MS:
             return
         deadline_ms = value.start_ms + value.timeout_ms

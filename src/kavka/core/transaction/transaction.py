@@ -68,7 +68,7 @@ class Transaction:
     )
 
     def __init__(self, transactional_id: str) -> None:
-        """Know nothing; such an id counts as not there until it has a value."""
+        """Create an id without a value; it counts as missing until it has one."""
         self.transactional_id = transactional_id
         self.value: StoredTransaction | None = None
         # At most one record is pending: other requests meanwhile get a retriable error.

@@ -31,11 +31,11 @@ class BrokerQueue:
         self._late = 0
 
     def add(self, partition: PartitionMarkers) -> None:
-        """Let a partition wait for a request."""
+        """Add a partition to those that wait for a request."""
         self._ready[partition.is_suspect][partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Let a partition wait no longer, if it does."""
+        """Remove a partition from those that wait, if it does."""
         for ready in self._ready:
             ready.pop(topic_partition, None)
 
@@ -55,14 +55,14 @@ class BrokerQueue:
         return None
 
     def add_late(self, request: MarkerRequest) -> None:
-        """Let another request take the place of one that is not answered, up to a bound."""
+        """Allow another request in place of one that is not answered, up to a bound."""
         if self._late < _MAX_LATE:
             self._late += 1
             self._in_time[request.is_suspect] -= 1
             request.is_late = True
 
     def release(self, request: MarkerRequest) -> None:
-        """Let another request take the place of one that has ended."""
+        """Allow another request in place of one that has ended."""
         if request.is_late:
             self._late -= 1
         else:

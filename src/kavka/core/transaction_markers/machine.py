@@ -105,7 +105,7 @@ class TransactionMarkerMachine:
         return self._take_effects()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Do what is due."""
+        """Handle what is due."""
         self._now_ms = now_ms
         while self._late and self._late[0][0] <= now_ms:
             _due_ms, request = self._late.popleft()
@@ -273,7 +273,7 @@ class TransactionMarkerMachine:
             self._check_deletion(partition)
 
     def _check_deletion(self, partition: PartitionMarkers) -> None:
-        """Have the registry asked: this broker's metadata may be behind."""
+        """Read the topics from the registry: this broker's metadata may be behind."""
         if partition.check is None:
             number = self._next_number()
             partition.check = DeletionCheck(number, dict(partition.markers))

@@ -94,7 +94,7 @@ class TransactionDialogues:
     # Operations
 
     def init(self, keeps_prepared: bool) -> Dialogue:
-        """Get a producer id and epoch; what an older producer of the id left open is ended, or kept."""
+        """Obtain a producer id and epoch; what an older producer of the id left open is ended, or kept."""
         answer = yield from self._init_producer_id(InitProducerId(keeps_prepared))
         if answer.ongoing_producer_id < 0:
             self._state.initialized()
@@ -167,7 +167,7 @@ class TransactionDialogues:
     # What joins the transaction
 
     def add_partitions(self, partitions: list[TopicPartition]) -> Dialogue:
-        """Have partitions take part; they are those of `TransactionState.next_to_add`."""
+        """Add partitions to the transaction; they are those of `TransactionState.next_to_add`."""
         try:
             yield from self._send(AddPartitions(partitions))
         except BaseException:
@@ -223,10 +223,16 @@ class TransactionDialogues:
 
 def _most_severe(stage: Stage, codes: Codes) -> tuple[ErrorCode, str | None]:
     """Return the code that decides, and which partition has it. OPERATION_NOT_ATTEMPTED blames another one."""
-    refused = {at: code for at, code in codes.items() if code is not ErrorCode.NONE}
+    refused = {
+        topic_partition: code
+        for topic_partition, code in codes.items()
+        if code is not ErrorCode.NONE
+    }
     if not refused:
         return ErrorCode.NONE, None
-    topic_partition = max(refused, key=lambda at: _severity(stage, refused[at]))
+    topic_partition = max(
+        refused, key=lambda topic_partition: _severity(stage, refused[topic_partition])
+    )
     worst = refused[topic_partition]
     return worst, None if topic_partition is None else f"{topic_partition}: {worst.message}"
 

@@ -112,12 +112,12 @@ class TransactionState:
         self.state = State.INITIALIZING
 
     def initialized(self) -> None:
-        """Have one."""
+        """Set the producer id and epoch."""
         assert self.state is State.INITIALIZING
         self.state = State.READY
 
     def prepared_kept(self, state: PreparedTxnState) -> None:
-        """Have one, and an earlier producer's transaction with it, whose end gives a new epoch."""
+        """Set the producer id and epoch of an earlier producer's kept transaction, whose end gives a new epoch."""
         assert self.state is State.INITIALIZING
         self.state = State.PREPARED
         self.prepared = state
@@ -159,7 +159,7 @@ class TransactionState:
         self.state = State.ABORTING
 
     def ending(self) -> None:
-        """Let no batch be opened any more: all are written, and the decision is sent."""
+        """Refuse further batches: all are written, and the decision is sent."""
         self._is_ending = True
 
     def ended(self) -> None:
@@ -265,7 +265,7 @@ class TransactionState:
         return takes_part and self.state is not State.FAILED
 
     def add_wanted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Learn of partitions with records to send."""
+        """Record partitions with records to send."""
         if self.state in (State.OPEN, *_CLOSING):
             for topic_partition in partitions:
                 if self.version >= 2:

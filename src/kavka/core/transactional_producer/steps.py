@@ -22,7 +22,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 @frozen
 class InitProducerId:
-    """Get a producer id, or with `raises_epoch` the next epoch of the present one (KIP-360)."""
+    """Obtains a producer id, or with `raises_epoch` the next epoch of the present one (KIP-360)."""
 
     keeps_prepared: bool = False
     raises_epoch: bool = False
@@ -31,7 +31,7 @@ class InitProducerId:
 
 @frozen
 class AddPartitions:
-    """Have partitions take part."""
+    """Adds partitions to the transaction."""
 
     partitions: list[TopicPartition]
     stage = Stage.ADD_PARTITIONS
@@ -39,7 +39,7 @@ class AddPartitions:
 
 @frozen
 class AddOffsets:
-    """Have the offsets of a group take part."""
+    """Adds the offsets of a group to the transaction."""
 
     group_id: str
     stage = Stage.ADD_OFFSETS

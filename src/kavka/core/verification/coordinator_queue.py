@@ -50,7 +50,7 @@ class CoordinatorQueue:
         return self._number is None and bool(self._waiting)
 
     def add(self, verification: PendingVerification) -> None:
-        """Put a verification into the next request."""
+        """Add a verification to the next request."""
         self._waiting.append(verification)
 
     def begin(self, number: int) -> None:

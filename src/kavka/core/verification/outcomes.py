@@ -88,7 +88,7 @@ def code_for_offsets(
 
 
 def void_if_final(begun: BegunVerification, code: ErrorCode) -> None:
-    """Let the next sweep of expired producers drop what will never be of use, and not that of a day later."""
+    """Mark an entry that is of no further use for removal by the next expiration of producers."""
     verification = begun.verification
     if code in _FINAL and verification.producer_epoch == begun.producer_epoch:
         verification.started_ms = _LONG_AGO_MS

@@ -79,25 +79,30 @@ class Source:
     is_collected: bool = True
     """True if a collector sends it at intervals; windows of the pipeline come when they are complete."""
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return host and source, which count as labels of all samples."""
+        return {"host": self.host, "source": self.source}
+
 
 class Evaluation:
-    """The rules over one source: `take` samples, or the `pass_time` without any; then `events` and `state`."""
+    """The rules over one source: call `evaluate` or `handle_timer`, then read `events` and `state`."""
 
     def __init__(self, rules: Rules, source: Source, state: State | None) -> None:
-        """Take the state of the last time, which is changed; None at the first time."""
+        """Continue from a state, which is changed; None is the first evaluation."""
         self._rules = rules
         self._source = source
         self.state: State = {"clock": 0, "arrived": 0, "rules": {}, "series": {}, "silent": {}}
         if state is not None:
             self.state.update(state)
         self.events: list[Event] = []
-        self.is_over = False
-        """True if the state is to be forgotten: nothing has come for a long time."""
+        self.is_expired = False
+        """True if the state can be removed: no sample has arrived for a long time."""
         self._end_removed_rules()
 
     # Samples
 
-    def take(self, samples: Iterable[Sample], arrived_ms: int) -> None:
+    def evaluate(self, samples: Iterable[Sample], arrived_ms: int) -> None:
         """Evaluate the samples, which arrived at a time of the pipeline's clock."""
         self.state["arrived"] = max(arrived_ms, self.state["arrived"])
         self._end_silences(arrived_ms)
@@ -106,32 +111,36 @@ class Evaluation:
             return min(sample.time_ms, arrived_ms + MAX_AHEAD_MS)
 
         for time_ms, of_a_time in groupby(sorted(samples, key=time_of), key=time_of):
-            self._take_time(time_ms, list(of_a_time))
+            self._evaluate_time(time_ms, list(of_a_time))
 
-    def _take_time(self, time_ms: int, samples: list[Sample]) -> None:
-        here = {"host": self._source.host, "source": self._source.source}
-        named: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+    def _evaluate_time(self, time_ms: int, samples: list[Sample]) -> None:
+        source_labels = self._source.labels
+        series: dict[str, list[tuple[Mapping[str, str], float]]] = {}
         for sample in samples:
-            named.setdefault(sample.name, []).append(({**here, **sample.labels}, sample.value))
+            series.setdefault(sample.name, []).append(
+                ({**source_labels, **sample.labels}, sample.value)
+            )
         if time_ms > self.state["clock"]:
             self._find_stale(time_ms)
             self.state["clock"] = time_ms
         for rule in self._rules.values:
             if time_ms < self.state["clock"] - rule.stale_ms:
                 continue  # its instance may be forgotten already, and would begin again
-            for labels, value in self._values(rule, time_ms, named).items():
+            for labels, value in self._values(rule, time_ms, series).items():
                 self._step(rule, labels, time_ms, value)
 
     def _values(
-        self, rule: Rule, time_ms: int, named: Mapping[str, list[tuple[Mapping[str, str], float]]]
+        self, rule: Rule, time_ms: int, series: Mapping[str, list[tuple[Mapping[str, str], float]]]
     ) -> dict[str, float]:
         """Return the value of each instance at a time; its name is the JSON of its labels."""
-        values = self._aggregated(rule, rule.selector, "", time_ms, named)
+        values = self._aggregated(rule, rule.selector, "", time_ms, series)
         if rule.divide_by is None:
             return values
-        below = self._aggregated(rule, rule.divide_by, "/", time_ms, named)
+        divisors = self._aggregated(rule, rule.divide_by, "/", time_ms, series)
         return {
-            labels: value / below[labels] for labels, value in values.items() if below.get(labels)
+            labels: value / divisors[labels]
+            for labels, value in values.items()
+            if divisors.get(labels)
         }
 
     def _aggregated(
@@ -140,109 +149,109 @@ class Evaluation:
         selector: Selector,
         side: str,
         time_ms: int,
-        named: Mapping[str, list[tuple[Mapping[str, str], float]]],
+        series: Mapping[str, list[tuple[Mapping[str, str], float]]],
     ) -> dict[str, float]:
-        found: dict[str, list[float]] = {}
-        for labels, value in named.get(selector.metric, ()):
+        groups: dict[str, list[float]] = {}
+        for labels, value in series.get(selector.metric, ()):
             if not selector.matches(selector.metric, labels):
                 continue
             own = {key: text for key, text in labels.items() if key not in ("host", "source")}
-            taken = self._rate(rule, side + _text(own), time_ms, value) if rule.is_rate else value
-            if taken is None:
+            number = self._rate(rule, side + _text(own), time_ms, value) if rule.is_rate else value
+            if number is None:
                 continue
-            chosen = own if rule.by is None else {key: labels.get(key, "") for key in rule.by}
-            found.setdefault(_text(chosen), []).append(taken)
+            instance = own if rule.by is None else {key: labels.get(key, "") for key in rule.by}
+            groups.setdefault(_text(instance), []).append(number)
         aggregate = _AGGREGATES[rule.aggregate]
-        return {labels: aggregate(values) for labels, values in found.items()}
+        return {labels: aggregate(values) for labels, values in groups.items()}
 
     def _rate(self, rule: Rule, series: str, time_ms: int, value: float) -> float | None:
         """Return the growth of a counter in a second; one that is smaller than before began again at 0."""
-        known = self.state["series"].setdefault(rule.name, {})
-        last_ms, last = known.get(series, (None, 0.0))
+        last_values = self.state["series"].setdefault(rule.name, {})
+        last_ms, last = last_values.get(series, (None, 0.0))
         if last_ms is not None and time_ms <= last_ms:
             return None
-        known[series] = [time_ms, value]
+        last_values[series] = [time_ms, value]
         if last_ms is None or time_ms - last_ms > rule.stale_ms:
             return None
-        grown: float = value if value < last else value - last
+        increase: float = value if value < last else value - last
         elapsed_s: float = (time_ms - last_ms) / 1000
-        return grown / elapsed_s
+        return increase / elapsed_s
 
     def _step(self, rule: Rule, labels: str, time_ms: int, value: float) -> None:
-        known = self.state["rules"].setdefault(rule.name, {})
-        before = Instance.from_list(known[labels]) if labels in known else Instance()
-        if (labels in known and time_ms <= before.last_ms) or not math.isfinite(value):
+        instances = self.state["rules"].setdefault(rule.name, {})
+        before = Instance.from_list(instances[labels]) if labels in instances else Instance()
+        if (labels in instances and time_ms <= before.last_ms) or not math.isfinite(value):
             return
         facts: dict[str, Any] = {"metric": rule.selector.metric, "value": value}
-        judged: float | None = value
+        compared: float | None = value
         if rule.anomaly is not None:
             learnt = before.baseline or Baseline()
             score = learnt.score(rule.anomaly, value)
-            judged = None if score is None else severity_of(rule.anomaly.direction, score)
+            compared = None if score is None else severity_of(rule.anomaly.direction, score)
             facts |= {"mean": learnt.mean, "deviation": learnt.deviation(rule.anomaly), "score": score}  # fmt: skip
             before = replace(before, baseline=learnt.learn(rule.anomaly, value, time_ms))
-        if judged is None:
-            known[labels] = replace(before, last_ms=time_ms).to_list()
+        if compared is None:
+            instances[labels] = replace(before, last_ms=time_ms).to_list()
             return
-        after, event = step(rule, before, time_ms, judged)
-        known[labels] = after.to_list()
+        after, event = step(rule, before, time_ms, compared)
+        instances[labels] = after.to_list()
         if event is not None:
             facts |= {"threshold": rule.threshold, "clear": rule.clear}
             since_ms = after.since_ms if event == FIRING else before.since_ms
-            self._say(event, rule, labels, since_ms, time_ms, facts)
+            self._emit(event, rule, labels, since_ms, time_ms, facts)
 
     def _find_stale(self, now_ms: int) -> None:
-        """Forget instances whose values have ended.
+        """Remove instances whose values have ended.
 
         It is judged by the time before this one: that is over, while of this one more records may come.
         """
         clock_ms = self.state["clock"]
         for rule in self._rules.values:
-            known = self.state["rules"].get(rule.name, {})
-            for labels in list(known):
-                instance = Instance.from_list(known[labels])
+            instances = self.state["rules"].get(rule.name, {})
+            for labels in list(instances):
+                instance = Instance.from_list(instances[labels])
                 if not is_stale(rule, instance, clock_ms):
                     continue
                 if instance.phase is Phase.FIRING:
                     self._resolve(rule, labels, instance, now_ms, NO_VALUES)
                 if instance.baseline is None or clock_ms - instance.last_ms > self._rules.forget_ms:
-                    del known[labels]
+                    del instances[labels]
                 else:
-                    known[labels] = ended(instance).to_list()
+                    instances[labels] = ended(instance).to_list()
             series = self.state["series"].get(rule.name, {})
             for name in [one for one, (at, _) in series.items() if clock_ms - at > rule.stale_ms]:
                 del series[name]
 
     # Silence
 
-    def pass_time(self, now_ms: int) -> None:
-        """Look at what is due when nothing has come: sources that are silent, values that have ended."""
+    def handle_timer(self, now_ms: int) -> None:
+        """Evaluate what is due without samples: silent sources, values that have ended."""
         silent_ms = now_ms - self.state["arrived"]
         for silence in self._silences():
             if silent_ms >= silence.silent_ms:
                 self._begin_silence(silence, now_ms)
         for rule in self._rules.values:
-            known = self.state["rules"].get(rule.name, {})
-            for labels in list(known) if silent_ms > rule.stale_ms else ():
-                instance = Instance.from_list(known[labels])
+            instances = self.state["rules"].get(rule.name, {})
+            for labels in list(instances) if silent_ms > rule.stale_ms else ():
+                instance = Instance.from_list(instances[labels])
                 if instance.phase is Phase.FIRING:
                     at_ms = instance.last_ms + silent_ms
                     self._resolve(rule, labels, instance, at_ms, SILENT_SOURCE)
-                known[labels] = ended(instance).to_list()
+                instances[labels] = ended(instance).to_list()
         if silent_ms > self._rules.forget_ms:
             self._end_silences(now_ms, FORGOTTEN)
-            self.is_over = True
+            self.is_expired = True
 
     def deadline_ms(self) -> int | None:
-        """Return when `pass_time` has something to do, by the pipeline's clock; None when it is over."""
-        if self.is_over:
+        """Return when `handle_timer` has something to do, by the pipeline's clock; None when it is over."""
+        if self.is_expired:
             return None
         silent = self.state["silent"]
         waits = [rule.silent_ms for rule in self._silences() if rule.name not in silent]
         waits.append(self._rules.forget_ms + 1)
         for rule in self._rules.values:
-            known = self.state["rules"].get(rule.name, {})
-            if any(found[0] != Phase.OK for found in known.values()):
+            instances = self.state["rules"].get(rule.name, {})
+            if any(found[0] != Phase.OK for found in instances.values()):
                 waits.append(rule.stale_ms + 1)
         return int(self.state["arrived"]) + min(waits)
 
@@ -250,30 +259,30 @@ class Evaluation:
         source = self._source
         if not source.is_collected:
             return []
-        here = {"host": source.host, "source": source.source}
-        return [rule for rule in self._rules.silences if matches_labels(rule.labels, here)]
+        labels = source.labels
+        return [rule for rule in self._rules.silences if matches_labels(rule.labels, labels)]
 
     def _begin_silence(self, rule: SilenceRule, now_ms: int) -> None:
         if rule.name not in self.state["silent"]:
             since_ms = self.state["arrived"]
             self.state["silent"][rule.name] = since_ms
-            self._say(FIRING, rule, "{}", since_ms, now_ms, {"silent_s": (now_ms - since_ms) / 1000})  # fmt: skip
+            self._emit(FIRING, rule, "{}", since_ms, now_ms, {"silent_s": (now_ms - since_ms) / 1000})  # fmt: skip
 
     def _end_silences(self, now_ms: int, reason: str = "") -> None:
         facts = {"reason": reason} if reason else {}
         for name, since_ms in self.state["silent"].items():
             rule = next((rule for rule in self._rules.silences if rule.name == name), None)
-            self._say(RESOLVED, rule or _removed(name), "{}", since_ms, now_ms, facts)
+            self._emit(RESOLVED, rule or _removed(name), "{}", since_ms, now_ms, facts)
         self.state["silent"] = {}
 
     # Events
 
     def _end_removed_rules(self) -> None:
-        """End the incidents of rules that are no more, and forget what was known for them."""
+        """Resolve the incidents of removed rules, and remove their state."""
         names = {rule.name for rule in self._rules.values}
         for name in [name for name in self.state["rules"] if name not in names]:
-            for labels, found in self.state["rules"].pop(name).items():
-                instance = Instance.from_list(found)
+            for labels, fields in self.state["rules"].pop(name).items():
+                instance = Instance.from_list(fields)
                 if instance.phase is Phase.FIRING:
                     self._resolve(_removed(name), labels, instance, self.state["clock"], REMOVED_RULE)  # fmt: skip
         for name in [name for name in self.state["series"] if name not in names]:
@@ -282,9 +291,9 @@ class Evaluation:
     def _resolve(
         self, rule: Rule | SilenceRule, labels: str, instance: Instance, time_ms: int, reason: str
     ) -> None:
-        self._say(RESOLVED, rule, labels, instance.since_ms, time_ms, {"reason": reason})
+        self._emit(RESOLVED, rule, labels, instance.since_ms, time_ms, {"reason": reason})
 
-    def _say(
+    def _emit(
         self,
         event: Any,
         rule: Rule | SilenceRule,
@@ -294,10 +303,10 @@ class Evaluation:
         facts: Mapping[str, Any],
     ) -> None:
         subject = Subject(self._source.host, self._source.source, json.loads(labels))
-        said = Event(
+        emitted = Event(
             event, rule.name, rule.severity, rule.summary, subject, since_ms, time_ms, facts
         )
-        self.events.append(said)
+        self.events.append(emitted)
 
 
 def _removed(name: str) -> SilenceRule:

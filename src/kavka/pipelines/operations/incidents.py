@@ -52,15 +52,15 @@ class Instance:
     def to_list(self) -> list[Any]:
         """Return it for JSON."""
         learnt = self.baseline
-        found: list[Any] = [self.phase, self.since_ms, self.clear_ms, self.last_ms]
+        fields: list[Any] = [self.phase, self.since_ms, self.clear_ms, self.last_ms]
         if learnt is not None:
-            found += [learnt.count, learnt.mean, learnt.variance, learnt.last_ms]
-        return found
+            fields += [learnt.count, learnt.mean, learnt.variance, learnt.last_ms]
+        return fields
 
     @classmethod
-    def from_list(cls, found: list[Any]) -> Instance:
+    def from_list(cls, fields: list[Any]) -> Instance:
         """Return what `to_list` was of."""
-        phase, since_ms, clear_ms, last_ms, *learnt = found
+        phase, since_ms, clear_ms, last_ms, *learnt = fields
         baseline = Baseline(*learnt) if learnt else None
         return cls(Phase(phase), since_ms, clear_ms, last_ms, baseline)
 
@@ -103,7 +103,7 @@ class Event:
     def to_json(self) -> str:
         """Return the record's value."""
         subject = self.subject
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "event": self.event,
             "incident": self.incident,
             "alert": self.alert,
@@ -116,7 +116,7 @@ class Event:
             "time": time_text(self.time_ms),
             **self.facts,
         }
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def step(rule: Rule, before: Instance, time_ms: int, value: float) -> tuple[Instance, str | None]:

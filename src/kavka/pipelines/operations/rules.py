@@ -30,11 +30,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from kavka.pipelines.operations.baseline import BaselineSettings, Direction
+from kavka.pipelines.yaml_values import mapping_of
+from kavka.settings.durations import duration_ms
 
 Aggregate = Literal["max", "min", "sum", "mean"]
 _AGGREGATES = ("max", "min", "sum", "mean")
@@ -47,9 +51,6 @@ _RULE = (
 _NOT_OF_SILENCE = tuple(
     name for name in _RULE if name not in ("alert", "labels", "severity", "summary", "silent")
 )
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _STALE_AFTER_MS = 300_000
 _FORGET_AFTER_MS = 7 * 86_400_000
 _ANOMALY_ABOVE, _ANOMALY_CLEAR = 4.0, 2.0
@@ -57,6 +58,9 @@ _ANOMALY_ABOVE, _ANOMALY_CLEAR = 4.0, 2.0
 
 class RuleError(ValueError):
     """Rules are wrong; the message is a sentence that names the rule and says what to write."""
+
+
+_mapping = partial(mapping_of, error=RuleError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,10 @@ class Selector:
 
 
 def matches_labels(
-    wanted: Sequence[tuple[str, re.Pattern[str]]], labels: Mapping[str, str]
+    patterns: Sequence[tuple[str, re.Pattern[str]]], labels: Mapping[str, str]
 ) -> bool:
     """Return whether all labels match; one that is absent is the empty text."""
-    return all(pattern.fullmatch(labels.get(name, "")) for name, pattern in wanted)
+    return all(pattern.fullmatch(labels.get(name, "")) for name, pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +137,11 @@ class Rules:
     @property
     def metrics(self) -> list[str]:
         """Return the names of the metrics that are looked at, sorted."""
-        both = [
+        names = [
             selector.metric for rule in self.values for selector in (rule.selector, rule.divide_by)
             if selector is not None
         ]  # fmt: skip
-        return sorted(set(both))
+        return sorted(set(names))
 
 
 def load_rules(path: Path | str) -> Rules:
@@ -156,16 +160,16 @@ def load_rules(path: Path | str) -> Rules:
 
 def parse_rules(document: Any) -> Rules:
     """Return the rules of a document. Raise RuleError."""
-    found = _mapping(document, "the file", ("rules", "stale_after", "forget_after"))
-    listed = found.get("rules")
+    fields_of_file = _mapping(document, "the file", ("rules", "stale_after", "forget_after"))
+    listed = fields_of_file.get("rules")
     if not isinstance(listed, list) or not listed:
         raise RuleError("the file has no list `rules`")
-    stale_ms = _duration(found.get("stale_after", "5m"), "stale_after")
+    stale_ms = _duration(fields_of_file.get("stale_after", "5m"), "stale_after")
     rules: list[Rule] = []
     silences: list[SilenceRule] = []
     names: set[str] = set()
-    for number, one in enumerate(listed, 1):
-        fields = _mapping(one, f"rule {number}", _RULE)
+    for number, rule_document in enumerate(listed, 1):
+        fields = _mapping(rule_document, f"rule {number}", _RULE)
         name = fields.get("alert")
         if not isinstance(name, str) or not name.strip():
             raise RuleError(f"rule {number} has no name: write `alert: NAME` first")
@@ -176,7 +180,7 @@ def parse_rules(document: Any) -> Rules:
             silences.append(_silence(name, fields))
         else:
             rules.append(_rule(name, fields, stale_ms))
-    forget_ms = _duration(found.get("forget_after", "7d"), "forget_after")
+    forget_ms = _duration(fields_of_file.get("forget_after", "7d"), "forget_after")
     for rule in rules:
         if rule.stale_ms > forget_ms:
             raise RuleError(f"the rule {rule.name}: stale_after is longer than forget_after")
@@ -184,167 +188,157 @@ def parse_rules(document: Any) -> Rules:
 
 
 def _rule(name: str, fields: Mapping[str, Any], stale_ms: int) -> Rule:
-    what = f"the rule {name}"
-    anomaly = _anomaly(what, fields["anomaly"]) if "anomaly" in fields else None
-    is_above, threshold, clear = _thresholds(what, fields, anomaly is not None)
+    rule = f"the rule {name}"
+    anomaly = _anomaly(rule, fields["anomaly"]) if "anomaly" in fields else None
+    is_above, threshold, clear = _thresholds(rule, fields, anomaly is not None)
     divide_by = (
-        _selector(f"{what}: divide_by", fields["divide_by"]) if "divide_by" in fields else None
+        _selector(f"{rule}: divide_by", fields["divide_by"]) if "divide_by" in fields else None
     )
-    by = _names(what, fields["by"]) if "by" in fields else None
+    by = _names(rule, fields["by"]) if "by" in fields else None
     if divide_by is not None and by is None:
         raise RuleError(
-            f"{what} has `divide_by`, so it needs `by`: the labels by which both series belong together"
+            f"{rule} has `divide_by`, so it needs `by`: the labels by which both series belong together"
         )
     return Rule(
         name,
-        _selector(what, {key: fields[key] for key in ("metric", "labels") if key in fields}),
+        _selector(rule, {key: fields[key] for key in ("metric", "labels") if key in fields}),
         is_above,
         threshold,
         clear,
         divide_by,
         by,
-        _choice(what, "aggregate", fields.get("aggregate", "max" if is_above else "min"), _AGGREGATES),  # type: ignore[arg-type]
-        _flag(what, "rate", fields.get("rate", False)),
+        _choice(rule, "aggregate", fields.get("aggregate", "max" if is_above else "min"), _AGGREGATES),  # type: ignore[arg-type]
+        _flag(rule, "rate", fields.get("rate", False)),
         anomaly,
-        _duration(fields.get("for", 0), f"{what}: for"),
-        _duration(fields.get("clear_for", 0), f"{what}: clear_for"),
-        _duration(fields["stale_after"], f"{what}: stale_after") if "stale_after" in fields else stale_ms,
-        _choice(what, "severity", fields.get("severity", "warning"), _SEVERITIES),
+        _duration(fields.get("for", 0), f"{rule}: for"),
+        _duration(fields.get("clear_for", 0), f"{rule}: clear_for"),
+        _duration(fields["stale_after"], f"{rule}: stale_after") if "stale_after" in fields else stale_ms,
+        _choice(rule, "severity", fields.get("severity", "warning"), _SEVERITIES),
         str(fields.get("summary", "")),
     )  # fmt: skip
 
 
 def _thresholds(
-    what: str, fields: Mapping[str, Any], is_anomaly: bool
+    rule: str, fields: Mapping[str, Any], is_anomaly: bool
 ) -> tuple[bool, float, float]:
     if is_anomaly:
         if "below" in fields:
-            raise RuleError(f"{what} is about an anomaly: `above` is its z-score, which is no sign")
-        above = _number(what, "above", fields.get("above", _ANOMALY_ABOVE))
-        clear = _number(what, "clear", fields.get("clear", min(_ANOMALY_CLEAR, above)))
+            raise RuleError(f"{rule} is about an anomaly: `above` is its z-score, which is no sign")
+        above = _number(rule, "above", fields.get("above", _ANOMALY_ABOVE))
+        clear = _number(rule, "clear", fields.get("clear", min(_ANOMALY_CLEAR, above)))
     elif ("above" in fields) == ("below" in fields):
-        raise RuleError(f"{what} needs one of `above` and `below`")
+        raise RuleError(f"{rule} needs one of `above` and `below`")
     else:
         side = "above" if "above" in fields else "below"
-        above = _number(what, side, fields[side])
-        clear = _number(what, "clear", fields.get("clear", above))
+        above = _number(rule, side, fields[side])
+        clear = _number(rule, "clear", fields.get("clear", above))
     is_above = "below" not in fields
     if (clear > above) if is_above else (clear < above):
         raise RuleError(
-            f"{what}: clear is {clear:g}, beyond the threshold {above:g}: an incident would end while it is there"
+            f"{rule}: clear is {clear:g}, beyond the threshold {above:g}: an incident would end while it is there"
         )
     return is_above, above, clear
 
 
-def _anomaly(what: str, found: Any) -> BaselineSettings:
-    known = ("half_life", "warmup", "min_deviation", "direction")
-    fields = _mapping({} if found is True else found, f"{what}: anomaly", known)
-    half_life_ms = _duration(fields.get("half_life", "1h"), f"{what}: half_life")
+def _anomaly(rule: str, value: Any) -> BaselineSettings:
+    allowed = ("half_life", "warmup", "min_deviation", "direction")
+    fields = _mapping({} if value is True else value, f"{rule}: anomaly", allowed)
+    half_life_ms = _duration(fields.get("half_life", "1h"), f"{rule}: half_life")
     warmup = fields.get("warmup", 30)
     if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 2:
-        raise RuleError(f"{what}: warmup is a number of samples, 2 or more, not {warmup!r}")
-    least = _number(what, "min_deviation", fields.get("min_deviation", 0))
-    if half_life_ms == 0 or least < 0:
-        raise RuleError(f"{what}: half_life is more than 0, min_deviation not below 0")
-    direction: Direction = _choice(what, "direction", fields.get("direction", "both"), _DIRECTIONS)  # type: ignore[assignment]
-    return BaselineSettings(half_life_ms, warmup, least, direction)
+        raise RuleError(f"{rule}: warmup is a number of samples, 2 or more, not {warmup!r}")
+    min_deviation = _number(rule, "min_deviation", fields.get("min_deviation", 0))
+    if half_life_ms == 0 or min_deviation < 0:
+        raise RuleError(f"{rule}: half_life is more than 0, min_deviation not below 0")
+    direction: Direction = _choice(rule, "direction", fields.get("direction", "both"), _DIRECTIONS)  # type: ignore[assignment]
+    return BaselineSettings(half_life_ms, warmup, min_deviation, direction)
 
 
 def _silence(name: str, fields: Mapping[str, Any]) -> SilenceRule:
-    what = f"the rule {name}"
+    rule = f"the rule {name}"
     for other in _NOT_OF_SILENCE:
         if other in fields:
-            raise RuleError(f"{what} is about silence, so it has no `{other}`")
-    silent_ms = _duration(fields["silent"], f"{what}: silent")
+            raise RuleError(f"{rule} is about silence, so it has no `{other}`")
+    silent_ms = _duration(fields["silent"], f"{rule}: silent")
     if silent_ms == 0:
-        raise RuleError(f"{what}: silent is more than 0")
+        raise RuleError(f"{rule}: silent is more than 0")
     return SilenceRule(
         name,
         silent_ms,
-        _labels(what, fields.get("labels", {})),
-        _choice(what, "severity", fields.get("severity", "warning"), _SEVERITIES),
+        _labels(rule, fields.get("labels", {})),
+        _choice(rule, "severity", fields.get("severity", "warning"), _SEVERITIES),
         str(fields.get("summary", "")),
     )
 
 
-def _selector(what: str, found: Any) -> Selector:
-    fields = _mapping(found, what, ("metric", "labels"))
+def _selector(name: str, value: Any) -> Selector:
+    fields = _mapping(value, name, ("metric", "labels"))
     metric = fields.get("metric")
     if not isinstance(metric, str) or not metric:
-        raise RuleError(f"{what} has no `metric`: write the metric's whole name")
-    return Selector(metric, _labels(what, fields.get("labels", {})))
+        raise RuleError(f"{name} has no `metric`: write the metric's whole name")
+    return Selector(metric, _labels(name, fields.get("labels", {})))
 
 
-def _labels(what: str, found: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    wanted = _mapping(found, f"{what}: labels")
-    return tuple((name, _pattern(f"{what}: {name}", value)) for name, value in wanted.items())
+def _labels(rule: str, mapping: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    labels = _mapping(mapping, f"{rule}: labels")
+    return tuple((name, _pattern(f"{rule}: {name}", value)) for name, value in labels.items())
 
 
-def _pattern(what: str, found: Any) -> re.Pattern[str]:
-    if isinstance(found, list):
-        return re.compile("|".join(re.escape(_text(what, one)) for one in found))
-    text = _text(what, found)
+def _pattern(name: str, value: Any) -> re.Pattern[str]:
+    if isinstance(value, list):
+        return re.compile("|".join(re.escape(_text(name, one)) for one in value))
+    text = _text(name, value)
     if not text.startswith("~"):
         return re.compile(re.escape(text))
     try:
         return re.compile(text[1:])
     except re.error as error:
-        raise RuleError(f"{what}: {text!r} is no regular expression: {error}") from error
+        raise RuleError(f"{name}: {text!r} is no regular expression: {error}") from error
 
 
-def _text(what: str, found: Any) -> str:
-    if isinstance(found, bool) or not isinstance(found, (str, int, float)):
-        raise RuleError(f"{what} is a text, a list of texts, or ~REGEX, not {found!r}")
-    return str(found)
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise RuleError(f"{name} is a text, a list of texts, or ~REGEX, not {value!r}")
+    return str(value)
 
 
 # Values
 
 
-def _mapping(found: Any, what: str, known: Sequence[str] = ()) -> Mapping[str, Any]:
-    if not isinstance(found, Mapping):
-        raise RuleError(f"{what} is not a mapping, but {type(found).__name__}")
-    for name in found:
-        if known and name not in known:
-            raise RuleError(f"{what} has no {name!r}; it may have {', '.join(known)}")
-    return {str(name): value for name, value in found.items()}
+def _names(rule: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise RuleError(f"{rule}: by is a list of labels, not {value!r}")
+    return tuple(sorted(set(value)))
 
 
-def _names(what: str, found: Any) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise RuleError(f"{what}: by is a list of labels, not {found!r}")
-    return tuple(sorted(set(found)))
+def _choice(rule: str, field: str, value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise RuleError(f"{rule}: {field} is one of {', '.join(choices)}, not {value!r}")
+    return str(value)
 
 
-def _choice(what: str, field: str, found: Any, known: Sequence[str]) -> str:
-    if found not in known:
-        raise RuleError(f"{what}: {field} is one of {', '.join(known)}, not {found!r}")
-    return str(found)
+def _flag(rule: str, field: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise RuleError(f"{rule}: {field} is true or false, not {value!r}")
+    return value
 
 
-def _flag(what: str, field: str, found: Any) -> bool:
-    if not isinstance(found, bool):
-        raise RuleError(f"{what}: {field} is true or false, not {found!r}")
-    return found
-
-
-def _number(what: str, field: str, found: Any) -> float:
+def _number(rule: str, field: str, value: Any) -> float:
     if (
-        isinstance(found, bool)
-        or not isinstance(found, (int, float))
-        or not math.isfinite(float(found))
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(float(value))
     ):
-        raise RuleError(f"{what}: {field} is a number, not {found!r}")
-    return float(found)
+        raise RuleError(f"{rule}: {field} is a number, not {value!r}")
+    return float(value)
 
 
-def _duration(found: Any, what: str) -> int:
+def _duration(value: Any, name: str) -> int:
     """Return milliseconds of a text such as 1h30m, or of a number of seconds."""
-    if isinstance(found, (int, float)) and not isinstance(found, bool):
-        if 0 <= found < 1e9:
-            return round(found * 1000)
-    elif isinstance(found, str) and _DURATION.fullmatch(found):
-        return round(
-            sum(float(size) * _UNITS[unit] for size, unit in _DURATION_PART.findall(found))
-        )
-    raise RuleError(f"{what} is a time such as 90s, 5m or 1h30m, not {found!r}")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if 0 <= value < 1e9:
+            return round(value * 1000)
+    elif isinstance(value, str):
+        with suppress(ValueError):
+            return duration_ms(value)
+    raise RuleError(f"{name} is a time such as 90s, 5m or 1h30m, not {value!r}")

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from kavka.pipelines.operations.evaluation import Evaluation, Sample, Source
 from kavka.pipelines.operations.rules import Rules
+from kavka.spark.frames import with_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,31 +57,21 @@ _SAMPLES = StructType(
 
 def alerts(samples: DataFrame, rules: Rules) -> DataFrame:
     """Return the events of incidents, two for each, as records with key and value; `samples` is a stream."""
-    wanted = F.col("name").isin([*rules.metrics, *HEARTBEATS])
-    whole = F.expr(
+    is_used = F.col("name").isin([*rules.metrics, *HEARTBEATS])
+    is_complete = F.expr(
         "host IS NOT NULL AND source IS NOT NULL AND time IS NOT NULL AND value IS NOT NULL"
     )
-    chosen = samples.where(wanted & whole).select(
+    used_samples = samples.where(is_used & is_complete).select(
         "stream", "host", "source", F.unix_millis("time").alias("time_ms"), "name", "labels", "value",
         F.unix_millis(F.current_timestamp()).alias("arrived_ms"), F.current_timestamp().alias("arrived"),
     )  # fmt: skip
-    keyed = with_schema(chosen.withWatermark("arrived", "0 seconds"), _SAMPLES)
+    keyed = with_schema(used_samples.withWatermark("arrived", "0 seconds"), _SAMPLES)
     return keyed.groupBy("stream", "host", "source").transformWithStateInPandas(
-        _Alerting(rules), ALERTS, "Append", "EventTime"
+        _AlertProcessor(rules), ALERTS, "Append", "EventTime"
     )
 
 
-def with_schema(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return the frame, of which Spark Connect knows the columns without asking.
-
-    Operators in Python ask for the columns of what they are given, which the functions of pipelines must not
-    (ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION); Spark 4.3 has no public way to say them (decision 043).
-    """
-    frame._cached_schema = schema
-    return frame
-
-
-class _Alerting(StatefulProcessor):  # type: ignore[misc]
+class _AlertProcessor(StatefulProcessor):  # type: ignore[misc]
     """One evaluation for each stream of a source."""
 
     def __init__(self, rules: Rules) -> None:
@@ -97,27 +88,27 @@ class _Alerting(StatefulProcessor):  # type: ignore[misc]
         for frame in rows:
             samples += _samples(frame)
             arrived_ms = int(frame["arrived_ms"].max())
-        evaluation.take(samples, arrived_ms)
+        evaluation.evaluate(samples, arrived_ms)
         yield from self._end(evaluation)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Any]:
         evaluation = self._evaluation(key)
-        evaluation.pass_time(int(expiredTimerInfo.getExpiryTimeInMs()))
+        evaluation.handle_timer(int(expiredTimerInfo.getExpiryTimeInMs()))
         yield from self._end(evaluation)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Release nothing: no resource is open."""
 
     def _evaluation(self, key: Any) -> Evaluation:
-        found = self._state.get() if self._state.exists() else None
-        state = None if found is None else json.loads(found[0])
+        stored = self._state.get() if self._state.exists() else None
+        state = None if stored is None else json.loads(stored[0])
         stream, host, source = key
         return Evaluation(self._rules, Source(host, source, stream == COLLECTED), state)
 
     def _end(self, evaluation: Evaluation) -> Iterator[Any]:
-        """Remember the state and when to look again, and give the events."""
+        """Store the state, register the next timer, and yield the events."""
         import pandas as pd
 
         for timer in list(self._handle.listTimers()):
@@ -140,6 +131,6 @@ class _Alerting(StatefulProcessor):  # type: ignore[misc]
 def _samples(frame: Any) -> Iterator[Sample]:
     columns = (frame["time_ms"], frame["name"], frame["value"], frame["labels"])
     for time_ms, name, value, labels in zip(*columns, strict=True):
-        known = {label: text for label, text in dict(labels or {}).items() if text is not None}
+        present = {label: text for label, text in dict(labels or {}).items() if text is not None}
         if math.isfinite(value):
-            yield Sample(int(time_ms), name, float(value), known)
+            yield Sample(int(time_ms), name, float(value), present)

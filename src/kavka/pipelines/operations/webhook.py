@@ -91,7 +91,7 @@ def check_url(url: str) -> SplitResult:
 
 def read_headers(lines: list[str]) -> dict[str, str]:
     """Return headers that were given as `Name: value`. Raise PipelineError."""
-    found = {}
+    headers = {}
     for number, line in enumerate(lines, 1):
         name, colon, value = line.partition(":")
         name, value = name.strip(), value.strip()
@@ -101,15 +101,15 @@ def read_headers(lines: list[str]) -> dict[str, str]:
             raise PipelineError(f"header {number} is not `Name: value`")
         if name.lower() in _OWN_HEADERS:
             raise PipelineError(f"the header {name} is set by the command itself")
-        found[name] = value
-    return found
+        headers[name] = value
+    return headers
 
 
 class Endpoint:
     """A webhook, to which one attempt after the other is made, each with a connection of its own."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
-        """Take what all attempts have. Raise PipelineError for a URL that is none."""
+        """Set what is common to all attempts. Raise PipelineError for a URL that is none."""
         self._parts = check_url(url)
         self._headers = {
             "Content-Type": "application/json",

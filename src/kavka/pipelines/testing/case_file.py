@@ -32,8 +32,8 @@ class CaseFile(pytest.File):
                 case = parse_case(document, f"case {number}")
             except CaseError as error:
                 raise self.CollectError(f"{self.path}, document {number}: {error}") from None
-            made: pytest.Item = CaseItem.from_parent(self, name=case.name, case=case)
-            yield made
+            item: pytest.Item = CaseItem.from_parent(self, name=case.name, case=case)
+            yield item
 
 
 class Unexpected(Exception):
@@ -44,7 +44,7 @@ class CaseItem(pytest.Item):
     """A case as a test."""
 
     def __init__(self, *, case: Case, **options: Any) -> None:
-        """Take the case."""
+        """Make the item of a case."""
         super().__init__(**options)
         self._case = case
 
@@ -77,14 +77,14 @@ def _check(case: Case, pipeline: Pipeline) -> None:
     except UpdateFailed as error:
         if case.fails and case.fails in str(error):
             return
-        wanted = f", and not with: {case.fails}" if case.fails else ""
-        raise Unexpected(f"the update failed with: {error}{wanted}") from None
+        mismatch = f", and not with: {case.fails}" if case.fails else ""
+        raise Unexpected(f"the update failed with: {error}{mismatch}") from None
     if case.fails:
         raise Unexpected(f"the update succeeded, and was to fail with: {case.fails}")
-    found = [*_table_lines(case, pipeline), *_topic_lines(case, pipeline)]
-    found += _count_lines(case, updated)
-    if found:
-        raise Unexpected("\n".join(found))
+    lines = [*_table_lines(case, pipeline), *_topic_lines(case, pipeline)]
+    lines += _count_lines(case, updated)
+    if lines:
+        raise Unexpected("\n".join(lines))
 
 
 def _table_lines(case: Case, pipeline: Pipeline) -> Iterator[str]:
@@ -95,8 +95,8 @@ def _table_lines(case: Case, pipeline: Pipeline) -> Iterator[str]:
 
 def _topic_lines(case: Case, pipeline: Pipeline) -> Iterator[str]:
     for expected in case.topics:
-        found = [_seen(record, expected) for record in pipeline.topic(expected.topic)]
-        lines = differences(expected.rows, found)
+        records = [_seen(record, expected) for record in pipeline.topic(expected.topic)]
+        lines = differences(expected.rows, records)
         yield from [f"topic {expected.topic}:", *lines] if lines else []
 
 
@@ -110,10 +110,10 @@ def _seen(record: Record, expected: ExpectedTopic) -> Any:
 
 def _count_lines(case: Case, updated: Updated) -> Iterator[str]:
     for flow, counts in case.expectations.items():
-        found = updated.expectations(flow)
+        outcomes = updated.expectations(flow)
         for name, failed in counts.items():
-            if name not in found:
-                known = ", ".join(found) or "none"
-                yield f"flow {flow}: it has no expectation {name!r}; it has {known}"
-            elif found[name].failed != failed:
-                yield f"flow {flow}: {found[name].failed} rows failed {name!r}, expected {failed}"
+            if name not in outcomes:
+                names = ", ".join(outcomes) or "none"
+                yield f"flow {flow}: it has no expectation {name!r}; it has {names}"
+            elif outcomes[name].failed != failed:
+                yield f"flow {flow}: {outcomes[name].failed} rows failed {name!r}, expected {failed}"

@@ -23,9 +23,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kavka.pipelines.testing.records import Record, to_bytes, to_record
+from kavka.pipelines.yaml_values import list_of, mapping_of
 
 _GIVEN = ("rows", "key", "records", "slice")
 _EXPECTED = ("tables", "topics", "expectations")
@@ -34,6 +36,10 @@ _RECORD = ("key", "value", "timestamp", "headers", "partition")
 
 class CaseError(ValueError):
     """A file is not a valid case; the message says what is wrong and what to write."""
+
+
+_mapping = partial(mapping_of, error=CaseError)
+_list = partial(list_of, error=CaseError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,36 +88,21 @@ def parse_case(document: Any, default_name: str) -> Case:
     counts = _mapping(expected.get("expectations", {}), "expect.expectations")
     return Case(
         str(fields.get("name", default_name)),
-        [_given_topic(name, found) for name, found in given.items()],
-        {name: _table_rows(name, found) for name, found in tables.items()},
-        [_expected_topic(name, found) for name, found in topics.items()],
-        {flow: _counts(flow, found) for flow, found in counts.items()},
+        [_given_topic(name, content) for name, content in given.items()],
+        {name: _table_rows(name, content) for name, content in tables.items()},
+        [_expected_topic(name, content) for name, content in topics.items()],
+        {flow: _counts(flow, content) for flow, content in counts.items()},
         str(fails),
     )
 
 
-def _mapping(found: Any, what: str, known: Sequence[str] = ()) -> Mapping[str, Any]:
-    if not isinstance(found, Mapping):
-        raise CaseError(f"{what} is not a mapping, but {type(found).__name__}")
-    for name in found:
-        if known and name not in known:
-            raise CaseError(f"{what} has no {name!r}; it may have {', '.join(known)}")
-    return {str(name): value for name, value in found.items()}
-
-
-def _list(found: Any, what: str) -> Sequence[Any]:
-    if not isinstance(found, list):
-        raise CaseError(f"{what} is no list, but {type(found).__name__}")
-    return found
-
-
-def _table_rows(name: str, found: Any) -> Sequence[Mapping[str, Any]]:
-    rows = _list(found, f"the table {name}")
+def _table_rows(name: str, value: Any) -> Sequence[Mapping[str, Any]]:
+    rows = _list(value, f"the table {name}")
     return [_mapping(row, f"a row of the table {name}") for row in rows]
 
 
-def _counts(flow: str, found: Any) -> Mapping[str, int]:
-    counts = _mapping(found, f"expect.expectations.{flow}")
+def _counts(flow: str, value: Any) -> Mapping[str, int]:
+    counts = _mapping(value, f"expect.expectations.{flow}")
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int):
             raise CaseError(
@@ -120,56 +111,56 @@ def _counts(flow: str, found: Any) -> Mapping[str, int]:
     return counts
 
 
-def _given_topic(name: str, found: Any) -> GivenTopic:
-    what = f"the topic {name}"
-    if isinstance(found, list):
-        found = {"rows": found}
-    fields = _mapping(found, what, _GIVEN)
+def _given_topic(name: str, content: Any) -> GivenTopic:
+    topic = f"the topic {name}"
+    if isinstance(content, list):
+        content = {"rows": content}
+    fields = _mapping(content, topic, _GIVEN)
     if sum(part in fields for part in ("rows", "records", "slice")) != 1:
-        raise CaseError(f"{what} has one of rows, records and slice")
+        raise CaseError(f"{topic} has one of rows, records and slice")
     if "slice" in fields:
         return GivenTopic(name, slice=str(fields["slice"]))
     try:
         if "rows" in fields:
             key = fields.get("key")
-            records = [to_record(row, key) for row in _list(fields["rows"], what)]
+            records = [to_record(row, key) for row in _list(fields["rows"], topic)]
         else:
-            records = [_record(one, what) for one in _list(fields["records"], what)]
+            records = [_record(one, topic) for one in _list(fields["records"], topic)]
         for record in records:
             to_bytes(record.value, "value")
         return GivenTopic(name, tuple(records))
     except (TypeError, ValueError) as error:
-        raise CaseError(f"{what}: {error}") from None
+        raise CaseError(f"{topic}: {error}") from None
 
 
-def _record(found: Any, what: str) -> Record:
-    fields = _mapping(found, f"a record of {what}", _RECORD)
-    headers = _mapping(fields.get("headers", {}), f"the headers of {what}")
-    moment = fields.get("timestamp")
-    if isinstance(moment, str):
-        moment = datetime.fromisoformat(moment)
+def _record(document: Any, topic: str) -> Record:
+    fields = _mapping(document, f"a record of {topic}", _RECORD)
+    headers = _mapping(fields.get("headers", {}), f"the headers of {topic}")
+    time = fields.get("timestamp")
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
     record = Record(
         fields.get("value"),
         fields.get("key"),
         tuple((name, to_bytes(value, "header")) for name, value in headers.items()),
-        moment,
+        time,
         fields.get("partition"),
     )
     record.timestamp_ms  # noqa: B018 - raises for a time without a zone
     return record
 
 
-def _expected_topic(name: str, found: Any) -> ExpectedTopic:
-    what = f"expect.topics.{name}"
-    if isinstance(found, list):
-        return ExpectedTopic(name, found, with_keys=False)
-    fields = _mapping(found, what, ("rows", "records"))
+def _expected_topic(name: str, content: Any) -> ExpectedTopic:
+    topic = f"expect.topics.{name}"
+    if isinstance(content, list):
+        return ExpectedTopic(name, content, with_keys=False)
+    fields = _mapping(content, topic, ("rows", "records"))
     if len(fields) != 1:
-        raise CaseError(f"{what} has one of rows and records")
+        raise CaseError(f"{topic} has one of rows and records")
     if "rows" in fields:
-        return ExpectedTopic(name, _list(fields["rows"], what), with_keys=False)
+        return ExpectedTopic(name, _list(fields["rows"], topic), with_keys=False)
     records = [
-        _mapping(one, f"a record of {what}", ("key", "value"))
-        for one in _list(fields["records"], what)
+        _mapping(one, f"a record of {topic}", ("key", "value"))
+        for one in _list(fields["records"], topic)
     ]
     return ExpectedTopic(name, records, with_keys=True)

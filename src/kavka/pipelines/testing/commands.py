@@ -68,31 +68,31 @@ class Slice:
     """Records at most, of all partitions together."""
 
 
-def record_slice(settings: Mapping[str, str], wanted: Slice, file: Path) -> int:
+def record_slice(settings: Mapping[str, str], selection: Slice, file: Path) -> int:
     """Write committed records of a topic into a file and return how many. Raise PipelineError, OSError."""
     if file.exists():
         raise PipelineError(f"{file} exists: choose another name")
     try:
-        return asyncio.run(_record(settings, wanted, file))
+        return asyncio.run(_record(settings, selection, file))
     except KafkaError as error:
-        raise PipelineError(f"the topic {wanted.topic} cannot be read: {error}") from error
+        raise PipelineError(f"the topic {selection.topic} cannot be read: {error}") from error
 
 
-async def _record(settings: Mapping[str, str], wanted: Slice, file: Path) -> int:
+async def _record(settings: Mapping[str, str], selection: Slice, file: Path) -> int:
     from kavka.pipelines.testing.topics import read_records
 
     count = 0
     records = read_records(
         settings,
-        wanted.topic,
-        partitions=wanted.partitions,
-        start_ms=wanted.start_ms,
-        end_ms=wanted.end_ms,
+        selection.topic,
+        partitions=selection.partitions,
+        start_ms=selection.start_ms,
+        end_ms=selection.end_ms,
     )
     lines = []
     async with aclosing(records):
         async for record in records:
-            if count == wanted.most:
+            if count == selection.most:
                 break
             lines.append(to_line(record) + "\n")
             count += 1

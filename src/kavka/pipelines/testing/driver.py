@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 from kavka.pipelines.project import Project, require_pipelines
-from kavka.pipelines.session import DriverHere, Session, Where, open_driver
+from kavka.pipelines.session import LocalDriver, Session, SparkOptions, open_driver
 from kavka.pipelines.testing.isolation import MASTER, driver_settings
 
 _DEFAULT = "default"
 
 
 class SharedDriver:
-    """Starts when the first test asks; a project with other settings of the driver starts another one."""
+    """Starts with the first test; a project with other settings of the driver starts another one."""
 
     def __init__(self, directory: Path) -> None:
         """Choose where the log and the tables are."""
         self._directory = directory
         self._settings: dict[str, str] = {}
         self._stack = ExitStack()
-        self._driver: DriverHere | None = None
+        self._driver: LocalDriver | None = None
 
     @contextmanager
     def session(self, project: Project) -> Iterator[Session]:
@@ -42,14 +42,14 @@ class SharedDriver:
     def _warehouse(self) -> Path:
         return self._directory / "tables"
 
-    def _ensure(self, project: Project) -> DriverHere:
+    def _ensure(self, project: Project) -> LocalDriver:
         require_pipelines()
         settings = driver_settings(project, self._warehouse)
         if self._driver is None or settings != self._settings:
             self.close()
-            where = Where(master=MASTER, log_level="off")
-            opened = open_driver(settings, self._directory, where)
-            self._driver = self._stack.enter_context(opened)
+            spark_options = SparkOptions(master=MASTER, log_level="off")
+            driver = open_driver(settings, self._directory, spark_options)
+            self._driver = self._stack.enter_context(driver)
             self._settings = settings
         return self._driver
 
@@ -68,8 +68,8 @@ def _empty(spark: Any, warehouse: Path) -> None:
         if not table.isTemporary:
             kind = "VIEW" if table.tableType == "VIEW" else "TABLE"
             spark.sql(f"DROP {kind} {_DEFAULT}.`{table.name}`")
-    for left in warehouse.glob("*"):
-        shutil.rmtree(left)
+    for folder in warehouse.glob("*"):
+        shutil.rmtree(folder)
 
 
 # One for each run of pytest

@@ -23,7 +23,7 @@ _DIRECTORY = "pipelines"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     line = (
         "pipeline(project=None): the project of the fixture pipeline, relative to the test's folder"
     )
@@ -37,7 +37,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def pipeline(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
-    """Give a project a broker and empty tables, for one test."""
+    """Run a project with a broker and empty tables, for one test."""
     from kavka.pipelines.project import load_project
     from kavka.pipelines.testing.pipeline import pipeline_under_test
 
@@ -47,8 +47,8 @@ def pipeline(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
     if options:
         raise TypeError(f"the marker pipeline has no option {', '.join(options)}")
     directory = new_directory(request.config, _DIRECTORY)
-    with pipeline_under_test(project, shared_driver(request.config), directory) as made:
-        yield made
+    with pipeline_under_test(project, shared_driver(request.config), directory) as tested:
+        yield tested
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -63,5 +63,5 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None  # a file of another plugin
     from kavka.pipelines.testing.case_file import CaseFile
 
-    made: pytest.Collector = CaseFile.from_parent(parent, path=file_path)
-    return made
+    collector: pytest.Collector = CaseFile.from_parent(parent, path=file_path)
+    return collector

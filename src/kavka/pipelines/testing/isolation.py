@@ -39,12 +39,12 @@ _OUTSIDE = (
     "spark.hadoop.hive.",
     "spark.hadoop.javax.jdo.",
 )
-"""Beginnings of settings of a project that its tests do not take."""
+"""Prefixes of settings of a project that do not apply to its tests."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Stand-ins of a test for the outside."""
+class Replacements:
+    """A test's broker and lake, which replace those of the project."""
 
     bootstrap_servers: str
     lake: Path
@@ -90,7 +90,7 @@ class Surroundings:
         return changed
 
     def output(self, output: Any) -> Any:
-        """Return an output of `pyspark.pipelines` that writes into the test's surroundings."""
+        """Return an output of `pyspark.pipelines` that writes to the test's broker or lake."""
         if not hasattr(output, "options"):
             return output
         return replace(output, options=self.sink(output.format, output.options))
@@ -129,8 +129,8 @@ def _inside(settings: Mapping[str, str]) -> dict[str, str]:
 def _own_settings(project: Project, beginning: str = "") -> dict[str, str]:
     """Return the settings that the project has for its tests."""
     path = project.directory / "tests" / DEFAULTS_NAME
-    found = read_defaults(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return {name: value for name, value in found.items() if name.startswith(beginning)}
+    settings = read_defaults(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {name: value for name, value in settings.items() if name.startswith(beginning)}
 
 
 def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
@@ -157,17 +157,17 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
 
 def topics(definitions: Definitions) -> dict[str, int]:
     """Return the topics that the project names, each with the least number of partitions that it asks for."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for flow in definitions.flows:
         for read in flow.reads:
             for name, partitions in _read_topics(read.options):
-                found[name] = max(found.get(name, 1), partitions)
+                counts[name] = max(counts.get(name, 1), partitions)
     for output in definitions.outputs:
         if output.kind == "sink" and output.format in TOPIC_FORMATS:
             given = {name.lower(): value for name, value in output.options.items()}
             if given.get("topic"):
-                found.setdefault(given["topic"], 1)
-    return found
+                counts.setdefault(given["topic"], 1)
+    return counts
 
 
 def _read_topics(options: Mapping[str, str]) -> Iterator[tuple[str, int]]:
@@ -185,9 +185,9 @@ def _read_topics(options: Mapping[str, str]) -> Iterator[tuple[str, int]]:
 
 def databases(definitions: Definitions, default: str | None) -> Iterable[str]:
     """Return the databases of the project's tables, without the one that is always there."""
-    found = {default} if default else set()
+    names = {default} if default else set()
     for output in definitions.outputs:
         parts = [part.strip("`") for part in output.name.split(".")]
         if output.kind in ("table", "materialized view") and len(parts) > 1:
-            found.add(parts[-2])
-    return sorted(name for name in found if name and name != "default")
+            names.add(parts[-2])
+    return sorted(name for name in names if name and name != "default")

@@ -18,7 +18,7 @@ from kavka.pipelines.run import Refresh, Update, register, require_flows
 from kavka.pipelines.session import Session
 from kavka.pipelines.testing.driver import SharedDriver
 from kavka.pipelines.testing.isolation import (
-    Surroundings,
+    Replacements,
     databases,
     isolated_project,
     topics,
@@ -26,7 +26,12 @@ from kavka.pipelines.testing.isolation import (
 from kavka.pipelines.testing.records import Record, read_slice, to_record
 from kavka.pipelines.testing.rows import sorted_rows
 from kavka.pipelines.testing.topics import create_topics, feed, read_records
-from kavka.spark.queries.progress import ExpectationCounts, FlowProgress, ProgressTable, short
+from kavka.spark.queries.flow_progress import (
+    ExpectationCounts,
+    FlowProgress,
+    ProgressTable,
+    unqualified,
+)
 from kavka.testing.local_cluster import LocalCluster
 
 
@@ -43,12 +48,14 @@ class Updated:
 
     def expectations(self, flow: str) -> dict[str, ExpectationCounts]:
         """Return the rows that passed and failed the expectations of a flow, by their names."""
-        found = self.flows.get(short(flow))
-        if found is None:
+        outcomes = self.flows.get(unqualified(flow))
+        if outcomes is None:
             raise PipelineError(
                 f"no flow {flow!r} ran in this update; there ran {', '.join(self.flows)}"
             )
-        return {metric.partition(":")[2]: counts for metric, counts in found.expectations.items()}
+        return {
+            metric.partition(":")[2]: counts for metric, counts in outcomes.expectations.items()
+        }
 
 
 class Pipeline:
@@ -57,7 +64,7 @@ class Pipeline:
     def __init__(
         self, project: Project, session: Session, cluster: LocalCluster, directory: Path
     ) -> None:
-        """Take a project whose storage is the test's, and an empty folder for what is not a table."""
+        """Use a project whose storage is the test's, and an empty folder for other files."""
         self.project = project
         self.spark: Any = session.spark
         """The session of Spark Connect, for what is not offered here."""
@@ -66,7 +73,7 @@ class Pipeline:
         """The warehouse of all lake tables, `format("kavka-iceberg")`."""
         self.lake.mkdir()
         self._session = session
-        self._surroundings = Surroundings(self.bootstrap_servers, self.lake)
+        self._replacements = Replacements(self.bootstrap_servers, self.lake)
 
     # Topics
 
@@ -95,11 +102,11 @@ class Pipeline:
         return self._feed(list(read_slice(path, topic)))
 
     def _feed(self, records: Sequence[Record]) -> int:
-        wanted: dict[str, int] = {}
+        partitions: dict[str, int] = {}
         for record in records:
-            least = (record.partition or 0) + 1
-            wanted[record.topic] = max(wanted.get(record.topic, 1), least)
-        asyncio.run(create_topics(self.bootstrap_servers, wanted))
+            min_partitions = (record.partition or 0) + 1
+            partitions[record.topic] = max(partitions.get(record.topic, 1), min_partitions)
+        asyncio.run(create_topics(self.bootstrap_servers, partitions))
         return asyncio.run(feed(self.bootstrap_servers, records))
 
     def topic(self, name: str) -> list[Record]:
@@ -128,8 +135,8 @@ class Pipeline:
                 self._session,
                 self.project,
                 definitions,
-                self._surroundings.plan,
-                self._surroundings.output,
+                self._replacements.plan,
+                self._replacements.output,
             )
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in ("pyspark", "grpc"):
@@ -179,8 +186,8 @@ class Pipeline:
         database = self.project.spec.database
         full = name if "." in name or not database else f"{database}.{name}"
         if not self.spark.catalog.tableExists(full):
-            made = ", ".join(self._tables()) or "none: has it run?"
-            raise PipelineError(f"there is no table {name!r}; there is {made}")
+            tables = ", ".join(self._tables()) or "none: has it run?"
+            raise PipelineError(f"there is no table {name!r}; there is {tables}")
         return self.spark.read.table(full)
 
     def _tables(self) -> list[str]:
@@ -202,17 +209,17 @@ class _Silent:
     """The view of an update in a test."""
 
     def show(self, flows: Sequence[FlowProgress]) -> None:
-        """Show nothing."""
+        """Ignore progress."""
 
-    def say(self, message: str) -> None:
-        """Say nothing."""
+    def print_message(self, message: str) -> None:
+        """Ignore messages."""
 
 
 @contextmanager
 def pipeline_under_test(
     project: Project, driver: SharedDriver, directory: Path
 ) -> Iterator[Pipeline]:
-    """Give a project a broker, empty tables and new checkpoints below a folder, until the end of the body."""
+    """Yield a project with a broker, empty tables and new checkpoints below a folder."""
     with ExitStack() as stack:
         broker = directory / "broker"
         storage = directory / "storage"

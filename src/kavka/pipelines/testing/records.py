@@ -69,16 +69,16 @@ class Record:
         return round(moment.timestamp() * 1000)
 
 
-def to_bytes(given: Any, what: str) -> bytes | None:
+def to_bytes(value: Any, name: str) -> bytes | None:
     """Return a key or value as it is sent. Raise TypeError for what is no JSON."""
-    if given is None or isinstance(given, bytes):
-        return given
-    if isinstance(given, str):
-        return given.encode("utf-8")
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8")
     try:
-        return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except (TypeError, ValueError) as error:
-        raise TypeError(f"a {what} is bytes, text, None, or JSON: {error}") from error
+        raise TypeError(f"a {name} is bytes, text, None, or JSON: {error}") from error
 
 
 def to_record(row: Any, key: str | None) -> Record:
@@ -92,8 +92,8 @@ def to_record(row: Any, key: str | None) -> Record:
         return Record(row)
     if not isinstance(row, Mapping) or key not in row:
         raise ValueError(f"the row {row!r} has no field {key!r}, which is to be its key")
-    found = row[key]
-    return Record(row, found if found is None or isinstance(found, (str, bytes)) else str(found))
+    value = row[key]
+    return Record(row, value if value is None or isinstance(value, (str, bytes)) else str(value))
 
 
 # Slices
@@ -160,10 +160,10 @@ def _content(fields: Mapping[str, Any], name: str) -> bytes | None:
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int | None:
-    found = fields.get(name)
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int)):
-        raise SliceError(f"{name} is no whole number: {found!r}")
-    return found
+    value = fields.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise SliceError(f"{name} is no whole number: {value!r}")
+    return value
 
 
 def read_slice(path: Path, topic: str | None = None) -> Iterator[Record]:

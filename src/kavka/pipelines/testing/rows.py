@@ -50,23 +50,23 @@ def plain(value: Any) -> Any:
     return value
 
 
-def differences(expected: Sequence[Any], found: Sequence[Any]) -> list[str]:
+def differences(expected: Sequence[Any], actual: Sequence[Any]) -> list[str]:
     """Return lines that say which expected rows are missing and which rows are there besides; none when all fit.
 
     The order does not count. Of objects only the fields are compared that the expected ones name, in any of them.
     """
     wanted = [plain(row) for row in expected]
     names = {name for row in wanted if isinstance(row, dict) for name in row}
-    left = [_narrowed(plain(row), names) for row in found]
+    unexpected = [_narrowed(plain(row), names) for row in actual]
     missing = []
     for row in wanted:
         padded = dict.fromkeys(names) | row if isinstance(row, dict) else row
-        if padded in left:
-            left.remove(padded)
+        if padded in unexpected:
+            unexpected.remove(padded)
         else:
             missing.append(row)
     lines = [f"  missing:    {_shown(row)}" for row in missing]
-    return lines + [f"  unexpected: {_shown(row)}" for row in left]
+    return lines + [f"  unexpected: {_shown(row)}" for row in unexpected]
 
 
 def _narrowed(row: Any, names: set[str]) -> Any:

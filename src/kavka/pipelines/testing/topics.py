@@ -22,9 +22,9 @@ async def create_topics(servers: str, topics: Mapping[str, int]) -> None:
     """Create topics with so many partitions; those that exist are left as they are. Raise KafkaError."""
     async with Admin({"bootstrap.servers": servers}) as admin:
         new = [NewTopic(name, partitions, configs=_KEPT) for name, partitions in topics.items()]
-        for made in (await admin.create_topics(new)).values():
-            if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise made
+        for result in (await admin.create_topics(new)).values():
+            if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise result
 
 
 async def feed(servers: str, records: Iterable[Record]) -> int:
@@ -64,9 +64,9 @@ async def read_records(
         [described] = (await admin.describe_topics([topic])).values()
     if isinstance(described, KafkaError):
         raise described
-    wanted = partitions or range(len(described.partitions))
+    numbers = partitions or range(len(described.partitions))
     async with Consumer({**settings, "isolation.level": "read_committed"}) as consumer:
-        for number in wanted:
+        for number in numbers:
             at = TopicPartition(topic, number)
             consumer.assign([at])
             end = (await consumer.end_offsets([at]))[at]
@@ -80,26 +80,26 @@ async def read_records(
                     )
                 for batch in await consumer.poll(timeout_ms=500):
                     deadline = time.monotonic() + idle_timeout_s
-                    for found in batch.records():
-                        if found.offset < end and (end_ms is None or found.timestamp < end_ms):
+                    for record in batch.records():
+                        if record.offset < end and (end_ms is None or record.timestamp < end_ms):
                             yield Record(
-                                found.value,
-                                found.key,
-                                tuple(found.headers),
-                                found.timestamp,
+                                record.value,
+                                record.key,
+                                tuple(record.headers),
+                                record.timestamp,
                                 number,
-                                found.offset,
+                                record.offset,
                                 topic,
                             )
 
 
 async def _seek(consumer: Consumer, at: TopicPartition, start_ms: int | None) -> bool:
-    """Go to the first record; return whether there is one."""
+    """Seek to the first record; return whether there is one."""
     if start_ms is None:
         consumer.seek_to_beginning([at])
         return True
-    found = (await consumer.offsets_for_times({at: start_ms}))[at]
-    if found is None:
+    entry = (await consumer.offsets_for_times({at: start_ms}))[at]
+    if entry is None:
         return False
-    consumer.seek(at, found.offset)
+    consumer.seek(at, entry.offset)
     return True

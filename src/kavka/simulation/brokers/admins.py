@@ -85,13 +85,13 @@ class ClusterAdminNode(ClientNode):
     """Performs a dozen administrative operations; failures are traced and ignored."""
 
     def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
-        """Have done nothing."""
+        """Begin without actions done."""
         super().__init__(world, name, scenario, checker)
         self.cut: set[TopicPartition] = set()
         """Requested offsets of DeleteRecords: a group may have skipped what a failover brings back."""
 
     async def work(self, environment: SimEnvironment) -> None:
-        """Do them, one after the other."""
+        """Run the actions, one after the other."""
         admin = await _started(_admin(self, environment))
         actions: list[Callable[[Admin], Awaitable[str]]] = [
             self._create,
@@ -230,7 +230,7 @@ class LiftNode(ClientNode):
     """Takes all throttles away."""
 
     async def work(self, environment: SimEnvironment) -> None:
-        """Do it, however often it takes."""
+        """Run the action until it succeeds."""
         assert isinstance(self.scenario, ClusterScenario)
         admin = await _started(_admin(self, environment))
         await lift_throttle(admin, self.scenario)

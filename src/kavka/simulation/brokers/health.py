@@ -18,7 +18,7 @@ class Health:
     def __init__(
         self, brokers: Sequence[BrokerNode], registry: SimulatedRegistry, observer: ClusterObserver
     ) -> None:
-        """Look at nothing yet."""
+        """Begin without observations."""
         self._brokers = brokers
         self._registry = registry
         self._observer = observer

@@ -35,7 +35,7 @@ class ClusterNemesis(Nemesis):
         registry: SimulatedRegistry,
         health: Health,
     ) -> None:
-        """Know the victims."""
+        """Take the victims of the faults."""
         super().__init__(world, scenario, brokers, checker)
         self._registry = registry
         self._health = health
@@ -98,7 +98,7 @@ class ClusterNemesis(Nemesis):
         return self._victim()
 
     def _pause(self, node: Node) -> None:
-        """Let a process stand still; a broker's session with a registry that is an object is silent meanwhile."""
+        """Pause a process; a broker's session with a registry that is an object is silent meanwhile."""
         process = node.process
         is_broker = any(node is broker.node for broker in self._brokers)
         if process is None or not process.alive:

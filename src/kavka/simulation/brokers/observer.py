@@ -50,7 +50,7 @@ class ClusterObserver:
         registry: SimulatedRegistry,
         checker: Checker,
     ) -> None:
-        """Look at `brokers` from now on."""
+        """Observe `brokers` from now on."""
         self._world = world
         self._brokers = brokers
         self._registry = registry
@@ -158,16 +158,16 @@ class ClusterObserver:
         for node, replica in self._replicas():
             partition = replica.partition
             topic_partition = replica.topic_partition
-            place = (
+            replica_start = (
                 partition.broker_id,
                 node.node.starts,
                 bytes(partition.topic_id) + topic_partition.topic.encode(),
                 topic_partition.partition,
             )
             end = min(partition.high_watermark, replica.log.written_offset)
-            start = min(self._compared.get(place, 0), end)
+            start = min(self._compared.get(replica_start, 0), end)
             batches = _batches(node, replica, max(start, replica.log.log_start_offset), end)
-            self._compared[place] = end
+            self._compared[replica_start] = end
             if batches:
                 self._checker.observe(
                     BatchesSeen(

@@ -225,9 +225,11 @@ class LeaderReader(RawReader):
             lost = self._peers.pop(leader.number, None)
             if lost is not None:
                 lost.close()
-            for partition in [p for p, at in self._leaders.items() if at.number == leader.number]:
+            for partition in [
+                p for p, node in self._leaders.items() if node.number == leader.number
+            ]:
                 del self._leaders[partition]
-            for partition in [p for p, at in self._followers.items() if at == leader.number]:
+            for partition in [p for p, node in self._followers.items() if node == leader.number]:
                 del self._followers[partition]
             return None
 

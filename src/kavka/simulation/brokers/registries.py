@@ -99,7 +99,7 @@ class SimulatedRegistry(ABC):
 
     @abstractmethod
     def cut(self, name: str) -> None:
-        """Let nothing through between a broker and the registry."""
+        """Block all messages between a broker and the registry."""
 
     @abstractmethod
     def heal(self, name: str) -> None:
@@ -174,7 +174,7 @@ class InProcessRegistry(SimulatedRegistry):
         return session
 
     def cut(self, name: str) -> None:
-        """Let nothing through between a broker and the registry."""
+        """Block all messages between a broker and the registry."""
         if name in self._sessions:
             self._sessions[name].cut()
 
@@ -184,7 +184,7 @@ class InProcessRegistry(SimulatedRegistry):
             self._sessions[name].heal()
 
     def slow(self, name: str, *, on: bool) -> None:
-        """Let messages take 300 ms."""
+        """Delay messages by 300 ms."""
         if name in self._sessions:
             self._sessions[name].delay_ms = 300 if on else self._delay_ms
 

@@ -192,9 +192,14 @@ class ClusterRun(SimulationRun):
             await self.run_until_broken(until_healthy(self._health, _HEALTHY_S))
 
     async def _compare(self) -> None:
-        """Compare all replicas, once the last high watermark is known everywhere."""
+        """Compare all replicas, once the last high watermark is known everywhere.
+
+        A run that was stopped by a violation ends in the middle of its work, with replicas that differ.
+        """
         for _ in range(100):
-            if not self._health.replicas_differ() or self.checker.stop.is_set():
+            if self.checker.stop.is_set():
+                return
+            if not self._health.replicas_differ():
                 break
             await asyncio.sleep(0.1)
         else:

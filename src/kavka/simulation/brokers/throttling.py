@@ -25,7 +25,7 @@ _LATE_RECORDS = 12
 
 
 async def throttle(admin: Admin, scenario: ClusterScenario, rate: str) -> None:
-    """Let replicas of users' topics have no more than `rate` bytes per second. Raise KafkaError, OSError."""
+    """Throttle the replicas of users' topics to `rate` bytes per second. Raise KafkaError, OSError."""
     await _alter(
         admin,
         scenario,
@@ -71,6 +71,6 @@ class LateProducerNode(ProducerNode):
     def __init__(
         self, world: World, name: str, scenario: ClusterScenario, checker: Checker
     ) -> None:
-        """Have some records to send."""
+        """Begin with some records to send."""
         super().__init__(world, name, scenario, checker)
         self._left = _LATE_RECORDS

@@ -96,7 +96,7 @@ class TransactionNode(_InTransactions):
     def __init__(
         self, world: World, name: str, scenario: ClusterScenario, checker: Checker, number: int
     ) -> None:
-        """Work as transactional id `number`."""
+        """Create the client of transactional id `number`."""
         super().__init__(world, name, scenario, checker)
         self.transactional_id = f"till-{number}"
         self._transactions = 0
@@ -144,7 +144,7 @@ class TransactionNode(_InTransactions):
         return 0.5 + 2 * self._fenced if self._fenced < _MAX_FENCED else 0.5
 
     async def _run_producer(self, environment: SimEnvironment, producer: Producer) -> int:
-        """Work as one producer until all is done. Return how far it is."""
+        """Run one producer until all is done. Return how far it is."""
         await producer.start()
         await self._take_over(producer)
         position = await self.committed(environment, group_of(self.transactional_id))
@@ -195,7 +195,7 @@ class TransactionNode(_InTransactions):
         return end
 
     async def _hold(self) -> None:
-        """Work long now and then: others take over meanwhile, or the transaction's time runs out."""
+        """Pause now and then: others take over meanwhile, or the transaction's time runs out."""
         if self.source.random() < 0.1:
             await asyncio.sleep(self.source.expovariate(1 / 3.0))
 

@@ -109,7 +109,7 @@ class TwoPhaseNode(TransactionNode):
         number: int,
         arbiter: Arbiter,
     ) -> None:
-        """Work as transactional id `number`, and do as `arbiter` says."""
+        """Create the client of transactional id `number`, which does what `arbiter` decides."""
         super().__init__(world, name, scenario, checker, number)
         self._arbiter = arbiter
 

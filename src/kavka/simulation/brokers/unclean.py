@@ -39,7 +39,7 @@ class UncleanElections:
     """Passes the registry's events on; before an unclean election, what it loses."""
 
     def __init__(self, world: World, checker: Checker, log_dirs: Sequence[str]) -> None:
-        """Look at the logs in `log_dirs` of each broker. The run sets `registry` and `brokers` when they are made."""
+        """Observe the logs in `log_dirs` of each broker. The run sets `registry` and `brokers` when they are made."""
         self.registry: SimulatedRegistry | None = None
         self.brokers: dict[int, BrokerNode] = {}
         self._world = world

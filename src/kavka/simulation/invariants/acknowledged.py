@@ -22,7 +22,7 @@ class AcknowledgedRecordsSurvive(Invariant):
     says = "a record that was acknowledged is never lost"
 
     def __init__(self) -> None:
-        """Know of no records."""
+        """Begin without records."""
         self._acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         self._somewhere: dict[TopicPartition, list[bytes]] = {}
         self._deleted: dict[TopicPartition, int] = {}

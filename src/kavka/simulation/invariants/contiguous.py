@@ -13,7 +13,7 @@ class OffsetsHaveNoGaps(Invariant):
     says = "offsets of a partition have no gaps and no repetition"
 
     def __init__(self) -> None:
-        """Know of no reader."""
+        """Begin without readers."""
         self._next: dict[tuple[str, TopicPartition], int] = {}
 
     def observe(self, event: Event) -> None:

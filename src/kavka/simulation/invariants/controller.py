@@ -22,7 +22,7 @@ class OneControllerPerEpoch(Invariant):
     says = "partitions' states are written by the controller of the present epoch only"
 
     def __init__(self) -> None:
-        """Know of no election."""
+        """Begin without elections."""
         self._holders: dict[int, int] = {}
 
     def observe(self, event: Event) -> None:

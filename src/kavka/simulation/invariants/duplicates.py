@@ -16,11 +16,11 @@ class IdempotentProducersNeverDuplicate(Invariant):
     says = "an idempotent producer never writes a record twice"
 
     def __init__(self) -> None:
-        """Know of no election."""
+        """Begin without elections."""
         self._lost: set[bytes] = set()
 
     def observe(self, event: Event) -> None:
-        """Look for the same value at two offsets."""
+        """Check that no value is at two offsets."""
         if isinstance(event, UncleanElection):
             self._lost |= event.lost | event.moved
         if isinstance(event, Audited):

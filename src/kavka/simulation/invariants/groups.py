@@ -23,7 +23,7 @@ class OneOwnerPerPartition(Invariant):
     says = "a partition has one owner in each generation of a group"
 
     def __init__(self) -> None:
-        """Know of no group."""
+        """Begin without groups."""
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
     def observe(self, event: Event) -> None:
@@ -50,7 +50,7 @@ class CommittedOffsetsStay(Invariant):
     says = "a committed offset survives and never goes back"
 
     def __init__(self) -> None:
-        """Know of no group."""
+        """Begin without groups."""
         self._committed: dict[tuple[str, TopicPartition], list[tuple[float, int]]] = {}
         self._cut: set[TopicPartition] = set()
 
@@ -82,7 +82,7 @@ class CommittedRecordsWereProcessed(Invariant):
     says = "everything below a committed offset was processed"
 
     def __init__(self, *, loses_records_with_power: bool = False) -> None:
-        """Know of no group."""
+        """Begin without groups."""
         self._loses_records_with_power = loses_records_with_power
         self._processed: dict[tuple[str, TopicPartition], set[bytes]] = {}
         self._places: dict[tuple[str, TopicPartition], set[int]] = {}
@@ -98,7 +98,9 @@ class CommittedRecordsWereProcessed(Invariant):
                 self._processed.setdefault((group, partition), set()).add(value)
                 self._places.setdefault((group, partition), set()).add(offset)
             case PowerLost() if self._loses_records_with_power:
-                self._places_before_loss = {at: set(found) for at, found in self._places.items()}
+                self._places_before_loss = {
+                    group_partition: set(found) for group_partition, found in self._places.items()
+                }
             case UncleanElection(partition=partition, first_lost=first_lost):
                 self._kept[partition] = min(first_lost, self._kept.get(partition, first_lost))
             case Deleted(partition, offset):

@@ -16,7 +16,7 @@ class RecordsNeverChange(Invariant):
     says = "a record that was read never changes, for any reader"
 
     def __init__(self) -> None:
-        """Know of no records."""
+        """Begin without records."""
         self._read: dict[TopicPartition, dict[int, bytes]] = {}
         self._lost: dict[TopicPartition, frozenset[bytes]] = {}
         self._deleted: dict[TopicPartition, int] = {}

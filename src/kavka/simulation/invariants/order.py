@@ -16,7 +16,7 @@ class RecordsKeepTheirOrder(Invariant):
     says = "records of a producer keep their order, and no record appears that was not sent"
 
     def __init__(self) -> None:
-        """Know of no records."""
+        """Begin without records."""
         self._sent: dict[tuple[TopicPartition, bytes], tuple[str, int]] = {}
         self._lost: set[bytes] = set()
 

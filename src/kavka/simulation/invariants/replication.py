@@ -29,7 +29,7 @@ class OneLeaderPerEpoch(Invariant):
     says = "a partition has one leader in each leader epoch"
 
     def __init__(self) -> None:
-        """Know of no partition."""
+        """Begin without partitions."""
         self._leaders: dict[tuple[TopicId, int, int], int] = {}
 
     def observe(self, event: Event) -> None:
@@ -81,7 +81,7 @@ class LeadersWatermarkOnlyGrows(Invariant):
     says = "the high watermark of a leader never goes back"
 
     def __init__(self) -> None:
-        """Know of no leader."""
+        """Begin without leaders."""
         self._seen: dict[tuple[int, int, TopicId, int, int], int] = {}
 
     def observe(self, event: Event) -> None:
@@ -128,7 +128,7 @@ class CommittedLogsAreEqual(Invariant):
     says = "below the high watermark all logs are equal"
 
     def __init__(self) -> None:
-        """Know of no batches."""
+        """Begin without batches."""
         self._batches: dict[tuple[TopicId, int], dict[int, tuple[Batch, int]]] = {}
         self._records: dict[tuple[TopicId, int], dict[int, tuple[int, int]]] = {}
         self._deleted: dict[TopicPartition, int] = {}
@@ -143,10 +143,10 @@ class CommittedLogsAreEqual(Invariant):
             self._deleted[event.partition] = max(known, event.offset)
         if not isinstance(event, BatchesSeen):
             return
-        place = event.topic_id, event.partition.partition
-        committed = self._batches.setdefault(place, {})
-        records = self._records.setdefault(place, {})
-        elections = self._elections.get(place, ())
+        topic_id_partition = event.topic_id, event.partition.partition
+        committed = self._batches.setdefault(topic_id_partition, {})
+        records = self._records.setdefault(topic_id_partition, {})
+        elections = self._elections.get(topic_id_partition, ())
         for whole in event.batches:
             batch = replace(whole, records=())
             if any(loss.includes(batch) for loss in elections):
@@ -164,15 +164,17 @@ class CommittedLogsAreEqual(Invariant):
                     )
 
     def _lose(self, event: UncleanElection) -> None:
-        place = event.topic_id, event.partition.partition
+        topic_id_partition = event.topic_id, event.partition.partition
         loss = _Loss(event, self._deleted.get(event.partition, 0))
-        self._elections.setdefault(place, []).append(loss)
-        committed = self._batches.get(place, {})
-        self._batches[place] = {
+        self._elections.setdefault(topic_id_partition, []).append(loss)
+        committed = self._batches.get(topic_id_partition, {})
+        self._batches[topic_id_partition] = {
             offset: seen for offset, seen in committed.items() if not loss.includes(seen[0])
         }
-        records = self._records.get(place, {})
-        self._records[place] = {o: seen for o, seen in records.items() if o < event.end_offset}
+        records = self._records.get(topic_id_partition, {})
+        self._records[topic_id_partition] = {
+            o: seen for o, seen in records.items() if o < event.end_offset
+        }
 
 
 class ReplicasEndAlike(Invariant):
@@ -208,7 +210,7 @@ class EndOfPartitionNeverGoesBack(Invariant):
     says = "the end of a partition that a leader names never goes back (KIP-207)"
 
     def __init__(self) -> None:
-        """Know of no partition."""
+        """Begin without partitions."""
         self._most: dict[TopicPartition, dict[int, int]] = {}
         self._asked: dict[tuple[str, TopicPartition], dict[int, int]] = {}
         self._elections: dict[TopicPartition, list[UncleanElection]] = {}

@@ -23,7 +23,7 @@ class TransactionsAreAllOrNothing(Invariant):
     says = "of a transaction all records can be read, or none"
 
     def __init__(self) -> None:
-        """Know of no transaction."""
+        """Begin without transactions."""
         self._sent: dict[str, list[tuple[TopicPartition, bytes]]] = {}
         self._committed: set[str] = set()
 
@@ -57,7 +57,7 @@ class OnlyCommittedRecordsAreRead(Invariant):
     says = "read_committed shows committed transactions only"
 
     def __init__(self) -> None:
-        """Know of no transaction."""
+        """Begin without transactions."""
         self._transaction: dict[bytes, str] = {}
         self._asked: set[str] = set()
         self._aborted: set[str] = set()
@@ -65,7 +65,7 @@ class OnlyCommittedRecordsAreRead(Invariant):
         self._offsets: dict[tuple[str, TopicPartition], int] = {}
 
     def observe(self, event: Event) -> None:
-        """Hold each record that is read against its transaction."""
+        """Compare each record that is read with its transaction."""
         match event:
             case SentInTransaction(transaction, _, _, _, value):
                 self._transaction[value] = transaction
@@ -107,7 +107,7 @@ class FencedProducersCommitNothing(Invariant):
     says = "a producer that was fenced commits nothing"
 
     def __init__(self) -> None:
-        """Know of no producer."""
+        """Begin without producers."""
         self._holders: dict[tuple[str, int], tuple[int, str]] = {}
         self._epochs: dict[str, tuple[int, int]] = {}
         self._producers: dict[str, tuple[str, str]] = {}
@@ -168,7 +168,7 @@ class OffsetsMoveWithTransactions(Invariant):
     says = "offsets move with the transactions that they were sent in"
 
     def __init__(self) -> None:
-        """Know of no group."""
+        """Begin without groups."""
         self._asked: dict[str, dict[str, int]] = {}
         self._committed: dict[str, int] = {}
         self._aborted: set[str] = set()

@@ -27,14 +27,14 @@ class PreparedTransactionsEndAsDecided(Invariant):
     says = "a prepared transaction ends as it was decided"
 
     def __init__(self) -> None:
-        """Know of no transaction."""
+        """Begin without transactions."""
         self._sent: dict[str, list[tuple[TopicPartition, bytes]]] = {}
         self._names: dict[bytes, str] = {}
         self._states: dict[str, tuple[str, PreparedTxnState]] = {}
         self._outcomes: dict[tuple[str, PreparedTxnState], bool] = {}
 
     def observe(self, event: Event) -> None:
-        """Hold ends, takeovers and what is read against the decisions."""
+        """Compare ends, takeovers and what is read with the decisions."""
         match event:
             case SentInTransaction(transaction, _, _, partition, value):
                 self._sent.setdefault(transaction, []).append((partition, value))

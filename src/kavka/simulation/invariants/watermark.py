@@ -25,7 +25,7 @@ class HighWatermarkOnlyGrows(Invariant):
     says = "the high watermark never goes back for a reader"
 
     def __init__(self) -> None:
-        """Know of no reader."""
+        """Begin without readers."""
         self._seen: dict[tuple[str, TopicPartition], tuple[int, int]] = {}  # epoch, watermark
         self._last: dict[tuple[str, TopicPartition], int] = {}  # by leader or follower
         self._most: dict[tuple[str, TopicPartition], int] = {}

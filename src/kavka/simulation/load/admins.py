@@ -46,7 +46,7 @@ class AdminNode(ClientNode):
     """Deletes records, and creates and deletes topics without other users."""
 
     async def work(self, environment: SimEnvironment) -> None:
-        """Do a dozen things."""
+        """Run a dozen administrative actions."""
         for number in range(12):
             await asyncio.sleep(self.source.expovariate(1))
             if self.source.random() < 0.5:

@@ -45,4 +45,4 @@ class ClientNode(ABC):
 
     @abstractmethod
     async def work(self, environment: SimEnvironment) -> None:
-        """Do the work of this incarnation, or what is left of it."""
+        """Run the work of this incarnation, or what is left of it."""

@@ -22,7 +22,7 @@ class MemberNode(ClientNode):
     """A member; after each batch it commits the offset behind it, once the work is done."""
 
     def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
-        """Have processed nothing."""
+        """Begin with nothing processed."""
         super().__init__(world, name, scenario, checker)
         self.goal: dict[TopicPartition, int] = {}
         """End offsets of the partitions, once the audit knows them: the group must reach them."""

@@ -20,7 +20,7 @@ class ProducerNode(ClientNode):
     """Sends `records_each` records to random partitions."""
 
     def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
-        """Have everything to send."""
+        """Begin with every value to send."""
         super().__init__(world, name, scenario, checker)
         self._left = scenario.records_each
 

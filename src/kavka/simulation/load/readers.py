@@ -256,7 +256,7 @@ class AuditorNode(ClientNode):
     """Reads every partition from its start to its end, once."""
 
     def __init__(self, world: World, name: str, scenario: Scenario, checker: Checker) -> None:
-        """Know nothing."""
+        """Begin without leaders and positions."""
         super().__init__(world, name, scenario, checker)
         self.ends: dict[TopicPartition, int] = {}
         """End offset of each partition; those without records are left out."""

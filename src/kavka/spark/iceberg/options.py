@@ -62,12 +62,12 @@ def parse_lake(options: Mapping[str, str], *, streaming: bool, overwrite: bool) 
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in _NAMES}
+    names = {name.lower(): name for name in _NAMES}
     for name in given:
-        if name in known or name.startswith((_CATALOG, _PROPERTY)):
+        if name in names or name.startswith((_CATALOG, _PROPERTY)):
             continue
-        near = difflib.get_close_matches(name, known, 1, 0.7)
-        hint = f"; did you mean {known[near[0]]}?" if near else "."
+        near = difflib.get_close_matches(name, names, 1, 0.7)
+        hint = f"; did you mean {names[near[0]]}?" if near else "."
         raise ConnectorError(f"The option {name!r} is not one of format kavka-iceberg{hint}")
 
 
@@ -118,13 +118,13 @@ def _sink_id(given: Mapping[str, str], streaming: bool, replaces: bool) -> str |
         return name
     if replaces or (not streaming and "writeid" not in given):
         return None
-    place = filled(given, "checkpointLocation")
-    if not streaming or place is None:
+    checkpoint = filled(given, "checkpointLocation")
+    if not streaming or checkpoint is None:
         raise ConnectorError(
             "The load has no name: set the option sinkId, the same at each start"
             + (", or checkpointLocation as an option of the writer." if streaming else ".")
         )
-    return name_of_checkpoint("kavka-lake", place)
+    return name_of_checkpoint("kavka-lake", checkpoint)
 
 
 def _write_id(given: Mapping[str, str], streaming: bool) -> str | None:
@@ -160,7 +160,7 @@ def _required(given: Mapping[str, str], name: str) -> str:
 
 
 def _bytes(name: str, text: str) -> int:
-    found = _SIZE.fullmatch(text.strip().lower())
-    if found is None or not int(found[1]):
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None or not int(match[1]):
         raise ConnectorError(f"The option {name} must be a size such as 128MB, not {text!r}.")
-    return int(found[1]) * _UNITS[(found[2] or "")[:1]]
+    return int(match[1]) * _UNITS[(match[2] or "")[:1]]

@@ -62,12 +62,12 @@ class Reload:
         return self._nested(list)
 
     def _nested(self, of: Callable[[tuple[int, int]], object], is_list: bool = False) -> str:
-        found: dict[str, dict[str, object]] = {}
+        nested: dict[str, dict[str, object]] = {}
         for at, bounds in sorted(self.ranges.items()):
-            found.setdefault(at.topic, {})[str(at.partition)] = of(bounds)
+            nested.setdefault(at.topic, {})[str(at.partition)] = of(bounds)
         if is_list:
-            return json.dumps({topic: sorted(map(int, each)) for topic, each in found.items()})
-        return json.dumps(found)
+            return json.dumps({topic: sorted(map(int, each)) for topic, each in nested.items()})
+        return json.dumps(nested)
 
 
 def plan_reload(
@@ -142,6 +142,6 @@ def columns_by_name(schema: Schema) -> list[str]:
                 "load does (--transform FILE.py:FUNCTION)."
             )
         is_text = source in ("key", "value") and str(column.field_type) == "string"
-        made = f"CAST({source} AS STRING)" if is_text else f"`{source}`"
-        expressions.append(f"{made} AS `{column.name}`")
+        expression = f"CAST({source} AS STRING)" if is_text else f"`{source}`"
+        expressions.append(f"{expression} AS `{column.name}`")
     return expressions

@@ -51,7 +51,7 @@ class LakeSink:
     """The common part of both writers. Tasks get a copy, with the plan."""
 
     def __init__(self, options: LakeOptions, columns: pa.Schema, is_stream: bool) -> None:
-        """Take checked options and the columns of the rows; open nothing yet."""
+        """Set checked options and the columns of the rows; open nothing yet."""
         self.options = options
         self._columns = columns
         self._is_stream = is_stream
@@ -108,11 +108,13 @@ class LakeSink:
     def _load(self, loader: TaskLoader, rows: Iterator[pa.RecordBatch]) -> TaskReport:
         return loader.run(rows)
 
-    def _commit_table(self, catalog: Catalog, identifier: Identifier, wanted: BatchCommit) -> None:
+    def _commit_table(
+        self, catalog: Catalog, identifier: Identifier, batch_commit: BatchCommit
+    ) -> None:
         if self.options.replaced:
-            RangeReplacer(catalog, identifier, self.options.replaced).commit(wanted)
+            RangeReplacer(catalog, identifier, self.options.replaced).commit(batch_commit)
         else:
-            TableCommitter(catalog, identifier).commit(wanted)
+            TableCommitter(catalog, identifier).commit(batch_commit)
 
     def finish(self, messages: Messages) -> None:
         """Commit a batch after all its tasks, table by table; each is committed whole, and not a second time."""
@@ -126,11 +128,11 @@ class LakeSink:
                 self._commit_table(catalog, identifier, self._commit_of(identifier, reports))
 
     def _committed_tables(self, reports: list[TaskReport]) -> list[Identifier]:
-        found = dict.fromkeys(one for report in reports for one in report.parts)
+        tables = dict.fromkeys(one for report in reports for one in report.parts)
         fixed = self.options.tables.fixed
         if self.options.replaced and fixed is not None:
-            found[fixed] = None  # rows give way even to none
-        return list(found)
+            tables[fixed] = None  # rows give way even to none
+        return list(tables)
 
     def _commit_of(self, identifier: Identifier, reports: list[TaskReport]) -> BatchCommit:
         parts = [one.parts[identifier] for one in reports if identifier in one.parts]
@@ -174,7 +176,7 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes each micro-batch whole and once; a batch is what the checkpoint says: the query's id and a number."""
 
     def __init__(self, sink: LakeSink) -> None:
-        """Take the sink."""
+        """Set the sink."""
         self.sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Loaded:
@@ -197,7 +199,7 @@ class LakeBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a data frame whole or not at all; with `writeId`, not a second time."""
 
     def __init__(self, sink: LakeSink) -> None:
-        """Take the sink."""
+        """Set the sink."""
         self.sink = sink
         self._batch = BatchId(sink.options.write_id or secrets.token_hex(16), 0)
 

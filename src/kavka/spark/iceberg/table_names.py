@@ -40,7 +40,7 @@ class TableNames:
     def of(self, values: dict[str, str]) -> Identifier:
         """Return the table for values of the columns; what is no letter, digit or `_` in them becomes `_`."""
         return tuple(
-            _COLUMN.sub(lambda found: _ILLEGAL.sub("_", values[found[1]]), part)
+            _COLUMN.sub(lambda match: _ILLEGAL.sub("_", values[match[1]]), part)
             for part in self._parts()
         )
 

@@ -98,10 +98,10 @@ class TaskLoader:
         self._free_memory()
 
     def _free_memory(self) -> None:
-        """Keep the memory of all tables together below that of one."""
+        """Flush buffers until all tables together use no more memory than one may."""
         writers = [part.writer for part in self._parts.values() if part.writer is not None]
         while sum(writer.buffered for writer in writers) > self._most_buffered:
-            max(writers, key=lambda one: one.buffered).flush_largest()
+            max(writers, key=lambda writer: writer.buffered).flush_largest()
 
     def _opened(self, identifier: Identifier) -> _Part:
         plan = self._plan_of(identifier)

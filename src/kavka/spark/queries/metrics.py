@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kavka.metrics.families import Family, Sample, counter, gauge, labelled
-from kavka.spark.queries.progress import RUNNING, FlowProgress
+from kavka.spark.queries.flow_progress import RUNNING, FlowProgress
 
 _PREFIX = "kavka_pipeline"
 
 
 def families(flows: Iterable[FlowProgress]) -> Iterator[Family]:
     """Yield the families of metrics of flows."""
-    known = list(flows)
+    progress = list(flows)
 
     def each(field: str) -> list[Sample]:
-        found = [(_labels(flow), getattr(flow, field)) for flow in known]
-        return [(labels, value) for labels, value in found if value is not None]
+        samples = [(_labels(flow), getattr(flow, field)) for flow in progress]
+        return [(labels, value) for labels, value in samples if value is not None]
 
     def total(field: str, help: str) -> Family:
         return counter(f"{_PREFIX}_{field}_total", help, each(field))
@@ -25,25 +25,27 @@ def families(flows: Iterable[FlowProgress]) -> Iterator[Family]:
     yield total("rows_out", "Rows that a flow has written, as far as its target counts them.")
     yield total("late_rows", "Rows dropped because they were behind the watermark.")
     yield total("restarts", "Starts of a flow after a failure.")
-    running = [(_labels(flow), int(flow.state == RUNNING)) for flow in known]
+    running = [(_labels(flow), int(flow.state == RUNNING)) for flow in progress]
     yield gauge(f"{_PREFIX}_running", "1 while the flow runs, else 0.", running)
     yield gauge(f"{_PREFIX}_batch_id", "The last batch of a flow.", each("batch_id"))
     help = "Rows a second that a flow has read in its last batch."
     yield gauge(f"{_PREFIX}_rows_per_second", help, each("rows_per_second"))
-    yield gauge(f"{_PREFIX}_batch_ms", "Milliseconds of the last batch by phase.", _phases(known))
+    yield gauge(
+        f"{_PREFIX}_batch_ms", "Milliseconds of the last batch by phase.", _phases(progress)
+    )
     yield gauge(f"{_PREFIX}_state_rows", "Rows in the state of a flow.", each("state_rows"))
     yield gauge(f"{_PREFIX}_state_bytes", "Bytes of the state of a flow.", each("state_bytes"))
-    yield from _lags(known)
-    yield from _expectations(known)
+    yield from _lags(progress)
+    yield from _expectations(progress)
     delays = [
         (_labels(flow), flow.watermark_delay_s)
-        for flow in known
+        for flow in progress
         if flow.watermark_delay_s is not None
     ]
     help = "Seconds from the watermark to the end of the last batch."
     yield gauge(f"{_PREFIX}_watermark_delay_seconds", help, delays)
     help = "When a flow was last heard of, in seconds since 1970."
-    heard = [(_labels(flow), flow.updated_ms / 1000) for flow in known]
+    heard = [(_labels(flow), flow.updated_ms / 1000) for flow in progress]
     yield gauge(f"{_PREFIX}_updated_timestamp_seconds", help, heard)
 
 
@@ -74,12 +76,12 @@ def _lags(flows: list[FlowProgress]) -> Iterator[Family]:
 
 
 def _expectations(flows: list[FlowProgress]) -> Iterator[Family]:
-    for outcome, what in (("passed", "met"), ("failed", "did not meet")):
+    for outcome, verb in (("passed", "met"), ("failed", "did not meet")):
         samples: list[Sample] = []
         for flow in flows:
             for metric, counts in flow.expectations.items():
                 action, _, name = metric.partition(":")
                 labels = _labels(flow, expectation=name, action=action)
                 samples.append((labels, getattr(counts, outcome)))
-        help = f"Rows that {what} an expectation of a flow."
+        help = f"Rows that {verb} an expectation of a flow."
         yield counter(f"{_PREFIX}_expectation_{outcome}_total", help, samples)

@@ -1,6 +1,6 @@
 """The topic of progress: compacted, one record for each flow of each pipeline, read from anywhere.
 
-The key is `pipeline/flow`, the value the flow's progress as JSON.
+The key is `pipeline/flow`, the value the flow's progress as JSON; null when the flow was forgotten.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.client.producer import Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.queries.progress import FlowProgress, expectation_lines, progress_from_json
+from kavka.spark.queries.flow_progress import (
+    RUNNING,
+    WAITING,
+    FlowProgress,
+    expectation_lines,
+    progress_from_json,
+)
 
 PROGRESS_TOPIC = "__kavka_pipelines"
 STALE_AFTER_MS = 60_000
@@ -31,7 +37,7 @@ class StatusPublisher:
     """Writes what changed, once a second at most, and everything every ten seconds."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str = PROGRESS_TOPIC) -> None:
-        """Take the client's settings; nothing is sent yet."""
+        """Set the client's settings; nothing is sent yet."""
         self._settings = dict(settings)
         self._topic = topic
         self._sent: dict[str, tuple[str, int]] = {}
@@ -41,9 +47,9 @@ class StatusPublisher:
         """Connect, and create the topic if there is none. Raise OSError, KafkaError."""
         async with Admin({"default.api.timeout.ms": _API_TIMEOUT_MS, **self._settings}) as admin:
             topic = NewTopic(self._topic, 1, configs={"cleanup.policy": "compact"})
-            [made] = (await admin.create_topics([topic])).values()
-        if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise made
+            [result] = (await admin.create_topics([topic])).values()
+        if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise result
         producer = Producer({**_BOUNDS, **self._settings, "linger.ms": 5})
         await producer.start()
         self._producer = producer
@@ -51,9 +57,10 @@ class StatusPublisher:
     async def publish(
         self, flows: Sequence[FlowProgress], now_ms: int, *, all_now: bool = False
     ) -> None:
-        """Send the progress of flows that is due. Raise KafkaError, OSError."""
+        """Send the progress of flows that is due, and tombstones for those that are gone. Raise KafkaError, OSError."""
         assert self._producer is not None, "start() was not called"
-        sends = []
+        gone = self._sent.keys() - {f"{flow.pipeline}/{flow.flow}" for flow in flows}
+        sends = [self._producer.send(self._topic, None, key.encode()) for key in sorted(gone)]
         for flow in flows:
             key = f"{flow.pipeline}/{flow.flow}"
             value = flow.to_json()
@@ -63,6 +70,8 @@ class StatusPublisher:
                 self._sent[key] = (value, now_ms)
                 sends.append(self._producer.send(self._topic, value.encode(), key.encode()))
         await asyncio.gather(*sends)
+        for key in gone:
+            del self._sent[key]
 
     async def close(self) -> None:
         """Close the connections."""
@@ -97,7 +106,27 @@ async def read_progress(
                     else:
                         flow = newest[record.key or b""] = progress_from_json(record.value)
                         flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
-    return sorted(newest.values(), key=lambda one: (one.pipeline, one.flow))
+    return sorted(newest.values(), key=lambda progress: (progress.pipeline, progress.flow))
+
+
+async def forget_flows(
+    settings: Mapping[str, str], flows: Sequence[FlowProgress], topic: str = PROGRESS_TOPIC
+) -> None:
+    """Remove flows from the topic; one that runs is there again with its next report. Raise KafkaError, OSError."""
+    async with Producer({**_BOUNDS, **settings}) as producer:
+        keys = [f"{flow.pipeline}/{flow.flow}".encode() for flow in flows]
+        await asyncio.gather(*(producer.send(topic, None, key) for key in keys))
+
+
+def is_lost(flow: FlowProgress, now_ms: int) -> bool:
+    """Return whether a flow should run, and has not been heard of for a minute."""
+    is_live = flow.state in (RUNNING, WAITING)
+    return is_live and now_ms - flow.updated_ms > STALE_AFTER_MS
+
+
+def is_over(flow: FlowProgress, now_ms: int) -> bool:
+    """Return whether a flow has ended, in order or not."""
+    return flow.state not in (RUNNING, WAITING) or is_lost(flow, now_ms)
 
 
 _TITLES = (
@@ -129,11 +158,10 @@ def status_table(flows: Sequence[FlowProgress], now_ms: int) -> str:
 
 def _row(flow: FlowProgress, now_ms: int) -> tuple[str, ...]:
     age_ms = now_ms - flow.updated_ms
-    is_lost = flow.state in ("running", "waiting") and age_ms > STALE_AFTER_MS
     return (
         flow.pipeline,
         flow.flow,
-        "lost" if is_lost else flow.state,
+        "lost" if is_lost(flow, now_ms) else flow.state,
         _known(flow.batch_id if flow.batch_id >= 0 else None),
         str(flow.rows_in) if flow.kind == "stream" else "-",
         _known(flow.rows_out),

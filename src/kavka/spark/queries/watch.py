@@ -16,7 +16,7 @@ from kavka.client.admin import Admin
 from kavka.client.lag import Lag
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.spark.queries.progress import PartitionLag, ProgressTable
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
 from kavka.spark.queries.topic import StatusPublisher
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ProgressWatch:
         reads: Callable[[str], Sequence[Options]],
         publisher: StatusPublisher | None,
     ) -> None:
-        """Take what is watched; `reads` returns the options of the reads of topics of a flow."""
+        """Watch the flows of a table; `reads` returns the options of a flow's reads of topics."""
         self.table = table
         self._reads = reads
         self._publisher = publisher
@@ -70,12 +70,12 @@ class ProgressWatch:
         self.publish_error = ""
 
     def start(self) -> None:
-        """Begin to watch lag and to publish."""
+        """Start watching lag and publishing."""
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Look at lags and publish once more, and close the connections."""
+        """Read lags and publish once more, then close the connections."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -126,21 +126,21 @@ class ProgressWatch:
             log.warning("progress is not published error=%s", error)
 
     async def update_lags(self, stack: AsyncExitStack) -> None:
-        """Ask the brokers how far each flow is behind; what is not known stays as it was."""
+        """Read the lag of each flow from the brokers; unknown lags stay unchanged."""
         for flow in [one.flow for one in self.table]:
-            known: dict[TopicPartition, PartitionLag] = {}
+            known_lags: dict[TopicPartition, PartitionLag] = {}
             for options, positions in self._read_positions(flow):
                 try:
                     admin = await self._admin(options, stack)
-                    found = await admin.lags(positions, timeout_ms=_ADMIN_TIMEOUT_MS)
+                    lags = await admin.lags(positions, timeout_ms=_ADMIN_TIMEOUT_MS)
                 except (KafkaError, OSError, ValueError) as error:
                     log.info("lag is not known flow=%s error=%s", flow, error)
                     continue
-                for at, lag in found.items():
+                for at, lag in lags.items():
                     if isinstance(lag, Lag):
-                        known[at] = PartitionLag(lag.records, lag.seconds)
-            if known:
-                self.table.lags(flow, known)
+                        known_lags[at] = PartitionLag(lag.records, lag.seconds)
+            if known_lags:
+                self.table.lags(flow, known_lags)
 
     def _read_positions(
         self, flow: str
@@ -151,13 +151,13 @@ class ProgressWatch:
         looked for in the one whose read names it.
         """
         reads = self._reads(flow)
-        found: dict[int, dict[TopicPartition, int]] = {}
+        by_source: dict[int, dict[TopicPartition, int]] = {}
         for positions in self.table.positions(flow):
             for at, offset in positions.items():
                 index = next((n for n, read in enumerate(reads) if _names(read, at.topic)), 0)
                 if reads:
-                    found.setdefault(index, {})[at] = offset
-        return [(reads[index], positions) for index, positions in found.items()]
+                    by_source.setdefault(index, {})[at] = offset
+        return [(reads[index], positions) for index, positions in by_source.items()]
 
     async def _admin(self, options: Mapping[str, str], stack: AsyncExitStack) -> Admin:
         settings = client_settings(options)

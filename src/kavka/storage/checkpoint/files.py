@@ -54,7 +54,7 @@ def open_temporary(disk: Disk, path: str, content: bytes) -> File:
 
 
 def rename_temporary(disk: Disk, path: str) -> None:
-    """Let `path` have what `write_temporary` wrote; durable when its directory is synced."""
+    """Rename what `write_temporary` wrote to `path`; durable when its directory is synced."""
     disk.rename(path + _TEMPORARY_SUFFIX, path)
 
 

@@ -127,7 +127,7 @@ class LeaderEpochs:
         entries[:index] = [EpochStart(entries[index - 1].epoch, start_offset)]
 
     def replace_with(self, others: LeaderEpochs) -> None:
-        """Know what the epochs of another log with the same history are, and nothing else."""
+        """Replace all epochs by those of another log with the same history."""
         self._entries = others.entries
 
     def clear(self) -> None:

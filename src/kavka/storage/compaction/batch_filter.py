@@ -8,8 +8,11 @@ The kernel takes whole runs of plain batches. Those that are compressed, or part
     marker, transaction not seen     gets a delete horizon, or goes when that has passed; not one that alone has the
                                      epoch of its producer
 
-A batch that has lost all records goes, unless it is the last of its producer, with its sequence or epoch, or
-the last one of the pass, with the end of the segment: these stay, empty. Offsets, base and last, never change.
+A batch that has lost all records goes, unless it is the last of its producer, with its sequence or epoch, the last one
+of the pass, with the end of the segment, or the first one of its leader epoch: these stay, empty. Offsets, base and
+last, never change. Without the first batch of an epoch a follower that copies the cleaned log takes a later one for it,
+and as a leader tells followers that the epoch before went on until there: one that has records of its own at those
+offsets, which were never committed, would keep them (Apache Kafka's cleaner has no such rule).
 A batch with a tombstone and without delete horizon gets one as base timestamp, with bit 6 of the attributes (KIP-534).
 """
 
@@ -27,8 +30,10 @@ from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, control_type_of
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import (
+    CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     TimestampType,
     batch_crc,
@@ -119,11 +124,15 @@ class CleaningRound:
     """Producers without a batch, and their epochs: these are fenced by a marker alone."""
     last_of_round: int
     """The last offset that the pass covers."""
+    epoch_starts: bytes
+    """The first offsets of leader epochs, int64 in the machine's order, ascending."""
     known_last: frozenset[int] = field(init=False)
+    known_starts: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Unpack the offsets for single batches."""
         self.known_last = frozenset(memoryview(self.last_of_producers).cast("q"))
+        self.known_starts = frozenset(memoryview(self.epoch_starts).cast("q"))
 
     def keeps_empty(self, header: BatchHeader) -> bool:
         """Return whether the batch must stay although all its records are removed."""
@@ -155,6 +164,7 @@ def filter_block(
             work.horizon_ms,
             work.last_of_producers,
             work.last_of_round,
+            work.epoch_starts,
         )
         kept += plain
         header = _whole_batch(block, position)
@@ -198,11 +208,20 @@ def _unchanged(block: Buffer, header: BatchHeader) -> memoryview:
 
 def _emptied(header: BatchHeader, work: CleaningRound) -> Buffer:
     """Return nothing, or the batch without its records."""
-    if not work.keeps_empty(header):
-        return b""
     bare = header._replace(
         attributes=header.attributes & ~DELETE_HORIZON_BIT, base_timestamp=_NO_TIMESTAMP
     )
+    if not work.keeps_empty(header):
+        if header.base_offset not in work.known_starts:
+            return b""
+        if header.is_transactional or header.is_control:
+            # Its marker may be gone, or go: for its producer it must say nothing.
+            bare = bare._replace(
+                attributes=bare.attributes & ~(TRANSACTIONAL_BIT | CONTROL_BIT),
+                producer_id=-1,
+                producer_epoch=-1,
+                base_sequence=-1,
+            )
     return reseal(bare, b"", Compression.NONE, record_count=0)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Awaitable, Callable, Sequence
+from struct import pack
 
 from kavka.io import Disk
+from kavka.storage.checkpoint.leader_epochs import LeaderEpochs
 from kavka.storage.compaction.batch_filter import CleaningRound, filter_block, index_block
 from kavka.storage.compaction.cleanable_log import Dirtiness, dirty_segments, group_segments
 from kavka.storage.compaction.cleaned_transactions import CleanedTransactions
@@ -66,7 +68,7 @@ class CleaningPass:
     """A pass over `log`, as far as `dirtiness` says. `run` once."""
 
     def __init__(self, log: Log, dirtiness: Dirtiness, limits: CleanerLimits) -> None:
-        """Do nothing yet."""
+        """Prepare a pass that has not begun."""
         self._log = log
         self._dirtiness = dirtiness
         self._limits = limits
@@ -188,6 +190,7 @@ class CleaningPass:
             last_of_producers,
             epochs,
             bound - 1,
+            _packed_starts(log.epochs),
         )
         going = [segment for segment in self._segments if segment.base_offset < end_offset]
         ends = dict(zip(self._segments, self._ends(self._segments), strict=True))
@@ -243,6 +246,12 @@ class CleaningPass:
         self._check_unchanged()
 
 
+def _packed_starts(epochs: LeaderEpochs) -> bytes:
+    """Return the first offsets of leader epochs; no log ever had records of an epoch before 0."""
+    starts = [entry.start_offset for entry in epochs.entries if entry.epoch > 0]
+    return pack(f"={len(starts)}q", *starts)
+
+
 class _BlockReader:
     """The bytes of a segment in blocks, each of which begins with a batch. Close it."""
 
@@ -286,5 +295,5 @@ class _BlockReader:
         self._next_bytes = size
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._data.unpin()

@@ -93,7 +93,7 @@ class LogDirectory:
         self.was_clean = await self.disk.run(take_clean_shutdown, self.disk, self.path)
 
     async def close(self, *, is_clean: bool, broker_epoch: int = -1) -> None:
-        """Let background work end and give the lock up; leave the clean-shutdown marker if `is_clean`."""
+        """Wait for background work and release the lock; leave the clean-shutdown marker if `is_clean`."""
         await self.wait_for_tasks()
         if is_clean and self.failure is None:
             await self.disk.run(write_clean_shutdown, self.disk, self.path, broker_epoch)
@@ -151,9 +151,9 @@ class LogDirectory:
         now = self.clock.tick_ms()
         waiting, self._removals = self._removals, deque()
         due = []
-        for at, removal in waiting:
-            if at > now:
-                self._removals.append((at, removal))
+        for due_ms, removal in waiting:
+            if due_ms > now:
+                self._removals.append((due_ms, removal))
             else:
                 due.append(removal)
         for first in range(0, len(due), _REMOVALS_AT_ONCE):
@@ -166,7 +166,7 @@ class LogDirectory:
     # Indexes of active segments
 
     def write_indexes_soon(self, segment: Segment) -> None:
-        """Let the next `write_lagging_indexes` bring the segment's index files up to date."""
+        """Schedule the writing of the segment's index files by the next `write_lagging_indexes`."""
         self._lagging[segment] = None
 
     async def write_lagging_indexes(self) -> None:
@@ -259,7 +259,7 @@ class LogDirectory:
             self._written.add(name)
 
     def keep_offsets(self, topic_partition: TopicPartition) -> None:
-        """Let all checkpoints continue saying what they say of a log that could not be opened."""
+        """Keep the entries of a log that could not be opened in all checkpoints."""
         self._kept_offsets.add(topic_partition)
 
     async def lower_offsets(self, topic_partition: TopicPartition, offset: int) -> None:

@@ -34,7 +34,7 @@ class SyncGroup:
     """Syncs for its members when all of them wait for it."""
 
     def __init__(self, disk: Disk) -> None:
-        """Have no members."""
+        """Create an empty group."""
         self._disk = disk
         self._members = 0
         self._waiting: list[_Wanted] = []
@@ -96,7 +96,7 @@ class SyncGroup:
 
 
 def _start_writeback(wanted: Sequence[_Wanted]) -> None:
-    """Have the kernel begin with all files: a sync then finds their blocks allocated."""
+    """Start the writeback of all files: a sync then finds their blocks allocated."""
     for each in wanted:
         for file in each.files:
             file.start_writeback()

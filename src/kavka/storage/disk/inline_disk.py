@@ -29,7 +29,7 @@ class InlineDisk:
         self.open_files_limit = disk.open_files_limit
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Do it now."""
+        """Call the function now."""
         return work(*args)
 
 

@@ -115,7 +115,7 @@ class OsFile:
         os.fdatasync(self._fd)
 
     def start_writeback(self) -> None:
-        """Have the kernel begin to write what is dirty; a failure shows at the `sync` that follows."""
+        """Start the kernel's writeback of dirty pages; a failure shows at the `sync` that follows."""
         sync_file_range = _sync_file_range()
         if sync_file_range is not None:
             sync_file_range(self._fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
@@ -147,7 +147,7 @@ class OsLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Give the lock up; calling it twice is allowed. The file stays, as Kafka's does."""
+        """Release the lock; calling it twice is allowed. The file stays, as Kafka's does."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

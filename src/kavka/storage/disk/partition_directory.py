@@ -74,7 +74,7 @@ class PartitionDirectory:
         return f"{self.path}/{name}"
 
     def rename_all(self, renames: Iterable[tuple[str, str]]) -> list[str]:
-        """Give files new names, as far as they are there; return the new names. It blocks."""
+        """Rename files, as far as they exist; return the new names. It blocks."""
         done = []
         for old, new in renames:
             try:
@@ -178,7 +178,7 @@ class DataFile:
             raise
 
     def unpin(self) -> None:
-        """Give one `pin` back; a discarded file closes with the last one."""
+        """Release one `pin`; a discarded file closes with the last one."""
         self.pins -= 1
         assert self.pins >= 0
         if self.is_discarded and self.pins == 0:

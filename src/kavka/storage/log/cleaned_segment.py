@@ -88,7 +88,7 @@ class CleanedSegment:
             await disk.run(data.file().sync)
 
     def release(self) -> None:
-        """Let the files be closed when they are not used."""
+        """Release the files, which are closed when they are not used."""
         while self._pinned:
             self._pinned.pop().unpin()
 

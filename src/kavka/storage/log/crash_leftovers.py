@@ -36,7 +36,7 @@ _SEGMENT_SUFFIXES = (LOG_SUFFIX, *_INDEX_SUFFIXES)
 
 
 def remove_leftovers(files: PartitionDirectory) -> list[str]:
-    """Bring the directory's names into order and return them. It blocks."""
+    """Finish or remove what a crash left in the directory, and return its names. It blocks."""
     names = files.disk.list(files.path)
     cleaned = [_base_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
@@ -57,7 +57,7 @@ def log_base_offsets(names: list[str]) -> list[int]:
 
 
 def _finish_swaps(files: PartitionDirectory, swaps: list[str], unfinished_from: int | None) -> None:
-    """Put swapped files in the place of the segments that they cover, each only of its own offsets."""
+    """Replace segments by the swapped files that cover them, each only of its own offsets."""
     covered: dict[int, int] = {}
     refused: set[int] = set()
     for name in swaps:

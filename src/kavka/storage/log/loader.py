@@ -354,7 +354,7 @@ async def reload_producers(
     *,
     is_at_roll: bool = False,
 ) -> int:
-    """Bring empty `producers` to `end_offset`: the newest good snapshot below it, and the batches since.
+    """Load empty `producers` up to `end_offset`: the newest good snapshot below it, and the batches since.
 
     Store the snapshots of the segments between, which are missing or damaged, and with `is_at_roll` that of the segment
     at `end_offset`. Return the offset of the newest snapshot, 0 without one. Others are removed, except those at the

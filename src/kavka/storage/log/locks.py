@@ -16,7 +16,7 @@ class LogLocks:
     __slots__ = ("_directory", "checkpoints", "flush", "is_truncating", "names")
 
     def __init__(self, directory: LogDirectory) -> None:
-        """Hold none."""
+        """Create the locks, none of them held."""
         self._directory = directory
         self.flush = asyncio.Lock()
         self.checkpoints = asyncio.Lock()

@@ -37,7 +37,7 @@ class LogRange:
         return self._data is data
 
     def release(self) -> None:
-        """Say that the range was sent or will never be; called exactly once."""
+        """Release the range: it was sent or will never be. Called exactly once."""
         data, self._data = self._data, None
         assert data is not None, "a file range was released twice"
         data.unpin()
@@ -56,7 +56,7 @@ class LogRead:
     def __init__(
         self, found: LogRange | None, find: Callable[[bool], LogRange | None] | None = None
     ) -> None:
-        """Hold a range, or how to find it, by `find(may_block)`, once the disk was read."""
+        """Take a range, or `find(may_block)`, which finds it once the disk was read."""
         self.range = found
         self._find = find
         self._is_cached: bool | None = None
@@ -81,7 +81,7 @@ class LogRead:
         return self._is_cached
 
     async def load(self, disk: Disk) -> LogRead:
-        """Bring everything into the page cache, in the pool, and return the complete read, perhaps another object.
+        """Load everything into the page cache, in the pool, and return the complete read, perhaps another object.
 
         Raise what `Log.read` raises; an OSError when the disk fails.
         """

@@ -104,7 +104,7 @@ async def _finished(work: asyncio.Task[bool]) -> None:
 
 
 def _renamed(segment: Segment, suffix: str, new_suffix: str) -> list[tuple[str, str]]:
-    """Give the files of a segment another suffix; return the old and the new names."""
+    """Rename the files of a segment to another suffix; return the old and the new names."""
     renames = []
     for data in segment.files:
         old = data.name

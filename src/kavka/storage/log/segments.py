@@ -83,7 +83,7 @@ class LogSegments:
         return int(self._context.directory.random.random() * bound) if bound > 0 else 0
 
     def add(self, segment: Segment) -> None:
-        """Let an empty segment be the active one."""
+        """Append an empty segment, the active one from now on."""
         self.all.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.active = segment
@@ -101,13 +101,13 @@ class LogSegments:
         return removed
 
     def restart_with(self, segment: Segment) -> None:
-        """Let the log consist of one empty segment."""
+        """Replace all segments by one empty segment."""
         self.all[:], self._base_offsets[:] = [segment], [segment.base_offset]
         self.log_start_offset = segment.base_offset
         self.end_with(segment, segment.base_offset)
 
     def end_with(self, active: Segment, end_offset: int) -> None:
-        """Let the log end with `active` at `end_offset`."""
+        """Set the active segment and the end offset after a truncation."""
         self.truncation_count += 1
         self.active = active
         self.written_offset = self.end_offset = end_offset
@@ -123,7 +123,7 @@ class LogSegments:
         )
 
     def replace(self, run: Sequence[Segment], new: Segment) -> None:
-        """Put one segment in the place of a run."""
+        """Replace a run of segments by one."""
         first = self.all.index(run[0])
         self.all[first : first + len(run)] = [new]
         self._base_offsets[first : first + len(run)] = [new.base_offset]

@@ -195,7 +195,7 @@ class SmallFiles:
         files.remove_all(name for name in names if name.endswith(SNAPSHOT_SUFFIX))
 
     async def follow_truncation(self) -> None:
-        """Bring producers and epochs back to the end of a truncated log, and make all names durable. Raise OSError.
+        """Truncate producers and epochs to the end of a truncated log, and make all names durable. Raise OSError.
 
         To be called under the exclusive lock.
         """

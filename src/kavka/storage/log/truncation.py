@@ -121,7 +121,7 @@ class LogTruncation:
         logger.info("log truncated fully log=%s start_offset=%d", self._context.files.path, offset)
 
     def _end_with(self, active: Segment, end_offset: int) -> None:
-        """Let the log end with `active` at `end_offset`, and pull all other offsets below that."""
+        """Truncate the log to end with `active` at `end_offset`, and lower all other offsets to that."""
         self._segments.end_with(active, end_offset)
         self._flusher.lower(end_offset)
         self._small_files.epochs.truncate_from_end(end_offset)

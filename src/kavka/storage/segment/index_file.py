@@ -37,7 +37,7 @@ class IndexFile:
         """Number of entries, written or not. Invariant: those stored and those pending."""
 
     def load(self) -> None:
-        """Learn the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
+        """Read the number of entries from the file's size. Raise CorruptFile when it is not a whole one."""
         size = self.data.file().size()
         if size % self._entry_bytes:
             raise CorruptFile(
@@ -72,7 +72,7 @@ class IndexFile:
     async def write_in_pool(self, disk: Disk) -> None:
         """Do what `write` does without blocking the loop. The caller must not append meanwhile; reads continue.
 
-        Nothing is written when the segment was deleted while this waited for its turn.
+        Nothing is written when the segment was deleted while this waited for the disk.
         """
         if self.data.is_discarded:
             return

@@ -197,11 +197,11 @@ class Segment:
                 data.close()
 
     def note_largest_timestamp(self) -> None:
-        """Let the time index end with the largest timestamp, as at a roll and at a clean stop."""
+        """Append the largest timestamp to the time index, as at a roll and at a clean stop."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def write_indexes(self) -> None:
-        """Bring both index files up to date; they exist afterwards."""
+        """Write both index files; they exist afterwards."""
         self.offset_index.storage.write()
         self.time_index.storage.write()
 
@@ -280,7 +280,7 @@ class Segment:
     # Loading
 
     def load(self, *, is_active: bool, next_base_offset: int | None = None) -> None:
-        """Learn the segment's state from its files. It blocks. Raise CorruptFile when they need recovery."""
+        """Read the segment's state from its files. It blocks. Raise CorruptFile when they need recovery."""
         self.size = self.reserved_size = self.data.file().size()
         for index in (self.offset_index, self.time_index):
             if self.size and not index.storage.data.exists():
@@ -369,7 +369,7 @@ class Segment:
         )
 
     def mark_deleted(self) -> list[str]:
-        """Give the files the suffix with which they wait for removal, and return their names.
+        """Rename the files to the suffix with which they wait for removal, and return their names.
 
         Readers that have them pinned continue.
         """

@@ -50,7 +50,7 @@ class FutureLogs:
         return self._futures.get(topic_partition)
 
     def __iter__(self) -> Iterator[Log]:
-        """Go over the future logs as they are now."""
+        """Iterate over the future logs as they are now."""
         return iter(list(self._futures.values()))
 
     def loaded(self, log: Log) -> None:
@@ -202,7 +202,7 @@ class FutureLogs:
         logger.info("log moved partition=%s to=%s by=start", topic_partition, directory.path)
 
     async def _resolve_duplicates(self, names: dict[str, list[str]]) -> None:
-        """Let a marked log win over one in a directory that was offline when the swap ended."""
+        """Keep the marked log of two; the other is in a directory that was offline when the swap ended."""
         found: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self._online():
             for name in names[directory.path]:

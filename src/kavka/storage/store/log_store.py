@@ -69,7 +69,7 @@ class LogStore:
         *,
         loads_at_once: int = 4,
     ) -> None:
-        """Look after `directories`; `loads_at_once` bounds how many logs of each are opened concurrently."""
+        """Manage the logs of `directories`; `loads_at_once` bounds how many of each are opened concurrently."""
         assert directories
         self.directories = list(directories)
         for directory in self.directories:
@@ -101,7 +101,7 @@ class LogStore:
         return len(self._logs)
 
     def __iter__(self) -> Iterator[Log]:
-        """Go over the logs as they are now."""
+        """Iterate over the logs as they are now."""
         return iter(list(self._logs.values()))
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
@@ -110,7 +110,11 @@ class LogStore:
 
     def of_topic(self, topic: str) -> list[Log]:
         """Return the logs of a topic, by partition."""
-        return [log for tp, log in sorted(self._logs.items()) if tp.topic == topic]
+        return [
+            log
+            for topic_partition, log in sorted(self._logs.items())
+            if topic_partition.topic == topic
+        ]
 
     # Start and stop
 
@@ -385,7 +389,7 @@ class LogStore:
         return await self._futures.replace_current(topic_partition)
 
     async def abandon_future(self, topic_partition: TopicPartition) -> bool:
-        """Give the move up; False when there was none."""
+        """Cancel the move; return False when there was none."""
         return await self._futures.abandon(topic_partition)
 
     # What comes round

@@ -70,24 +70,33 @@ def _parser() -> argparse.ArgumentParser:
         description="Write to a Kafka cluster, read from it, record both, and look for what must not happen. "
         "Faults of the brokers must be over before --seconds are.",
     )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--bootstrap", metavar="HOST:PORT,...", help="the cluster")
-    what.add_argument("--check", metavar="FILE", help="judge a recorded history instead")
-    d = Settings("")
-    parser.add_argument("--client", choices=sorted(CLIENTS), default=d.client)
-    parser.add_argument("--seconds", type=float, default=d.seconds, help="how long to write")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--bootstrap", metavar="HOST:PORT,...", help="the cluster")
+    source.add_argument("--check", metavar="FILE", help="judge a recorded history instead")
+    defaults = Settings("")
+    parser.add_argument("--client", choices=sorted(CLIENTS), default=defaults.client)
+    parser.add_argument("--seconds", type=float, default=defaults.seconds, help="how long to write")
     parser.add_argument("--topic", help="the topic to create (default: a new name)")
-    parser.add_argument("--partitions", type=int, default=d.partitions)
-    parser.add_argument("--replication-factor", type=int, default=d.replication_factor)
+    parser.add_argument("--partitions", type=int, default=defaults.partitions)
+    parser.add_argument("--replication-factor", type=int, default=defaults.replication_factor)
     parser.add_argument("--min-insync-replicas", type=int, help="of the topic")
-    parser.add_argument("--producers", type=int, default=d.producers, help="idempotent ones")
+    parser.add_argument("--producers", type=int, default=defaults.producers, help="idempotent ones")
     parser.add_argument(
-        "--transactional", type=int, default=d.transactional, help="producers of transactions"
+        "--transactional",
+        type=int,
+        default=defaults.transactional,
+        help="producers of transactions",
     )
-    parser.add_argument("--readers", type=int, default=d.readers, help="consumers that assign")
-    parser.add_argument("--members", type=int, default=d.members, help="consumers of a group")
-    parser.add_argument("--rate", type=float, default=d.rate, help="records/s of each producer")
-    parser.add_argument("--seed", type=int, default=d.seed, help="of the workload's choices")
+    parser.add_argument(
+        "--readers", type=int, default=defaults.readers, help="consumers that assign"
+    )
+    parser.add_argument(
+        "--members", type=int, default=defaults.members, help="consumers of a group"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=defaults.rate, help="records/s of each producer"
+    )
+    parser.add_argument("--seed", type=int, default=defaults.seed, help="of the workload's choices")
     parser.add_argument("--output", metavar="FILE", help="write the history there")
     return parser
 

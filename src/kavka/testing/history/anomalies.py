@@ -41,7 +41,7 @@ class LostWrite(Anomaly):
     evidence: Read | Operation
 
     def explain(self) -> str:
-        """Say what was acknowledged and what was read instead."""
+        """Return what was acknowledged and what was read instead."""
         if isinstance(self.evidence, Read):
             return f"no consumer read {self.write}, but one read {self.evidence}"
         return f"no consumer read {self.write}, and {self.evidence} read the whole partition"
@@ -73,7 +73,7 @@ class Duplicate(Anomaly):
     reads: tuple[Read, ...]
 
     def explain(self) -> str:
-        """Say where it was read."""
+        """Return where it was read."""
         sent = "a value" if self.write is None else str(self.write)
         return f"{sent} was read as {'; as '.join(map(str, self.reads))}"
 
@@ -105,7 +105,7 @@ class UnwrittenRead(Anomaly):
     write: Write | None
 
     def explain(self) -> str:
-        """Say what was read, and what was sent."""
+        """Return what was read, and what was sent."""
         if self.write is None:
             return f"{self.read}, but it was not sent"
         return f"{self.read}, but what was sent is {self.write}"
@@ -155,7 +155,7 @@ class PrecommittedRead(Anomaly):
     transaction: Transaction
 
     def explain(self) -> str:
-        """Say when it was read and when committed."""
+        """Return when it was read and when committed."""
         return f"{self.read}, before {self.transaction} was committed by {self.transaction.commit}"
 
 
@@ -176,7 +176,7 @@ class PollSkip(Anomaly):
     count: int
 
     def explain(self) -> str:
-        """Say from where to where, and what was in between."""
+        """Return the two positions, and the records between them."""
         shown = ", ".join(f"{r.value!r} at {r.offset}" for r in self.skipped)
         more = f" and {self.count - len(self.skipped)} more" * (self.count > len(self.skipped))
         return (
@@ -207,7 +207,7 @@ class NonmonotonicPoll(Anomaly):
     record: Record
 
     def explain(self) -> str:
-        """Say from where to where."""
+        """Return the two positions."""
         return (
             f"{self.partition}: {self.before} left off at offset {self.position}, "
             f"{self.operation} goes back to {self.record.value!r} at {self.record.offset}"
@@ -236,7 +236,7 @@ class SendSkip(Anomaly):
     between: tuple[int, ...]
 
     def explain(self) -> str:
-        """Say what lies between."""
+        """Return the records between."""
         return (
             f"{self.first} stands at {self.offset}, the next, {self.second}, at {self.second_offset}; "
             f"between them {list(self.between)}"
@@ -264,7 +264,7 @@ class NonmonotonicSend(Anomaly):
     second_offset: int
 
     def explain(self) -> str:
-        """Say what was sent first and where both are."""
+        """Return the record that was sent first, and the positions of both."""
         return f"{self.first} stands at {self.offset}, but {self.second}, sent later, at {self.second_offset}"
 
 
@@ -293,7 +293,7 @@ class Cycle(Anomaly):
     steps: Sequence[Step]
 
     def explain(self) -> str:
-        """Go round."""
+        """Return the cycle."""
         return "".join(
             f"\n    {step.first} {step.kind}-> {step.then}: {step.why}" for step in self.steps
         )

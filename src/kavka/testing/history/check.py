@@ -71,11 +71,11 @@ class Verdict:
     def report(self) -> str:
         """Return the verdict as a text of several lines."""
         lines = [", ".join(f"{count} {name}" for name, count in self.counts.items())]
-        for name, found in self.findings.items():
-            state = "FORBIDDEN" if found.allowed is None else f"allowed ({found.allowed})"
-            lines.append(f"{name}: {found.count}, {state}: {found.kind.says}")
-            if found.allowed is None:
-                lines += [f"  - {example.explain()}" for example in found.examples]
+        for name, finding in self.findings.items():
+            state = "FORBIDDEN" if finding.allowed is None else f"allowed ({finding.allowed})"
+            lines.append(f"{name}: {finding.count}, {state}: {finding.kind.says}")
+            if finding.allowed is None:
+                lines += [f"  - {example.explain()}" for example in finding.examples]
         if self.unseen:
             shown = ", ".join(
                 f"{topic_partition}: {count}" for topic_partition, count in self.unseen.items()
@@ -96,20 +96,20 @@ class Verdict:
 def check(
     events: list[Event], promises: Promises | None = None, *, max_examples: int = 5
 ) -> Verdict:
-    """Look for every anomaly in a history; keep at most `max_examples` of each kind. Raise MalformedHistory."""
+    """Find all anomalies in a history; return at most `max_examples` of each kind. Raise MalformedHistory."""
     promises = promises or Promises()
     facts = Facts(pair(events), read_committed=promises.read_committed)
-    found: dict[type[Anomaly], Finding] = {}
+    findings: dict[type[Anomaly], Finding] = {}
     for look in CHECKS:
         for anomaly in look(facts):
             kind = type(anomaly)
-            finding = found.get(kind)
+            finding = findings.get(kind)
             if finding is None:
-                finding = found[kind] = Finding(kind, allowed_because(kind, promises))
+                finding = findings[kind] = Finding(kind, allowed_because(kind, promises))
             finding.count += 1
             if len(finding.examples) < max_examples:
                 finding.examples.append(anomaly)
-    ordered = {kind.name: found[kind] for kind in ANOMALIES if kind in found}
+    ordered = {kind.name: findings[kind] for kind in ANOMALIES if kind in findings}
     return Verdict(promises, ordered, _counts(facts), unseen(facts), worst_lag_ns(facts))
 
 

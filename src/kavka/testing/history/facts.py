@@ -66,9 +66,9 @@ class Write:
 
     def __str__(self) -> str:
         """Name it in an explanation."""
-        place = "" if self.send.offset is None else f" offset {self.send.offset}"
+        offset = "" if self.send.offset is None else f" offset {self.send.offset}"
         inside = "" if self.transaction is None else f" of {self.transaction}"
-        return f"{self.send.value!r} to {self.send.partition}{place} by {self.operation}{inside}"
+        return f"{self.send.value!r} to {self.send.partition}{offset} by {self.operation}{inside}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Facts:
                     pass
 
     def _end(self, transaction: Transaction, operation: Operation) -> None:
-        """Note an end: a commit decides; an abort after a commit of unknown outcome leaves it unknown."""
+        """Record an end: a commit decides; an abort after a commit of unknown outcome leaves it unknown."""
         transaction.end = operation
         if not isinstance(operation.action, Commit):
             return
@@ -203,15 +203,15 @@ class Facts:
                 pass
 
     def _collect_reads(self, operation: Operation, records: tuple[Record, ...]) -> None:
-        """Take the first read of each record, by completion."""
+        """Collect the first read of each record, by completion."""
         for record in records:
             read = Read(operation, record)
             at_offset = self.reads.setdefault(record.partition, {}).setdefault(record.offset, {})
-            known = at_offset.get(record.value)
-            if known is None or ended(operation) < ended(known.operation):
+            sends = at_offset.get(record.value)
+            if sends is None or ended(operation) < ended(sends.operation):
                 at_offset[record.value] = read
-                place = record.partition, record.offset
-                self.places.setdefault(record.value, {})[place] = read
+                position = record.partition, record.offset
+                self.places.setdefault(record.value, {})[position] = read
 
     def _confirm_by_reads(self) -> None:
         """Count a transaction of unknown outcome as committed when any of its records was read."""

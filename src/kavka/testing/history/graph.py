@@ -15,7 +15,7 @@ def components(graph: Graph) -> list[list[int]]:
     low: dict[int, int] = {}
     stack: list[int] = []
     on_stack: set[int] = set()
-    found: list[list[int]] = []
+    finished: list[list[int]] = []
     for root in graph:
         if root in index:
             continue
@@ -42,12 +42,12 @@ def components(graph: Graph) -> list[list[int]]:
                 if low[node] == index[node]:
                     component = _unwind(stack, on_stack, node)
                     if len(component) > 1:
-                        found.append(component)
-    return found
+                        finished.append(component)
+    return finished
 
 
 def _unwind(stack: list[int], on_stack: set[int], node: int) -> list[int]:
-    """Take a finished component, of which `node` is the root, from the stack."""
+    """Pop a finished component, of which `node` is the root, from the stack."""
     component: list[int] = []
     while True:
         member = stack.pop()

@@ -102,8 +102,8 @@ def event_fields(event: Event) -> dict[str, Any]:
 def _action_fields(action: Action, *, is_completed: bool) -> dict[str, Any]:
     match action:
         case Send((topic, partition), value, offset):
-            place = {"topic": topic, "partition": partition, "value": value}
-            return place | ({"offset": offset} if is_completed else {})
+            fields = {"topic": topic, "partition": partition, "value": value}
+            return fields | ({"offset": offset} if is_completed else {})
         case Poll(records):
             return {"records": _rows(records)} if is_completed else {}
         case Assign(partitions):
@@ -118,9 +118,9 @@ def _action_fields(action: Action, *, is_completed: bool) -> dict[str, Any]:
         case Seek((topic, partition), offset):
             return {"topic": topic, "partition": partition, "offset": offset}
         case Scan((topic, partition), start, end, records):
-            place = {"topic": topic, "partition": partition}
-            found = {"start": start, "end": end, "records": _rows(records)}
-            return place | (found if is_completed else {})
+            fields = {"topic": topic, "partition": partition}
+            result = {"start": start, "end": end, "records": _rows(records)}
+            return fields | (result if is_completed else {})
         case Begin() | Commit() | Abort():
             return {}
 

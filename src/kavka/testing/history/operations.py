@@ -158,10 +158,10 @@ class MalformedHistory(ValueError):
 def pair(events: list[Event]) -> list[Operation]:
     """Return the operations of events, in the order of their invocations. Raise MalformedHistory."""
     opened: dict[int, tuple[int, Event]] = {}
-    found: dict[int, Operation] = {}
+    operations: dict[int, Operation] = {}
     for index, event in enumerate(events):
         number = event.number
-        if number in found or (event.type is Type.INVOKE and number in opened):
+        if number in operations or (event.type is Type.INVOKE and number in opened):
             raise MalformedHistory(f"event {index}: operation {number} has this event twice")
         if event.type is Type.INVOKE:
             opened[number] = index, event
@@ -169,12 +169,12 @@ def pair(events: list[Event]) -> list[Operation]:
         invoked, begun = opened.pop(number, (index, event))
         if begun.process != event.process or type(begun.action) is not type(event.action):
             raise MalformedHistory(f"event {index}: operation {number} was invoked as another one")
-        found[number] = Operation(
+        operations[number] = Operation(
             number, event.process, event.type, event.action, invoked, begun.time_ns,
             index, event.time_ns, event.error,
         )  # fmt: skip
     for number, (index, event) in opened.items():
-        found[number] = Operation(
+        operations[number] = Operation(
             number, event.process, Type.INFO, event.action, index, event.time_ns, None, None
         )
-    return sorted(found.values(), key=lambda operation: operation.invoked)
+    return sorted(operations.values(), key=lambda operation: operation.invoked)

@@ -52,7 +52,7 @@ class _Consumer:
         """The last rebalance of each partition."""
 
     def follow(self, operation: Operation) -> Iterator[Finding]:
-        """Take the next operation of the process."""
+        """Process the next operation of the process."""
         if operation.outcome is Type.FAIL:
             return
         match operation.action:
@@ -81,7 +81,7 @@ class _Consumer:
                 pass
 
     def read(self, operation: Operation, records: tuple[Record, ...]) -> Iterator[Finding]:
-        """Go forward through the records of one poll."""
+        """Compare the records of one poll, in order."""
         for record in records:
             topic_partition = record.partition
             position = self._positions.get(topic_partition)

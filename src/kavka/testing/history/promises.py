@@ -31,10 +31,10 @@ class Promises:
     @classmethod
     def from_fields(cls, given: Mapping[str, Any]) -> Self:
         """Read the header of a history. Raise ValueError for what is no such setting, or no value of one."""
-        known = {field.name: field for field in fields(cls)}
+        fields_by_name = {field.name: field for field in fields(cls)}
         for name, value in given.items():
-            if name not in known:
-                raise ValueError(f"{name!r} is none of {', '.join(known)}")
+            if name not in fields_by_name:
+                raise ValueError(f"{name!r} is none of {', '.join(fields_by_name)}")
             if name == "acks" and value not in ("all", "1", "0"):
                 raise ValueError(f"acks is all, 1 or 0, not {value!r}")
             if name != "acks" and not isinstance(value, bool):

@@ -64,11 +64,11 @@ def vanished_reads(facts: Facts) -> Iterator[VanishedRead]:
     """Yield records that were read before a scan of the whole partition, and that it does not have."""
     for topic_partition, scan in facts.scans.items():
         assert isinstance(scan.action, Scan)
-        found = {(record.offset, record.value) for record in scan.action.records}
+        remaining = {(record.offset, record.value) for record in scan.action.records}
         for offset, values in sorted(facts.reads.get(topic_partition, {}).items()):
             for value, read in values.items():
                 was_before = ended(read.operation) < scan.invoked
-                if was_before and offset >= scan.action.start and (offset, value) not in found:
+                if was_before and offset >= scan.action.start and (offset, value) not in remaining:
                     yield VanishedRead(read, scan)
 
 

@@ -26,7 +26,7 @@ class Recorder:
         self._lock = threading.Lock()
 
     def invoke(self, process: str, action: Action) -> int:
-        """Note that an operation begins, before it does; return its number for `complete`."""
+        """Record the start of an operation, before it starts; return its number for `complete`."""
         with self._lock:
             number = self._next
             self._next += 1
@@ -36,12 +36,12 @@ class Recorder:
     def complete(
         self, number: int, process: str, outcome: Type, action: Action, error: str | None = None
     ) -> None:
-        """Note how an operation ended, after it did."""
+        """Record the end of an operation, after it has ended."""
         with self._lock:
             self._add(number, process, outcome, action, error)
 
     def happened(self, process: str, action: Action) -> None:
-        """Note an operation that takes no time: an assignment, a seek, a rebalance, the begin of a transaction."""
+        """Record an instantaneous operation: an assignment, a seek, a rebalance, the start of a transaction."""
         with self._lock:
             number = self._next
             self._next += 1

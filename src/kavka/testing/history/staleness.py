@@ -34,7 +34,9 @@ def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
 
     A lower bound, as Jepsen's realtime lag. A consumer counts for a partition from when it has caught up once.
     """
-    known = {topic_partition: _Known(facts, topic_partition) for topic_partition in facts.orders}
+    acknowledged = {
+        topic_partition: _Known(facts, topic_partition) for topic_partition in facts.orders
+    }
     positions: dict[str, dict[TopicPartition, int]] = {}
     caught_up: dict[str, set[TopicPartition]] = {}
     worst: dict[TopicPartition, int] = {}
@@ -45,7 +47,11 @@ def worst_lag_ns(facts: Facts) -> dict[TopicPartition, int]:
         current.intersection_update(mine)
         if isinstance(operation.action, Poll) and operation.outcome is Type.OK:
             for topic_partition, position in mine.items():
-                since = known[topic_partition].since(position) if topic_partition in known else None
+                since = (
+                    acknowledged[topic_partition].since(position)
+                    if topic_partition in acknowledged
+                    else None
+                )
                 if since is None or since > operation.invoked_ns:
                     current.add(topic_partition)
                 elif topic_partition in current:
@@ -80,14 +86,14 @@ class _Known:
     """The time since which a partition is known to have a record at an offset or above it."""
 
     def __init__(self, facts: Facts, topic_partition: TopicPartition) -> None:
-        found = sorted(
+        acknowledged = sorted(
             (write.send.offset, _visible_ns(write))
             for write in facts.acknowledged(topic_partition)
             if write.send.offset is not None
         )
-        self._offsets = [offset for offset, _ in found]
-        self._since = [time_ns for _, time_ns in found]
-        for index in range(len(found) - 2, -1, -1):
+        self._offsets = [offset for offset, _ in acknowledged]
+        self._since = [time_ns for _, time_ns in acknowledged]
+        for index in range(len(acknowledged) - 2, -1, -1):
             self._since[index] = min(self._since[index], self._since[index + 1])
 
     def since(self, offset: int) -> int | None:

@@ -39,7 +39,7 @@ class AlterUserScramCredentialsResponseResult:
 
     user: string = field()
     error_code: i16 = field()
-    """UNSUPPORTED_VERSION: this broker has no SCRAM. RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE,
+    """NOT_CONTROLLER, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE,
     UNSUPPORTED_SASL_MECHANISM, UNACCEPTABLE_CREDENTIAL, CLUSTER_AUTHORIZATION_FAILED.
     """
     error_message: string | None = field(nullable="0+", default=None)

@@ -1,4 +1,4 @@
-"""Give topics more partitions (KIP-195)."""
+"""Addition of partitions to topics (KIP-195)."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def assign(
 def stamp_log_append_time(
     buffer: bytearray | memoryview, header: BatchHeader, now_ms: int
 ) -> BatchHeader:
-    """Give all records of the batch the time `now_ms`: attribute, max timestamp and a new CRC."""
+    """Stamp all records of the batch with `now_ms`: attribute, max timestamp and a new CRC."""
     position = header.position
     attributes = header.attributes | LOG_APPEND_TIME_BIT
     _ATTRIBUTES.pack_into(buffer, position + CRC_START, attributes)

@@ -141,12 +141,13 @@ class OffsetMap:
         horizon_ms: int,
         last_of_producers: Buffer,
         last_of_round: int,
+        epoch_starts: Buffer,
     ) -> tuple[int, bytearray]:
         """Clean the plain batches at `start`; return where they ended, and what stays of them.
 
-        `last_of_producers` are int64 in the machine's order, ascending: the last offsets of batches that stay, empty
-        if needed. A batch with a delete horizon up to `now_ms` loses its tombstones, one with tombstones and without
-        horizon gets `horizon_ms`. As with `index`, the twin leaves all to the caller.
+        `last_of_producers` and `epoch_starts` are int64 in the machine's order, ascending: the last or first offsets of
+        batches that stay, empty if needed. A batch with a delete horizon up to `now_ms` loses its tombstones, one with
+        tombstones and without horizon gets `horizon_ms`. As with `index`, the twin leaves all to the caller.
         """
         return start, bytearray()
 

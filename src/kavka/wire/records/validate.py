@@ -346,7 +346,7 @@ def _refuse_legacy(magic: int, produce_version: int) -> Refusal:
 
 
 def _refuse_extent(buffer: Buffer, first: BatchHeader) -> Refusal:
-    """Say why the bytes are not exactly one batch."""
+    """Return the refusal of bytes that are not exactly one batch."""
     if first.size > len(buffer):
         return Refusal(ErrorCode.CORRUPT_MESSAGE, f"a batch of {first.size} bytes in {len(buffer)}")
     try:
@@ -419,7 +419,7 @@ _SENTENCES: Final = {
 def _refuse_records(
     violations: list[tuple[int, int]], stays_compressed: bool, earliest: int, latest: int
 ) -> Refusal:
-    """Say which records broke which rule; what Kafka checks comes first.
+    """Return the refusal of records, with the rule that they broke; what Kafka checks comes first.
 
     Kafka fails to rewrite a compressed batch with wrong offsets, so the code is that of an internal error.
     """

@@ -74,6 +74,11 @@ def config_path(entity_type: str, name: str) -> str:
     return f"/config/{entity_type}/{_sanitized(name)}"
 
 
+def sanitized_name(name: str) -> str:
+    """Return the node of a user, client or address of any name, also of one that is called like the default."""
+    return "%3Cdefault%3E" if name == DEFAULT_ENTITY else _sanitized(name)
+
+
 def entity_name(node: str) -> str:
     """Return the entity that a child of `/config/<type>` stands for."""
     if node == DEFAULT_ENTITY or "%" not in node:

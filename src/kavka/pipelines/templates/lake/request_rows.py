@@ -14,7 +14,7 @@ def rows(records: DataFrame) -> DataFrame:
     The columns `topic`, `partition` and `offset` are for `kavka lake audit` and `kavka lake reload`.
     """
     text = F.col("value").cast("string")
-    found = records.select(
+    parsed = records.select(
         F.from_json(text, LINE).alias("line"),
         text.alias("text"),
         "topic",
@@ -25,7 +25,7 @@ def rows(records: DataFrame) -> DataFrame:
     stranger = F.when(F.col("line.collected").isNull(), F.lit("no record of kavka collect"))
     error = F.coalesce("line.error", stranger)
     field = F.col("line.fields")
-    return found.select(
+    return parsed.select(
         F.coalesce("line.time", "timestamp").alias("event_time"),
         F.col("line.host").alias("host"),
         field["client"].alias("client"),

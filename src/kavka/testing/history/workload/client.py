@@ -19,8 +19,8 @@ class ClientFailed(Exception):
     """A call of a client did not succeed; whether it took effect is unknown unless the call says otherwise."""
 
 
-class MustStop(ClientFailed):
-    """The client is of no use any more: close it and make another."""
+class FatalClientError(ClientFailed):
+    """A fatal error: close the client and make another."""
 
 
 class WorkloadProducer(Protocol):
@@ -30,16 +30,16 @@ class WorkloadProducer(Protocol):
         """Send without waiting. `done` is called later, in any thread."""
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; callbacks may run."""
+        """Wait; callbacks may run."""
 
     def begin(self) -> None:
-        """Begin a transaction. Raise ClientFailed."""
+        """Start a transaction. Raise ClientFailed."""
 
     def commit(self) -> None:
-        """Commit. Raise ClientFailed when it is unknown whether it happened and an abort must follow, MustStop."""
+        """Commit. Raise ClientFailed when the outcome is unknown and an abort must follow, FatalClientError."""
 
     def abort(self) -> None:
-        """Abort. Raise ClientFailed, MustStop."""
+        """Abort. Raise ClientFailed, FatalClientError."""
 
     def close(self) -> None:
         """Wait until all is sent or given up."""
@@ -88,20 +88,20 @@ class WorkloadClient(Protocol):
 
 
 def scan_to_end(
-    consumer: Any, place: Any, poll: Callable[[float], list[Record]], seconds: float
+    consumer: Any, topic_partition: Any, poll: Callable[[float], list[Record]], seconds: float
 ) -> tuple[int, int, list[Record]]:
     """Return start and end of a partition and its records, by a consumer that knows its position.
 
-    `place` is the partition as the library names it. Raise ClientFailed after `seconds`, and what the library raises.
+    `topic_partition` is of the library's own type. Raise ClientFailed after `seconds`, and the library's errors.
     """
     deadline = time.monotonic() + seconds
-    start: int = consumer.beginning_offsets([place])[place]
-    end: int = consumer.end_offsets([place])[place]
-    consumer.assign([place])
-    consumer.seek(place, start)
-    found: list[Record] = []
-    while consumer.position(place) < end:
+    start: int = consumer.beginning_offsets([topic_partition])[topic_partition]
+    end: int = consumer.end_offsets([topic_partition])[topic_partition]
+    consumer.assign([topic_partition])
+    consumer.seek(topic_partition, start)
+    records: list[Record] = []
+    while consumer.position(topic_partition) < end:
         if time.monotonic() > deadline:
-            raise ClientFailed(f"{place} was not read to its end {end} in time")
-        found += poll(1)
-    return start, end, found
+            raise ClientFailed(f"{topic_partition} was not read to its end {end} in time")
+        records += poll(1)
+    return start, end, records

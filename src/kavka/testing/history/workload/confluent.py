@@ -11,7 +11,7 @@ from typing import Any
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type
-from kavka.testing.history.workload.client import ClientFailed, Done, MustStop, Rebalanced
+from kavka.testing.history.workload.client import ClientFailed, Done, FatalClientError, Rebalanced
 
 _CALL_SECONDS = 30
 
@@ -22,13 +22,13 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except library.KafkaException as error:
-        kind = MustStop if error.args[0].fatal() else ClientFailed
+        kind = FatalClientError if error.args[0].fatal() else ClientFailed
         raise kind(str(error)) from error
     except BufferError as error:
         raise ClientFailed(str(error)) from error
     except SystemError as error:
         # librdkafka reported a fatal error inside of this call, and the library has lost it (2.16, rarely)
-        raise MustStop(str(error)) from error
+        raise FatalClientError(str(error)) from error
 
 
 class Confluent:
@@ -118,7 +118,7 @@ class ConfluentProducer:
                 )
         except ClientFailed as error:
             done(Type.FAIL, None, str(error))
-            if isinstance(error, MustStop):
+            if isinstance(error, FatalClientError):
                 raise
 
     def _delivered_offset(self, topic_partition: TopicPartition, offset: int | None) -> int | None:
@@ -140,14 +140,14 @@ class ConfluentProducer:
         """Serve callbacks for so long."""
         deadline = time.monotonic() + seconds
         while True:
-            left = deadline - time.monotonic()
+            remaining = deadline - time.monotonic()
             with _failures():
-                self._producer.poll(max(left, 0))
-            if left <= 0:
+                self._producer.poll(max(remaining, 0))
+            if remaining <= 0:
                 return
 
     def begin(self) -> None:
-        """Begin."""
+        """Start a transaction."""
         with _failures():
             self._producer.begin_transaction()
 
@@ -169,7 +169,7 @@ class ConfluentProducer:
                 with _failures():
                     call(_CALL_SECONDS)
                 return
-            except MustStop:
+            except FatalClientError:
                 raise
             except ClientFailed as error:
                 cause = error.__cause__
@@ -198,7 +198,7 @@ class ConfluentConsumer:
         self._positions: dict[TopicPartition, int] = {}
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
-        """Pass each position to assign as a number: librdkafka's assign drops positions.
+        """Assign partitions with positions as numbers: librdkafka's assign ignores positions.
 
         Where it had to ask for the beginning first, an answer that comes after the next assignment (from a leader that
         was paused, say) makes it ask again half a second later and go back there, in the middle of reading (2.16). The
@@ -241,14 +241,14 @@ class ConfluentConsumer:
         """Consume; events that are no records say nothing about positions."""
         with _failures():
             messages = self._consumer.consume(500, seconds)
-        found = [
+        records = [
             Record(TopicPartition(m.topic(), m.partition()), m.offset(), m.value().decode())
             for m in messages
             if m.error() is None
         ]
-        for record in found:
+        for record in records:
             self._positions[record.partition] = record.offset + 1
-        return found
+        return records
 
     def commit(self) -> None:
         """Commit what was returned."""
@@ -260,19 +260,19 @@ class ConfluentConsumer:
     ) -> tuple[int, int, list[Record]]:
         """Read until librdkafka says that this is the end."""
         deadline = time.monotonic() + seconds
-        place = self._library.TopicPartition(*topic_partition, self._library.OFFSET_BEGINNING)
+        assigned = self._library.TopicPartition(*topic_partition, self._library.OFFSET_BEGINNING)
         with _failures():
-            start, end = self._consumer.get_watermark_offsets(place, timeout=_CALL_SECONDS)
-            self._consumer.assign([place])
-            found: list[Record] = []
+            start, end = self._consumer.get_watermark_offsets(assigned, timeout=_CALL_SECONDS)
+            self._consumer.assign([assigned])
+            records: list[Record] = []
             while time.monotonic() < deadline:
                 for message in self._consumer.consume(1000, 0.1):
                     if message.error() is None:
-                        found.append(
+                        records.append(
                             Record(topic_partition, message.offset(), message.value().decode())
                         )
                     elif message.error().code() == self._library.KafkaError._PARTITION_EOF:
-                        return start, max(end, message.offset()), found
+                        return start, max(end, message.offset()), records
         raise ClientFailed(f"{topic_partition} was not read to its end {end} in time")
 
     def close(self) -> None:

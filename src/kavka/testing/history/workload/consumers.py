@@ -71,8 +71,8 @@ class AssigningReader:
         """Assign some partitions, or all, or go back in one."""
         chance = self._source.random()
         if chance < 0.3:
-            some = self._source.randint(1, len(self._partitions))
-            self._assign(consumer, sorted(self._source.sample(self._partitions, some)))
+            count = self._source.randint(1, len(self._partitions))
+            self._assign(consumer, sorted(self._source.sample(self._partitions, count)))
         elif chance < 0.6:
             self._assign(consumer, self._partitions)
         else:
@@ -90,13 +90,13 @@ class AssigningReader:
 
     def _seek_back(self, consumer: WorkloadConsumer) -> None:
         """Seek what has been read, or the end of it: what lies above could be out of range."""
-        known = [
+        positions = [
             topic_partition
             for topic_partition in self._assigned
             if topic_partition in self._read_up_to
         ]
-        if known:
-            topic_partition = self._source.choice(known)
+        if positions:
+            topic_partition = self._source.choice(positions)
             offset = self._source.randint(0, self._read_up_to[topic_partition])
             consumer.seek(topic_partition, offset)
             self._recorder.happened(self._name, Seek(topic_partition, offset))

@@ -13,7 +13,7 @@ from kavka.testing.history.operations import Record, Type
 from kavka.testing.history.workload.client import (
     ClientFailed,
     Done,
-    MustStop,
+    FatalClientError,
     Rebalanced,
     scan_to_end,
 )
@@ -25,7 +25,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except (errors.ProducerFencedError, errors.OutOfOrderSequenceNumberError) as error:
-        raise MustStop(repr(error)) from error
+        raise FatalClientError(repr(error)) from error
     except (errors.KafkaError, OSError) as error:
         raise ClientFailed(repr(error)) from error
 
@@ -107,7 +107,7 @@ class KafkaPythonProducer:
                 )
         except ClientFailed as error:
             done(Type.FAIL, None, str(error))
-            if isinstance(error, MustStop):
+            if isinstance(error, FatalClientError):
                 raise
             return
 
@@ -125,7 +125,7 @@ class KafkaPythonProducer:
         time.sleep(seconds)
 
     def begin(self) -> None:
-        """Begin."""
+        """Start a transaction."""
         with _failures():
             self._producer.begin_transaction()
 
@@ -184,10 +184,10 @@ class KafkaPythonConsumer:
     def poll(self, seconds: float) -> list[Record]:
         """Poll."""
         with _failures():
-            found = self._consumer.poll(timeout_ms=int(seconds * 1000))
+            polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
         return [
             Record(TopicPartition(r.topic, r.partition), r.offset, r.value.decode())
-            for rows in found.values()
+            for rows in polled.values()
             for r in rows
         ]
 
@@ -201,8 +201,8 @@ class KafkaPythonConsumer:
     ) -> tuple[int, int, list[Record]]:
         """Read until the position is at the end."""
         with _failures():
-            place = self._library.TopicPartition(*topic_partition)
-            return scan_to_end(self._consumer, place, self.poll, seconds)
+            partition = self._library.TopicPartition(*topic_partition)
+            return scan_to_end(self._consumer, partition, self.poll, seconds)
 
     def close(self) -> None:
         """Close."""

@@ -17,7 +17,7 @@ from kavka.testing.history.operations import Record, Type
 from kavka.testing.history.workload.client import (
     ClientFailed,
     Done,
-    MustStop,
+    FatalClientError,
     Rebalanced,
     scan_to_end,
 )
@@ -37,7 +37,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except FatalError as error:
-        raise MustStop(str(error)) from error
+        raise FatalClientError(str(error)) from error
     except (KafkaError, TimeoutError, OSError) as error:
         raise ClientFailed(f"{type(error).__name__}: {error}") from error
 
@@ -113,7 +113,7 @@ class KavkaProducer:
         time.sleep(seconds)
 
     def begin(self) -> None:
-        """Begin."""
+        """Start a transaction."""
         with _failures():
             self._producer.begin_transaction()
 
@@ -136,7 +136,7 @@ class KavkaProducer:
                 if not isinstance(error.__cause__, TimeoutError):
                     raise
                 if time.monotonic() > deadline:
-                    raise MustStop(str(error)) from error
+                    raise FatalClientError(str(error)) from error
 
     def close(self) -> None:
         """Send waiting records; failures were reported to the senders."""
@@ -190,10 +190,10 @@ class KavkaConsumer:
     def poll(self, seconds: float) -> list[Record]:
         """Poll."""
         with _failures():
-            found = self._consumer.poll(timeout_ms=int(seconds * 1000))
+            polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
         return [
             Record(batches.topic_partition, record.offset, record.value.decode())
-            for batches in found
+            for batches in polled
             for record in batches.records()
         ]
 

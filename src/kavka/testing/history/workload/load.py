@@ -119,27 +119,28 @@ class Load:
         scan(self._client, Recorder(), self._partitions, self.settings.timeout_seconds)
 
     def _writers(self) -> list[tuple[str, _Worker]]:
-        s = self.settings
-        names = [(f"producer-{n}", ProducerWorker) for n in range(s.producers)]
-        names += [(f"transactor-{n}", TransactionalWorker) for n in range(s.transactional)]
+        own = self.settings
+        names = [(f"producer-{n}", ProducerWorker) for n in range(own.producers)]
+        names += [(f"transactor-{n}", TransactionalWorker) for n in range(own.transactional)]
         return [
-            (name, kind(name, self._client, self.recorder, self._partitions, s.rate, f"{s.seed} {name}", self._count))
+            (name, kind(name, self._client, self.recorder, self._partitions, own.rate, f"{own.seed} {name}",
+                        self._count))
             for name, kind in names
         ]  # fmt: skip
 
     def _readers(self) -> list[tuple[str, _Worker]]:
-        s = self.settings
+        settings = self.settings
         workers: list[tuple[str, _Worker]] = []
-        for n in range(s.readers):
-            name = f"reader-{n}"
+        for number in range(settings.readers):
+            name = f"reader-{number}"
             reading = AssigningReader(
-                name, self._client, self.recorder, self._partitions, f"{s.seed} {name}"
+                name, self._client, self.recorder, self._partitions, f"{settings.seed} {name}"
             )
             workers.append((name, reading))
-        for n in range(s.members):
-            name = f"member-{n}"
+        for number in range(settings.members):
+            name = f"member-{number}"
             joining = GroupMemberWorker(
-                name, self._client, self.recorder, s.topic, f"{s.seed} {name}"
+                name, self._client, self.recorder, settings.topic, f"{settings.seed} {name}"
             )
             workers.append((name, joining))
         return workers

@@ -12,7 +12,7 @@ from kavka.testing.history.operations import Abort, Begin, Commit, Send, Type
 from kavka.testing.history.recorder import Recorder
 from kavka.testing.history.workload.client import (
     ClientFailed,
-    MustStop,
+    FatalClientError,
     WorkloadClient,
     WorkloadProducer,
 )
@@ -48,7 +48,7 @@ class RecordSender:
         return False
 
     def send(self, topic_partition: TopicPartition) -> None:
-        """Send the next value. Raise MustStop."""
+        """Send the next value. Raise FatalClientError."""
         send = Send(topic_partition, f"{self.name}:{self._sent}")
         self._sent += 1
         number = self._recorder.invoke(self.name, send)
@@ -97,7 +97,7 @@ class ProducerWorker:
                 continue
             try:
                 self._run_producer(self._sending(life, producer), producer, stop)
-            except MustStop:
+            except FatalClientError:
                 pass
             finally:
                 with suppress(ClientFailed):  # every record has its outcome
@@ -157,7 +157,7 @@ class TransactionalWorker(ProducerWorker):
             producer.commit()
         except ClientFailed as error:
             self._recorder.complete(number, sending.name, Type.INFO, Commit(), str(error))
-            if isinstance(error, MustStop):
+            if isinstance(error, FatalClientError):
                 raise
             self._abort(sending, producer)
             return

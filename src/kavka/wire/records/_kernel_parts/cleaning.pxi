@@ -244,14 +244,16 @@ cdef class OffsetMap:
 
     def filter(
         self, block, Py_ssize_t start, int64_t last_indexed, int64_t now_ms, int64_t horizon_ms,
-        last_of_producers, int64_t last_of_round,
+        last_of_producers, int64_t last_of_round, epoch_starts,
     ):
         """Return where the plain batches ended, and what stays of them."""
-        cdef View view = View(block), kept_ends = View(last_of_producers)
+        cdef View view = View(block), kept_ends = View(last_of_producers), kept_starts = View(epoch_starts)
         if start < 0:
             raise ValueError("a negative position")
         cdef const int64_t* ends = <const int64_t*>kept_ends.p
-        cdef Py_ssize_t end_count = kept_ends.size // 8, position = start, at = start
+        cdef const int64_t* starts = <const int64_t*>kept_starts.p
+        cdef Py_ssize_t end_count = kept_ends.size // 8, start_count = kept_starts.size // 8
+        cdef Py_ssize_t position = start, at = start
         cdef Output out
         cdef Output masks
         memset(&out, 0, sizeof(Output))
@@ -294,8 +296,10 @@ cdef class OffsetMap:
                         done = rebuild_batch(
                             p, size, masks.bytes, count, kept, horizon_ms if needs_horizon else -1, &out
                         )
-                elif last_offset == last_of_round or (
-                    <int64_t>number(p + 43, 8) >= 0 and is_among(ends, end_count, last_offset)
+                elif (
+                    last_offset == last_of_round
+                    or is_among(starts, start_count, base_offset)
+                    or (<int64_t>number(p + 43, 8) >= 0 and is_among(ends, end_count, last_offset))
                 ):
                     done = put_empty_batch(p, &out)
                 if not done:

@@ -49,5 +49,5 @@ dp.create_sink(
 
 @dp.append_flow(target="quarantine", name="malformed_lines")
 def malformed_lines() -> DataFrame:
-    """Keep malformed records as they came, with headers that say why and from where: `kavka pipelines redrive`."""
+    """Send malformed records unchanged, with reason and origin in headers: for `kavka pipelines redrive`."""
     return activity.malformed(spark.readStream.table("lines"))

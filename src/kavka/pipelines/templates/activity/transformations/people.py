@@ -29,16 +29,16 @@ for name in ("sessions", "alerts", "limits", "feed"):
 @dp.append_flow(target="sessions", name="sessions")
 def sessions() -> DataFrame:
     """Join a visitor's requests up to a silence; written when the watermark has passed the silence."""
-    found = activity.sessions(spark.readStream.table("on_time"), SESSION_GAP)
-    return activity.as_records(found, "visitor")
+    sessions_by_visitor = activity.sessions(spark.readStream.table("on_time"), SESSION_GAP)
+    return activity.as_records(sessions_by_visitor, "visitor")
 
 
 @dp.append_flow(target="alerts", name="alerts")
 def alerts() -> DataFrame:
     """Find crawlers that are too fast or ignore robots.txt, and abusers, in each minute."""
     requests = spark.readStream.table("on_time")
-    found = activity.crawler_alerts(requests, CRAWLER_REQUESTS, VISITOR_REQUESTS, DISALLOWED)
-    return activity.as_records(found, "visitor")
+    crawlers = activity.crawler_alerts(requests, CRAWLER_REQUESTS, VISITOR_REQUESTS, DISALLOWED)
+    return activity.as_records(crawlers, "visitor")
 
 
 @dp.append_flow(target="feed", name="feed")

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from kavka.spark.frames import in_key_order
+
 spark: SparkSession  # given by the program that runs the pipeline
 
 BROKERS = "{{bootstrap}}"
@@ -26,7 +28,7 @@ class WithCustomer(StatefulProcessor):
         self._customer = handle.getValueState("customer", "value STRING")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:  # type: ignore[no-untyped-def]
-        """Take changes of the table first, then orders in the order of their records."""
+        """Process changes of the table first, then orders in the order of their records."""
         rows = list(rows)
         changes = [row for row in rows if row.is_change]
         if changes:
@@ -36,9 +38,14 @@ class WithCustomer(StatefulProcessor):
             else:
                 self._customer.update((last.value,))
         orders = [row for row in rows if not row.is_change]
-        known = self._customer.get() if orders else None
+        customer = self._customer.get() if orders else None
         for order in sorted(orders, key=lambda row: (row.partition, row.offset)):
-            yield Row(order=order.value, customer=known[0] if known else None)
+            yield Row(
+                order=order.value,
+                customer=customer[0] if customer else None,
+                partition=order.partition,
+                offset=order.offset,
+            )
 
 
 def joined() -> DataFrame:
@@ -55,7 +62,7 @@ def joined() -> DataFrame:
     )
     text = F.col("value").cast("string").alias("value")
     customer = F.from_json(F.col("value").cast("string"), ORDER)["customer"]
-    both = (
+    rows = (
         orders.load()
         .select(customer.alias("key"), text, "partition", "offset", F.lit(False).alias("is_change"))
         .unionByName(
@@ -68,8 +75,11 @@ def joined() -> DataFrame:
             )
         )
     )
-    return both.groupBy("key").transformWithState(
-        WithCustomer(), "order STRING, customer STRING", outputMode="append", timeMode="none"
+    return rows.groupBy("key").transformWithState(
+        WithCustomer(),
+        "order STRING, customer STRING, partition INT, offset LONG",
+        outputMode="append",
+        timeMode="none",
     )
 
 
@@ -77,11 +87,13 @@ def joined() -> DataFrame:
 JOINED = joined()
 
 
-@dp.table(comment="Each order with its customer; `order_json` is the record as it came.")
+@dp.table(
+    comment="Each order with its customer; `order_json` is the record as it came, from that partition and offset."
+)
 def enriched() -> DataFrame:
     order = F.from_json("order", ORDER).alias("order")
     customer = F.from_json("customer", CUSTOMER).alias("customer")
-    rows = JOINED.select(F.col("order").alias("order_json"), order, customer)
+    rows = JOINED.select(F.col("order").alias("order_json"), order, customer, "partition", "offset")
     return rows.select(
         "order.id",
         F.col("order.customer").alias("customer"),
@@ -90,6 +102,8 @@ def enriched() -> DataFrame:
         "customer.country",
         F.col("customer").isNotNull().alias("is_known"),
         "order_json",
+        "partition",
+        "offset",
     )
 
 
@@ -110,11 +124,14 @@ for name in ("enriched", "unmatched"):
 def write_enriched() -> DataFrame:
     value = F.to_json(F.struct("id", "customer", "amount", "name", "country")).alias("value")
     known = spark.readStream.table("enriched").where("is_known")
-    return known.select(F.col("customer").alias("key"), value)
+    records = known.select(F.col("customer").alias("key"), value, "partition", "offset")
+    return in_key_order(records, "partition", "offset")
 
 
 @dp.append_flow(target="unmatched_orders", name="write_unmatched")
 def write_unmatched() -> DataFrame:
     """Orders whose customer is unknown, and records that are no orders: as they came."""
     unknown = spark.readStream.table("enriched").where("NOT is_known")
-    return unknown.select(F.col("customer").alias("key"), F.col("order_json").alias("value"))
+    value = F.col("order_json").alias("value")
+    records = unknown.select(F.col("customer").alias("key"), value, "partition", "offset")
+    return in_key_order(records, "partition", "offset")

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from kavka.pipelines import expect_or_drop
 from kavka.pipelines.operations.rules import load_rules
 from kavka.pipelines.operations.stateful import alerts
+from kavka.spark.frames import in_key_order
 
 spark: SparkSession  # given by the program that runs the pipeline
 
@@ -210,9 +211,12 @@ def publish_windows() -> DataFrame:
         F.col("window_end").alias("time"), F.col("window_end").alias("collected"),
         F.lit("metric").alias("kind"), "host", "source", "labels", "name", "value",
     )  # fmt: skip
-    return metrics.unionByName(logs).select(
-        F.concat("host", F.lit(":"), "source").alias("key"), F.to_json(record).alias("value")
+    records = metrics.unionByName(logs).select(
+        F.concat("host", F.lit(":"), "source").alias("key"),
+        F.to_json(record).alias("value"),
+        F.unix_micros("window_end").alias("end"),
     )
+    return in_key_order(records, "end")  # rules pass over values that are older than the last one
 
 
 # Alerts

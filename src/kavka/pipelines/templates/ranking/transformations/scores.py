@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from kavka.pipelines import expect_or_drop
+from kavka.spark.frames import in_key_order
 
 spark: SparkSession  # given by the program that runs the pipeline
 
@@ -96,8 +97,8 @@ def scored() -> DataFrame:
     views = expect_or_drop("a view", "item IS NOT NULL AND clicked IS NOT NULL")(
         events("{{name}}-views", "item STRING, clicked BOOLEAN")
     )
-    both = votes.unionByName(views, allowMissingColumns=True)
-    return both.groupBy("item").transformWithState(
+    votes_and_views = votes.unionByName(views, allowMissingColumns=True)
+    return votes_and_views.groupBy("item").transformWithState(
         Totals(), f"item STRING, {TOTALS}, score DOUBLE", outputMode="append", timeMode="none"
     )
 
@@ -125,5 +126,7 @@ dp.create_sink(
 
 @dp.append_flow(target="score_changes", name="write_scores")
 def write_scores() -> DataFrame:
+    """Write the totals of each item in their order: the last record of its key is the newest."""
     value = F.to_json(F.struct("up", "down", "clicked", "shown", "score")).alias("value")
-    return spark.readStream.table("scores").select(F.col("item").alias("key"), value)
+    rows = spark.readStream.table("scores").select(F.col("item").alias("key"), value, "events")
+    return in_key_order(rows, "events")

@@ -1,0 +1,178 @@
+"""Idle connections, slow readers and half-sent requests at once: the broker's memory, and the latency of others.
+
+    COUNT=10000 make bench-connections
+
+One broker in a process of its own. A client sends one small Metadata request after the other, and one record after the
+other, alone; then beside
+
+    idle      connections that have asked for versions once
+    half      connections that have sent the first half of a request of 64 KiB
+    slow      connections that have asked for a mebibyte of records sixteen times, and read none of it
+
+Printed are the broker's resident memory, and the median and the 99th percentile of both requests, in milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import socket
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kavka.wire.frame import encode_request
+from kavka.wire.messages.api_versions import ApiVersionsRequest
+from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.metadata import MetadataRequest
+from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from kavka.wire.records.batch import BatchBuilder
+from kavka_compat.ours import run_kavka
+
+_TOPIC = "t"
+_HALF = struct.pack(">i", 65_536) + b"\0\0\0\x09" + bytes(32_760)
+
+
+def framed(request: Any, version: int) -> bytes:
+    """Return a request as it is sent."""
+    parts = encode_request(request, version, 1, "bench")
+    return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+
+
+def call(sock: socket.socket, data: bytes) -> bytes:
+    """Send a request and return its response."""
+    sock.sendall(data)
+    size = int.from_bytes(_exactly(sock, 4))
+    return _exactly(sock, size)
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        part = sock.recv(size - len(found))
+        if not part:
+            raise ConnectionError("closed")
+        found += part
+    return bytes(found)
+
+
+def produce(size: int, acks: int = 1) -> bytes:
+    """Return a Produce of one record."""
+    builder = BatchBuilder()
+    builder.append(None, b"x" * size, int(time.time() * 1000))
+    row = ProduceRequestPartition(index=0, records=builder.build())
+    topics = [ProduceRequestTopic(name=_TOPIC, partition_data=[row])]
+    return framed(ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics), 9)
+
+
+def fetch() -> bytes:
+    """Return a Fetch of a mebibyte."""
+    row = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchRequestTopic(topic=_TOPIC, partitions=[row])]
+    return framed(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=topics), 11)
+
+
+class Bench:
+    """A broker, and the connections to it."""
+
+    def __init__(self, port: int, pid: int) -> None:
+        """Connect the client that is measured."""
+        self._port = port
+        self._pid = pid
+        self._others: list[socket.socket] = []
+        self._client = self.connect()
+
+    def connect(self) -> socket.socket:
+        """Open a connection."""
+        sock = socket.create_connection(("127.0.0.1", self._port), timeout=60)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def prepare(self) -> None:
+        """Make a topic with sixteen mebibytes."""
+        topic = CreateTopicsRequestTopic(name=_TOPIC, num_partitions=1, replication_factor=1)
+        call(self._client, framed(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5))
+        for _ in range(16):
+            call(self._client, produce(1_000_000))
+
+    def hold(self, count: int, begin: Callable[[socket.socket], None]) -> None:
+        """Open so many more connections, and leave each as `begin` does."""
+        for _ in range(count):
+            sock = self.connect()
+            self._others.append(sock)
+            begin(sock)
+
+    def memory_mib(self) -> float:
+        """Return the resident memory of the broker."""
+        text = Path(f"/proc/{self._pid}/status").read_text()
+        kib = next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS"))
+        return int(kib) / 1024
+
+    def measure(self, what: str, calls: int) -> None:
+        """Print memory and latencies."""
+        metadata, record = framed(MetadataRequest(topics=[]), 9), produce(100)
+        cells = []
+        for data in (metadata, record):
+            times = []
+            for _ in range(calls):
+                began = time.perf_counter()
+                call(self._client, data)
+                times.append((time.perf_counter() - began) * 1000)
+            times.sort()
+            cells.append(f"{statistics.median(times):7.2f} {times[int(len(times) * 0.99)]:7.2f}")
+        print(f"{what:38} {self.memory_mib():8.1f}  {cells[0]}  {cells[1]}", flush=True)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for sock in (self._client, *self._others):
+            sock.close()
+
+
+@contextmanager
+def broker(directory: Path) -> Iterator[tuple[int, int]]:
+    """Run a broker that may have as many files open as this process."""
+    with run_kavka(directory) as running:
+        yield running.port, running.process.pid
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description="Idle connections and slow readers at once.")
+    parser.add_argument("--count", type=int, default=10_000, help="idle connections")
+    parser.add_argument(
+        "--slow", type=int, default=100, help="slow readers, and half-sent requests"
+    )
+    parser.add_argument("--calls", type=int, default=2000, help="requests that are measured")
+    given = parser.parse_args()
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    versions, asked = framed(ApiVersionsRequest(), 0), fetch() * 16
+
+    def ask_for_versions(sock: socket.socket) -> None:
+        call(sock, versions)
+
+    with tempfile.TemporaryDirectory() as directory, broker(Path(directory)) as (port, pid):
+        bench = Bench(port, pid)
+        bench.prepare()
+        print(f"{'':38} {'RSS MiB':>8}  {'Metadata p50 p99':>15}  {'Produce p50 p99':>15}")
+        bench.measure("alone", given.calls)
+        began = time.perf_counter()
+        bench.hold(given.count, ask_for_versions)
+        took = time.perf_counter() - began
+        bench.measure(f"{given.count} idle ({given.count / took:.0f} a second)", given.calls)
+        bench.hold(given.slow, lambda sock: sock.sendall(_HALF))
+        bench.measure(f"and {given.slow} half-sent requests", given.calls)
+        bench.hold(given.slow, lambda sock: sock.sendall(asked))
+        bench.measure(f"and {given.slow} slow readers", given.calls)
+        bench.close()
+        time.sleep(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Quotas of clients: what is stored of them, and how they are enforced. Nothing is enforced until there is one."""

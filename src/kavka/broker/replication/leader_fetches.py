@@ -1,0 +1,129 @@
+"""The fetches from one leader: their session, the names of partitions in it, and the requests in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kavka.broker.replication.fetch_messages import FIRST_BY_TOPIC_ID, fetch_request
+from kavka.broker.replication.fetcher_context import FetcherContext
+from kavka.broker.replication.partition_fetch_state import PartitionFetchState
+from kavka.core.fetch_session import PartitionKey
+from kavka.core.follower import FollowerSession, SessionRequest
+from kavka.ids import NO_TOPIC_ID, TopicPartition
+from kavka.net.peer import Peer
+from kavka.wire.apis import ApiKey
+from kavka.wire.messages.fetch import FetchResponse
+
+_MAX_IN_FLIGHT: Final = 2
+
+
+class _InFlight(NamedTuple):
+    """A fetch on its way."""
+
+    request: SessionRequest
+    future: asyncio.Future[Any]
+
+
+class LeaderFetches:
+    """Sends fetches, at most two at a time, and knows the partitions of their responses.
+
+    While a fetch waits at the leader, a partition that joins is asked for at once by a second one in the same session.
+    """
+
+    def __init__(self, context: FetcherContext) -> None:
+        """Begin without partitions and without a session."""
+        self._context = context
+        self.session = FollowerSession()
+        """What was asked for, and is to be asked for next."""
+        self.by_topic_id = True
+        """True if the session names topics by their ids."""
+        self._by_id: dict[tuple[bytes, int], TopicPartition] = {}
+        self._in_flight: deque[_InFlight] = deque()
+        self.requests = 0
+        """Fetches that were sent since the start."""
+
+    def add(self, followed: PartitionFetchState) -> None:
+        """Register a partition under its topic id."""
+        topic_partition = followed.replica.topic_partition
+        self._by_id[followed.topic_id, topic_partition.partition] = topic_partition
+
+    def remove(self, followed: PartitionFetchState) -> None:
+        """Fetch a partition no longer."""
+        self._by_id.pop((followed.topic_id, followed.replica.topic_partition.partition), None)
+        self.session.drop(self.key(followed))
+
+    def key(self, followed: PartitionFetchState) -> PartitionKey:
+        """Return the name of a partition in the session."""
+        topic_partition = followed.replica.topic_partition
+        return (
+            followed.topic_id if self.by_topic_id else topic_partition.topic,
+            topic_partition.partition,
+        )
+
+    def find(self, key: PartitionKey) -> TopicPartition | None:
+        """Return the followed partition of a name."""
+        name, index = key
+        return (
+            TopicPartition(name, index) if isinstance(name, str) else self._by_id.get((name, index))
+        )
+
+    def choose_names(
+        self,
+        peer: Peer,
+        due: Iterable[TopicPartition],
+        partitions: Mapping[TopicPartition, PartitionFetchState],
+    ) -> None:
+        """Name partitions by topic id when all have one and the leader knows ids, for a whole session.
+
+        Raise ConnectionError when `due` has partitions that this session cannot name.
+        """
+        by_topic_id = peer.version_of(ApiKey.FETCH) >= FIRST_BY_TOPIC_ID and all(
+            followed.topic_id != NO_TOPIC_ID
+            for topic_partition in due
+            if (followed := partitions.get(topic_partition)) is not None
+        )
+        if len(self.session) == 0 and not self._in_flight:
+            self.by_topic_id = by_topic_id
+        elif self.by_topic_id and not by_topic_id:
+            raise ConnectionError("a partition without topic id needs another session")
+
+    def post(self, peer: Peer, on_answer: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Send a fetch if none is on its way; a second one only for the sake of what has changed."""
+        session = self.session
+        if not len(session) or len(self._in_flight) >= _MAX_IN_FLIGHT:
+            return
+        if self._in_flight and not (session.is_established and session.has_changes):
+            return
+        newest = None if self.by_topic_id else FIRST_BY_TOPIC_ID - 1
+        version = peer.version_of(ApiKey.FETCH, newest)
+        built = session.build()
+        request = fetch_request(self._context, built, version)
+        future = peer.post(request, version, self._context.timeout_ms)
+        future.add_done_callback(on_answer)
+        self.requests += 1
+        self._in_flight.append(_InFlight(built, future))
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no fetch is in flight."""
+        return not self._in_flight
+
+    @property
+    def is_answered(self) -> bool:
+        """Return whether the first fetch has an unprocessed response."""
+        return bool(self._in_flight) and self._in_flight[0].future.done()
+
+    def take_answer(self) -> tuple[SessionRequest, FetchResponse]:
+        """Return the first fetch and its response. Raise what the connection raised."""
+        request, future = self._in_flight.popleft()
+        return request, future.result()
+
+    def reset(self) -> None:
+        """Cancel the requests and end the session: the connection is closed."""
+        for in_flight in self._in_flight:
+            in_flight.future.cancel()
+        self._in_flight.clear()
+        self.session = FollowerSession()

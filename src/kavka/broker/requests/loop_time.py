@@ -1,0 +1,89 @@
+"""The time of the event loop that one request takes, for the quota of request time.
+
+It is measured only for clients that have such a quota. It runs from the request's frame to the end of its first stage,
+and in each later step: a step of a second stage, the building and sending of a response that waited. What a request
+waits for takes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopTime:
+    """A stopwatch, which may be started again while it runs."""
+
+    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_taken_ns", "_tick_ns")
+
+    def __init__(self, tick_ns: Callable[[], int]) -> None:
+        """Begin stopped."""
+        self._tick_ns = tick_ns
+        self._depth = 0
+        self._began_ns = 0
+        self._taken_ns = 0
+        self._charged_ns = 0
+        self._charge: Callable[[int], None] | None = None
+
+    def resume(self) -> None:
+        """Run, until as many calls of `pause` have followed."""
+        if not self._depth:
+            self._began_ns = self._tick_ns()
+        self._depth += 1
+
+    def pause(self) -> None:
+        """Stop, unless it was started more than once."""
+        self._depth -= 1
+        if not self._depth:
+            self._taken_ns += self._tick_ns() - self._began_ns
+            if self._charge is not None:
+                self._charge(self.take_ns())
+
+    def take_ns(self) -> int:
+        """Return the nanoseconds since the last call."""
+        taken = self._taken_ns
+        if self._depth:
+            taken += self._tick_ns() - self._began_ns
+        since, self._charged_ns = taken - self._charged_ns, taken
+        return since
+
+    def charge_rest(self, charge: Callable[[int], None]) -> None:
+        """Have each further piece of time given to `charge`: the response is on its way."""
+        self._charge = charge
+
+
+class TimedWork(Coroutine[Any, Any, T]):
+    """A coroutine, in each of whose steps a stopwatch runs."""
+
+    __slots__ = ("_time", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], time: LoopTime) -> None:
+        """Begin with no step."""
+        self._work = work
+        self._time = time
+
+    def send(self, value: Any) -> Any:
+        """Do a step."""
+        self._time.resume()
+        try:
+            return self._work.send(value)
+        finally:
+            self._time.pause()
+
+    def throw(self, *error: Any) -> Any:
+        """Do a step that begins with an error."""
+        self._time.resume()
+        try:
+            return self._work.throw(*error)
+        finally:
+            self._time.pause()
+
+    def close(self) -> None:
+        """Give the work up."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Do all steps, untimed: a task calls `send`."""
+        return self._work.__await__()

@@ -1,0 +1,111 @@
+"""The parts that protect a broker: sessions by SASL, TLS, access control.
+
+Each is made, and imported, where settings ask for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kavka.broker.configs.broker_config import Endpoint, has_sasl
+from kavka.broker.context import BrokerContext
+from kavka.values import replace
+
+if TYPE_CHECKING:
+    from kavka.broker.control.config_changes import ConfigChanges
+    from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
+    from kavka.broker.requests.dispatcher import Dispatcher
+    from kavka.broker.security.access_control import AccessControl
+    from kavka.broker.security.sessions import Sessions
+    from kavka.broker.security.tls import BrokerTls
+    from kavka.io import ServerTls
+
+
+class SecurityParts:
+    """Makes the parts as policies of the dispatcher, starts and stops them."""
+
+    def __init__(
+        self, context: BrokerContext, dispatcher: Dispatcher, config_changes: ConfigChanges
+    ) -> None:
+        """Make them before the first connection: what it may do is decided when it is opened. Raise InvalidSetting."""
+        self._context = context
+        self._dispatcher = dispatcher
+        self.sessions: Sessions | None = None
+        self.tls: BrokerTls | None = None
+        self.access_control: AccessControl | None = None
+        self._make_sessions(config_changes)
+        self._make_tls()
+        self._make_access_control()
+
+    def _make_sessions(self, config_changes: ConfigChanges) -> None:
+        """Make what authenticates clients by SASL, and this broker to others."""
+        context = self._context
+        if not has_sasl(context.config):
+            return
+        from kavka.broker.security.inter_broker_login import inter_broker_login
+        from kavka.broker.security.sessions import Sessions
+
+        self.sessions = Sessions(context)
+        config_changes.user_changed = self.sessions.user_changed
+        context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
+        policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
+        self._dispatcher.set_policies(policies)
+
+    def _make_tls(self) -> None:
+        """Make the TLS of listeners and of connections to other brokers."""
+        context = self._context
+        listeners = context.config.listeners
+        if any(endpoint.is_encrypted for endpoint in listeners):
+            from kavka.broker.security.tls import BrokerTls
+
+            self.tls = BrokerTls(context)
+            context.peer_security = replace(context.peer_security, tls=self.tls.to_brokers())
+        if any(endpoint.protocol == "SSL" for endpoint in listeners):
+            from kavka.broker.security.tls_sessions import TlsSessions
+
+            policies = self._dispatcher.policies
+            sessions = TlsSessions(context, policies.open_session)
+            self._dispatcher.set_policies(replace(policies, open_session=sessions.open))
+
+    def _make_access_control(self) -> None:
+        """Make what decides and records who may do what."""
+        config = self._context.config
+        if not (config.text("authorizer.class.name") or config.optional("kavka.audit.log")):
+            return
+        from kavka.broker.security.access_control import AccessControl
+
+        self.access_control = AccessControl(self._context)
+        policies = self.access_control.policies(self._dispatcher.policies)
+        self._dispatcher.set_policies(policies)
+        if self.sessions is not None and self.access_control.audit is not None:
+            self.sessions.observers.append(self.access_control.audit.authentication_ended)
+
+    def tls_of(self, endpoint: Endpoint) -> ServerTls | None:
+        """Return the TLS of a listener, None for one without. Raise InvalidSetting where a store cannot be used."""
+        return None if self.tls is None else self.tls.of_listener(endpoint)
+
+    async def start(self) -> None:
+        """Load credentials and ACLs, which must be before a request is served.
+
+        Raise ConnectionError, UnreadableAcls, OSError.
+        """
+        if self.sessions is not None:
+            await self.sessions.start()
+        if self.access_control is not None:
+            await self.access_control.start()
+
+    def follow_files(self, periodic_tasks: PeriodicTasks) -> None:
+        """Have files of key and trust stores looked at for changes."""
+        if self.tls is not None:
+            interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
+            periodic_tasks.run_every(interval_ms, self.tls.follow_files)
+
+    def session_renewed(self) -> None:
+        """Note that the registry's session is another one."""
+        if self.access_control is not None:
+            self.access_control.session_renewed()
+
+    async def stop(self) -> None:
+        """Stop following changes, and write what is to be written."""
+        if self.access_control is not None:
+            await self.access_control.stop()

@@ -1,0 +1,186 @@
+"""The mechanisms that a listener offers, made from its settings; what cannot work refuses the start.
+
+PLAIN          users of the JAAS login module (`user_<name>="<password>"`), or a callback
+SCRAM-SHA-*    credentials of the registry
+OAUTHBEARER    signed tokens (`sasl.oauthbearer.jwks.endpoint.url`), unsecured ones, or a callback
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from kavka.broker.security.callbacks import CallbackCheck, load_callback
+from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.broker.security.scram_credentials import ScramCredentials
+from kavka.core.sasl.conversation import Offer
+from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
+from kavka.core.sasl.jaas import (
+    OAUTHBEARER_MODULE,
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    JaasError,
+    JaasLogin,
+    parse_jaas,
+)
+from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_of
+from kavka.core.sasl.plain import PLAIN, PlainServer, check_password, jaas_users
+from kavka.core.sasl.scram import ScramServer, new_nonce
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
+from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
+from kavka.io import Clock, Random
+from kavka.settings.declaration import InvalidSetting
+from kavka.values import frozen
+
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+JAAS: Final = "sasl.jaas.config"
+CALLBACK: Final = "sasl.server.callback.handler.class"
+_ENABLED: Final = "sasl.enabled.mechanisms"
+_MODULES: Final = {
+    PLAIN: PLAIN_MODULE,
+    OAUTHBEARER: OAUTHBEARER_MODULE,
+    **dict.fromkeys(SCRAM_MECHANISMS, SCRAM_MODULE),
+}
+_JAVA_TOKEN_HANDLERS: Final = (
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+)
+"""Of Kafka's classes those that check signed tokens, as this broker does by itself."""
+_NONCE_BYTES: Final = 24
+
+Check = Callable[[Question], Success | Failure | Awaitable[Success | Failure]]
+
+
+@frozen
+class Mechanism:
+    """A mechanism of a listener: how an exchange begins, and what answers its questions."""
+
+    offer: Offer
+    check: Check
+
+
+class Mechanisms:
+    """Makes the mechanisms of a broker's listeners."""
+
+    def __init__(self, credentials: ScramCredentials, clock: Clock, random: Random) -> None:
+        """Authenticate by these credentials."""
+        self._credentials = credentials
+        self._clock = clock
+        self._random = random
+
+    def of(self, settings: ListenerSettings) -> dict[str, Mechanism]:
+        """Return the mechanisms of a listener, by name, in the order of the setting. Raise InvalidSetting."""
+        names = [name.upper() for name in settings.items(_ENABLED)]
+        if not names:
+            raise InvalidSetting(_ENABLED, "", _advice(settings, "names no mechanism"))
+        for name in names:
+            if name not in MECHANISMS:
+                reason = _advice(settings, f"kavka does not support {name}")
+                raise InvalidSetting(_ENABLED, name, reason)
+        return {name: self._mechanism(name, settings) for name in names}
+
+    def _mechanism(self, name: str, settings: ListenerSettings) -> Mechanism:
+        begin: Callable[[], PlainServer | ScramServer | OAuthBearerServer]
+        if name == PLAIN:
+            begin, check = PlainServer, self._password_check(settings)
+        elif name == OAUTHBEARER:
+            begin, check = OAuthBearerServer, self._token_check(settings)
+        else:
+            if settings.text_of_mechanism(CALLBACK, name) is not None:
+                reason = "SCRAM credentials are those of the registry: it takes no callback"
+                raise InvalidSetting(settings.name_of(CALLBACK, name), "", reason)
+            begin, check = self._scram(SCRAM_MECHANISMS[name]), _nothing_is_asked
+        return Mechanism(Offer(begin, settings.integer("connections.max.reauth.ms", name)), check)
+
+    def _scram(self, mechanism: ScramMechanism) -> Callable[[], ScramServer]:
+        credentials, random = self._credentials, self._random
+
+        def begin() -> ScramServer:
+            return ScramServer(
+                mechanism,
+                lambda user: credentials.of(mechanism, user),
+                lambda user: credentials.imitated(mechanism, user),
+                new_nonce(random.random_bytes(_NONCE_BYTES)),
+            )
+
+        return begin
+
+    def _password_check(self, settings: ListenerSettings) -> Check:
+        login = jaas_login(settings, PLAIN)
+        callback = settings.optional(CALLBACK, PLAIN)
+        if callback is not None:
+            setting = settings.name_of(CALLBACK, PLAIN)
+            options: Mapping[str, str] = login.options if login else {}
+            return CallbackCheck(load_callback(setting, callback, "authenticate", options))
+        users = jaas_users(login.options) if login else {}
+        if not users:
+            example = f'{PLAIN_MODULE} required user_alice="<password>";'
+            reason = f"PLAIN has no users: set it to: {example} or set {settings.name_of(CALLBACK, PLAIN)}"
+            raise InvalidSetting(settings.name_of(JAAS, PLAIN), "[hidden]" if login else "", reason)
+
+        def check(question: Question) -> Success | Failure:
+            assert not isinstance(question, CheckToken)
+            return check_password(users, question)
+
+        return check
+
+    def _token_check(self, settings: ListenerSettings) -> Check:
+        login = jaas_login(settings, OAUTHBEARER)
+        options: Mapping[str, str] = login.options if login else {}
+        callback = settings.optional(CALLBACK, OAUTHBEARER)
+        url = settings.optional("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
+        if callback is not None and callback not in _JAVA_TOKEN_HANDLERS:
+            setting = settings.name_of(CALLBACK, OAUTHBEARER)
+            return CallbackCheck(load_callback(setting, callback, "validate", options))
+        if url is not None:
+            from kavka.broker.security.signed_tokens import signed_token_check
+
+            return signed_token_check(settings, url, self._clock)
+        if login is None or callback is not None:
+            example = f"{OAUTHBEARER_MODULE} required;"
+            reason = (
+                "OAUTHBEARER checks signed tokens by the keys of their issuer: set it. For tests, tokens without "
+                f"signature are accepted with {settings.name_of(JAAS, OAUTHBEARER)}={example}"
+            )
+            raise InvalidSetting("sasl.oauthbearer.jwks.endpoint.url", "", reason)
+
+        def check(question: Question) -> Success | Failure:
+            assert isinstance(question, CheckToken)
+            try:
+                owner = read_unsecured(question.token, options, self._clock.now_ms())
+            except InvalidToken as error:
+                return refusal_of(error)
+            return Success(owner.user, expires_ms=owner.expires_ms)
+
+        return check
+
+
+def jaas_login(settings: ListenerSettings, mechanism: str) -> JaasLogin | None:
+    """Return the login module that is set for a mechanism of a listener. Raise InvalidSetting without a value in it."""
+    text = settings.text_of_mechanism(JAAS, mechanism)
+    if text is None:
+        return None
+    return parsed_login(settings.name_of(JAAS, mechanism), text, mechanism)
+
+
+def parsed_login(setting: str, text: str, mechanism: str) -> JaasLogin:
+    """Return the login module of a mechanism that a setting describes. Raise InvalidSetting without a value in it."""
+    try:
+        login = parse_jaas(text)
+    except JaasError as error:
+        raise InvalidSetting(setting, "[hidden]", str(error)) from None
+    if not login.is_module(_MODULES[mechanism]):
+        reason = f"{mechanism} needs the login module {_MODULES[mechanism]}"
+        raise InvalidSetting(setting, "[hidden]", reason)
+    return login
+
+
+def _nothing_is_asked(question: Question) -> Failure:
+    raise AssertionError("SCRAM asks nothing")
+
+
+def _advice(settings: ListenerSettings, what: str) -> str:
+    return (
+        f"{what}, so no client could authenticate at the listener {settings.listener}: set "
+        f"{_ENABLED} to one or more of {', '.join(MECHANISMS)}"
+    )

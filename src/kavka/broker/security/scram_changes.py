@@ -1,0 +1,107 @@
+"""Changes of users' SCRAM credentials, with the checks and texts of Apache Kafka 3.9 (KIP-554)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kavka.core.sasl.scram_credential import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    SCRAM_NUMBERS,
+    ScramCredential,
+)
+from kavka.errors import ErrorCode
+from kavka.values import frozen
+
+_UNKNOWN: Final = "Unknown SCRAM mechanism"
+_EMPTY: Final = "Username must not be empty"
+
+
+class Upsertion:
+    """A credential that is made or replaced. Its text shows none of it."""
+
+    __slots__ = ("iterations", "mechanism", "salt", "salted_password", "user")
+
+    def __init__(
+        self, user: str, mechanism: int, iterations: int, salt: bytes, salted_password: bytes
+    ) -> None:
+        """Take what a request carries."""
+        self.user = user
+        self.mechanism = mechanism
+        self.iterations = iterations
+        self.salt = salt
+        self.salted_password = salted_password
+
+
+@frozen
+class Deletion:
+    """A credential that goes."""
+
+    user: str
+    mechanism: int
+
+
+@frozen
+class Refusal:
+    """The reason why a user's changes are not made."""
+
+    code: ErrorCode
+    message: str
+
+
+def check_changes(changes: Sequence[Upsertion | Deletion]) -> dict[str, Refusal | None]:
+    """Return each user of a request, in order, with what refuses its changes whatever is stored; None for nothing."""
+    named = Counter((change.user, change.mechanism) for change in changes)
+    checked: dict[str, Refusal | None] = {}
+    for change in changes:
+        refusal = checked.get(change.user) or _fault(change)
+        if refusal is None and named[change.user, change.mechanism] > 1:
+            message = "A user credential cannot be altered twice in the same request"
+            refusal = Refusal(ErrorCode.DUPLICATE_RESOURCE, message)
+        checked[change.user] = refusal
+    return checked
+
+
+def _fault(change: Upsertion | Deletion) -> Refusal | None:
+    unacceptable = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    if not change.user:
+        return Refusal(unacceptable, _EMPTY)
+    mechanism = SCRAM_NUMBERS.get(change.mechanism)
+    if mechanism is None:
+        return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, _UNKNOWN)
+    if isinstance(change, Deletion):
+        return None
+    if change.iterations < MIN_ITERATIONS:
+        return Refusal(unacceptable, "Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        return Refusal(unacceptable, "Too many iterations")
+    if not change.salt:
+        return Refusal(unacceptable, "Empty salt")
+    if len(change.salted_password) != mechanism.size:
+        message = f"The salted password of {mechanism.name} has {mechanism.size} bytes"
+        return Refusal(unacceptable, message)
+    return None
+
+
+class NothingToDelete(Exception):
+    """A credential that is to be deleted is not stored."""
+
+
+def changed_config(
+    config: Mapping[str, str], changes: Sequence[Upsertion | Deletion]
+) -> dict[str, str]:
+    """Return a user's settings after the changes, all other keys as they were. Raise NothingToDelete."""
+    changed = dict(config)
+    for change in changes:
+        mechanism = SCRAM_NUMBERS[change.mechanism]
+        if isinstance(change, Deletion):
+            if changed.pop(mechanism.name, None) is None:
+                raise NothingToDelete
+        else:
+            credential = ScramCredential.of_salted(
+                mechanism, change.salt, change.salted_password, change.iterations
+            )
+            changed[mechanism.name] = credential.encode()
+    return changed

@@ -1,0 +1,129 @@
+"""The SCRAM credentials of all users, as the registry has them, in memory.
+
+Apache Kafka keeps them in `/config/users/<user>`. Notifications bring changes that other brokers or tools make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping
+
+from kavka.broker.configs.entity_configs import read_entity_config
+from kavka.core.sasl.scram_credential import (
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    imitation,
+)
+from kavka.registry.interface import Registry, RegistryRefused, require_no_node
+from kavka.wire.stored import znodes
+
+log = logging.getLogger(__name__)
+
+USERS = "users"
+_AT_ONCE = 100
+
+
+def scram_credentials(config: Mapping[str, str], user: str) -> dict[str, ScramCredential]:
+    """Return the credentials among a user's settings, by mechanism; one that cannot be read is left out."""
+    found: dict[str, ScramCredential] = {}
+    for mechanism in SCRAM_MECHANISMS:
+        text = config.get(mechanism)
+        if text is None:
+            continue
+        try:
+            found[mechanism] = ScramCredential.decode(text)
+        except ValueError:
+            log.warning("stored credential not readable user=%r mechanism=%s", user, mechanism)
+    return found
+
+
+async def stored_credentials(
+    registry: Registry, users: list[str] | None = None
+) -> dict[str, dict[str, ScramCredential]]:
+    """Return what the registry has, of some users or of all, of those that have any. Raise ConnectionError."""
+    if users is None:
+        nodes = await _children(registry)
+    else:
+        nodes = [znodes.sanitized_name(user) for user in users]
+    found: dict[str, dict[str, ScramCredential]] = {}
+    for at in range(0, len(nodes), _AT_ONCE):
+        part = nodes[at : at + _AT_ONCE]
+        configs = await asyncio.gather(
+            *(read_entity_config(registry, f"{USERS}/{node}") for node in part)
+        )
+        for node, config in zip(part, configs, strict=True):
+            user = znodes.entity_name(node)
+            credentials = scram_credentials(config, user)
+            if credentials:
+                found[user] = credentials
+    return found
+
+
+async def _children(registry: Registry) -> list[str]:
+    try:
+        names = await registry.children(f"/config/{USERS}")
+    except RegistryRefused as refused:
+        require_no_node(refused)
+        return []
+    return [name for name in names if name != znodes.DEFAULT_ENTITY]
+
+
+class ScramCredentials:
+    """The credentials that a broker authenticates by."""
+
+    def __init__(self, random_secret: bytes) -> None:
+        """Know no user; `random_secret` serves to answer for users that do not exist, until one exists."""
+        self._users: dict[str, dict[str, ScramCredential]] = {}
+        self._random_secret = random_secret
+        self._secret = random_secret
+        self._models: dict[str, list[ScramCredential]] = {}
+
+    async def load(self, registry: Registry) -> None:
+        """Read all users. Raise ConnectionError."""
+        self._users = await stored_credentials(registry)
+        self._refresh()
+
+    async def user_changed(self, registry: Registry, node: str) -> None:
+        """Read one user again: the child of `/config/users` that changed. Raise ConnectionError."""
+        if "/" in node or node == znodes.DEFAULT_ENTITY:
+            return
+        user = znodes.entity_name(node)
+        credentials = scram_credentials(await read_entity_config(registry, f"{USERS}/{node}"), user)
+        if credentials == self._users.get(user, {}):
+            return
+        if credentials:
+            self._users[user] = credentials
+        else:
+            self._users.pop(user, None)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Keep what answers for unknown users alike on all brokers: it depends on what is stored alone."""
+        parts = [
+            f"{user}\0{name}\0".encode() + credential.server_key
+            for user, credentials in sorted(self._users.items())[:1]
+            for name, credential in sorted(credentials.items())
+        ]
+        self._secret = hashlib.sha256(b"".join(parts)).digest() if parts else self._random_secret
+        self._models = {
+            name: sorted(
+                credentials[name] for credentials in self._users.values() if name in credentials
+            )
+            for name in SCRAM_MECHANISMS
+        }
+
+    def of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        """Return the credential of a user."""
+        return self._users.get(user, {}).get(mechanism.name)
+
+    def imitated(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
+        """Return what a user without a credential is answered with: the shape is that of one that exists."""
+        models = self._models.get(mechanism.name)
+        model = None
+        if models:
+            place = int.from_bytes(mechanism.hmac(self._secret, user.encode())[:8], "big")
+            model = models[place % len(models)]
+        return imitation(mechanism, user, self._secret, model)

@@ -1,0 +1,98 @@
+"""The security session of each connection, by the security protocol of its listener.
+
+PLAINTEXT        the client is `ANONYMOUS`
+SASL_PLAINTEXT   the client authenticates first (`sasl_connection`)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from kavka.broker.context import BrokerContext
+from kavka.broker.requests.session import Session
+from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
+from kavka.broker.security.sasl_mechanisms import Mechanisms
+from kavka.broker.security.scram_credentials import ScramCredentials
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
+from kavka.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+_SECRET_BYTES = 32
+Ended = Callable[[Session, str, str | None], None]
+"""Takes note of an authentication: its session, its mechanism, and the reason of a failure."""
+
+
+class Sessions:
+    """Opens the sessions of a broker's connections."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        """Read the settings of all listeners. Raise InvalidSetting where no client could authenticate."""
+        self._context = context
+        config = context.config
+        self.credentials = ScramCredentials(context.random.random_bytes(_SECRET_BYTES))
+        self.observers: list[Ended] = []
+        """Called after each authentication."""
+        self.counts: Counter[tuple[str, str, bool]] = Counter()
+        """Authentications, by listener, mechanism, and whether they succeeded."""
+        self._protocols = {e.name: e.protocol for e in config.listeners}
+        mechanisms = Mechanisms(self.credentials, context.clock, context.random)
+        self._sasl = {
+            name: self._listener(ListenerSettings(config, name), mechanisms)
+            for name, protocol in self._protocols.items()
+            if protocol.startswith("SASL_")
+        }
+
+    def _listener(self, settings: ListenerSettings, mechanisms: Mechanisms) -> SaslListener:
+        return SaslListener(
+            mechanisms.of(settings),
+            self._context.clock,
+            settings.integer("sasl.server.max.receive.size"),
+            settings.integer("connection.failed.authentication.delay.ms"),
+            self._ended,
+        )
+
+    @property
+    def uses_credentials(self) -> bool:
+        """Return whether any listener offers SCRAM."""
+        return any(
+            name in SCRAM_MECHANISMS for sasl in self._sasl.values() for name in sasl.mechanisms
+        )
+
+    async def start(self) -> None:
+        """Read the users' credentials. Raise ConnectionError."""
+        if self.uses_credentials:
+            await self.credentials.load(self._context.registry)
+
+    async def user_changed(self, node: str) -> None:
+        """Read a user again: the child of `/config/users` that changed. Raise ConnectionError."""
+        if self.uses_credentials:
+            await self.credentials.user_changed(self._context.registry, node)
+
+    def open(self, connection: Connection) -> Session:
+        """Return the session of a new connection."""
+        name = connection.listener_name
+        protocol = self._protocols[name]
+        sasl = self._sasl.get(name)
+        session = Session(name, protocol, connection.peer_host, is_authenticated=sasl is None)
+        if sasl is not None:
+            session.sasl = SaslConnection(sasl, session, connection)
+        return session
+
+    def _ended(self, session: Session, mechanism: str, failure: str | None) -> None:
+        # A mechanism that is not offered is the client's text, of which there may be any number.
+        known = mechanism if mechanism in self._sasl[session.listener_name].mechanisms else ""
+        self.counts[session.listener_name, known, failure is None] += 1
+        if failure is not None:
+            log.warning(
+                "authentication failed peer=%s listener=%s mechanism=%s reason=%s",
+                session.host,
+                session.listener_name,
+                known or "unknown",
+                failure,
+            )
+        for observer in self.observers:
+            observer(session, mechanism, failure)

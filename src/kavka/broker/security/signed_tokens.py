@@ -1,0 +1,143 @@
+"""Signed bearer tokens (RFC 7519), checked by the keys that their issuer publishes (RFC 7517). Needs `kavka[oauth]`.
+
+The keys are read at the first token, when they are old, and when a token names a key that is not known, though not
+more often than every ten seconds: anybody may send a token. Of what issuers sign with, only pairs of keys are accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
+from kavka.core.sasl.oauthbearer import OAUTHBEARER, refusal_of
+from kavka.core.sasl.unsecured_jwt import InvalidToken, TokenOwner, owner_of
+from kavka.io import Clock
+from kavka.settings.declaration import InvalidSetting
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
+
+log = logging.getLogger(__name__)
+
+_ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_SCHEMES: Final = ("http://", "https://", "file:")
+_LEAST_INTERVAL_MS: Final = 10_000
+_TIMEOUT_S: Final = 10
+_MOST_BYTES: Final = 1 << 20
+
+
+def signed_token_check(settings: ListenerSettings, url: str, clock: Clock) -> SignedTokenCheck:
+    """Return the check of a listener. Raise InvalidSetting, also where the extra is not installed."""
+    if not url.startswith(_SCHEMES):
+        raise InvalidSetting(_URL, url, "Expected an http, https or file URL")
+    try:
+        import jwt  # noqa: F401  # each check needs it
+    except ImportError as error:
+        reason = "signed tokens need an extra: pip install 'kavka[oauth]'"
+        raise InvalidSetting(_URL, url, reason) from error
+    return SignedTokenCheck(settings, url, clock)
+
+
+class SignedTokenCheck:
+    """Answers whose a token is."""
+
+    def __init__(self, settings: ListenerSettings, url: str, clock: Clock) -> None:
+        """Read no key yet."""
+        self._url = url
+        self._clock = clock
+
+        def text(name: str) -> str | None:
+            return settings.optional(name, OAUTHBEARER)
+
+        self._issuer = text("sasl.oauthbearer.expected.issuer")
+        self._audience = settings.items("sasl.oauthbearer.expected.audience", OAUTHBEARER)
+        self._sub_claim = text("sasl.oauthbearer.sub.claim.name") or "sub"
+        self._scope_claim = text("sasl.oauthbearer.scope.claim.name") or "scope"
+        self._skew_s = settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER)
+        self._refresh_ms = settings.integer(
+            "sasl.oauthbearer.jwks.endpoint.refresh.ms", OAUTHBEARER
+        )
+        self._keys: dict[str | None, PyJWK] = {}
+        self._read_ms: int | None = None
+        self._reading = asyncio.Lock()
+
+    async def __call__(self, question: Question) -> Success | Failure:
+        """Return whose token it is."""
+        assert isinstance(question, CheckToken)
+        try:
+            owner = await self._owner(question.token)
+        except InvalidToken as error:
+            return refusal_of(error)
+        return Success(owner.user, expires_ms=owner.expires_ms)
+
+    async def _owner(self, token: str) -> TokenOwner:
+        import jwt
+
+        try:
+            header = jwt.get_unverified_header(token)
+            if header.get("alg") not in _ALGORITHMS:
+                raise InvalidToken("the token is not signed by a key pair")
+            key = await self._key(header.get("kid"))
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=list(_ALGORITHMS),
+                audience=self._audience or None,
+                issuer=self._issuer,
+                leeway=self._skew_s,
+                options={"verify_aud": bool(self._audience), "require": ["exp"]},
+            )
+        except jwt.InvalidTokenError as error:
+            raise InvalidToken(f"the token does not hold: {error}") from None
+        return owner_of(
+            claims,
+            now_ms=self._clock.now_ms(),
+            skew_ms=self._skew_s * 1000,
+            principal_claim=self._sub_claim,
+            scope_claim=self._scope_claim,
+            required_scope=[],
+        )
+
+    async def _key(self, kid: str | None) -> PyJWK:
+        async with self._reading:
+            age_ms = None if self._read_ms is None else self._clock.tick_ms() - self._read_ms
+            is_old = age_ms is None or age_ms >= self._refresh_ms
+            is_unknown = kid not in self._keys and (age_ms is None or age_ms >= _LEAST_INTERVAL_MS)
+            if is_old or is_unknown:
+                await self._read()
+        key = self._keys.get(kid)
+        if key is None and kid is None and len(self._keys) == 1:
+            (key,) = self._keys.values()
+        if key is None:
+            raise InvalidToken("the token is signed by a key that its issuer does not publish")
+        return key
+
+    async def _read(self) -> None:
+        """Read the keys; those that were known stay when they cannot be read."""
+        import jwt
+
+        self._read_ms = self._clock.tick_ms()
+        try:
+            text = await asyncio.to_thread(_get, self._url)
+            read = jwt.PyJWKSet.from_dict(json.loads(text)).keys
+        except (OSError, ValueError, jwt.PyJWTError) as error:
+            log.error("keys of the issuer of tokens not read url=%s reason=%s", self._url, error)
+            return
+        self._keys = {key.key_id: key for key in read}
+
+
+def _get(url: str) -> bytes:
+    """Return what an address holds. Raise OSError."""
+    from urllib.request import urlopen
+
+    with urlopen(url, timeout=_TIMEOUT_S) as response:  # the scheme was checked at the start
+        data: bytes = response.read(_MOST_BYTES)
+    return data

@@ -1,0 +1,52 @@
+"""The sessions of connections through listeners with SSL: the owner of the client's certificate is the principal.
+
+Its name is what `ssl.principal.mapping.rules` make of the certificate's distinguished name. A client without a
+certificate, where none is required, is `ANONYMOUS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kavka.broker.context import BrokerContext
+from kavka.broker.requests.session import ANONYMOUS, Principal, Session, SessionRefused
+from kavka.core.distinguished_names import BadCertificate, subject_of
+from kavka.core.ssl_principals import BadMappingRules, NoMatchingRule, SslPrincipalMapper
+from kavka.net.connection import Connection
+from kavka.settings.declaration import InvalidSetting
+
+
+class TlsSessions:
+    """Opens the sessions of all connections, those of other listeners by another function."""
+
+    def __init__(self, context: BrokerContext, open_other: Callable[[Connection], Session]) -> None:
+        """Read the rules of each listener. Raise InvalidSetting."""
+        self._open_other = open_other
+        self._mappers = {
+            endpoint.name: _mapper(context, endpoint.name)
+            for endpoint in context.config.listeners
+            if endpoint.protocol == "SSL"
+        }
+
+    def open(self, connection: Connection) -> Session:
+        """Return the session of a connection whose handshake is done. Raise SessionRefused."""
+        name = connection.listener_name
+        mapper = self._mappers.get(name)
+        if mapper is None:
+            return self._open_other(connection)
+        certificate = connection.peer_certificate
+        principal = ANONYMOUS
+        if certificate is not None:
+            try:
+                principal = Principal("User", mapper.name(subject_of(certificate)))
+            except (BadCertificate, NoMatchingRule) as error:
+                raise SessionRefused(str(error)) from error
+        return Session(name, "SSL", connection.peer_host, principal)
+
+
+def _mapper(context: BrokerContext, listener: str) -> SslPrincipalMapper:
+    rules = str(context.configs.listener(listener)["ssl.principal.mapping.rules"])
+    try:
+        return SslPrincipalMapper(rules)
+    except BadMappingRules as error:
+        raise InvalidSetting("ssl.principal.mapping.rules", rules, str(error)) from error

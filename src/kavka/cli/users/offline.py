@@ -1,0 +1,107 @@
+"""SCRAM credentials before the first broker runs: in ZooKeeper, or in the registry of a broker that has its own.
+
+Brokers that reach each other by SCRAM cannot be asked to create the user by which they do so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from kavka.broker.configs.entity_configs import edit_entity_config
+from kavka.broker.security.scram_credentials import USERS, stored_credentials
+from kavka.cli.arguments.options import BadValue
+from kavka.cli.users.scram import credentials_line
+from kavka.cli.zookeeper.connection import with_registry
+from kavka.client.admin import ScramCredentialInfo, ScramDeletion, ScramUpsertion
+from kavka.client.admin.user_credentials import SALT_BYTES
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential
+from kavka.net.clock import SystemClock, SystemRandom
+from kavka.registry.embedded import EmbeddedRegistry
+from kavka.registry.interface import Registry, ensure_paths
+from kavka.storage.directory.log_directory import LOCK_FILE
+from kavka.storage.disk.os_disk import OsDisk
+from kavka.wire.stored import znodes
+
+Act = Callable[[Registry], Awaitable[int]]
+
+
+def in_zookeeper(connect: str, act: Act) -> int:
+    """Run `act` with a session at ZooKeeper; 1, after one sentence, when no member answers."""
+    return with_registry(connect, act)
+
+
+def in_log_directory(directory: str, act: Act) -> int:
+    """Run `act` with the registry that a broker without zookeeper.connect keeps in its first log directory.
+
+    1, after one sentence, while the broker runs.
+    """
+    try:
+        return asyncio.run(_with_own_registry(directory, act))
+    except BlockingIOError:
+        print(
+            f"{directory} is in use by a broker: ask the broker, with --bootstrap-server",
+            file=sys.stderr,
+        )
+    except OSError as error:
+        print(f"{directory}: {error}", file=sys.stderr)
+    return 1
+
+
+async def _with_own_registry(directory: str, act: Act) -> int:
+    disk = OsDisk(1)
+    disk.make_directories(directory)
+    lock = disk.lock(f"{directory}/{LOCK_FILE}")
+    try:
+        registry = await EmbeddedRegistry.open(disk, directory, SystemClock(), SystemRandom())
+        try:
+            await ensure_paths(registry, znodes.PERSISTENT_ROOTS)
+            return await act(registry)
+        finally:
+            await registry.close()
+    finally:
+        lock.release()
+
+
+def alter(changes: list[ScramUpsertion | ScramDeletion]) -> Act:
+    """Return what makes the changes of one user."""
+    user = changes[0].user
+
+    def edit(config: dict[str, str]) -> dict[str, str]:
+        for change in changes:
+            if isinstance(change, ScramDeletion):
+                if config.pop(change.mechanism, None) is None:
+                    raise BadValue(f"Invalid config(s): {change.mechanism}")
+            else:
+                mechanism = SCRAM_MECHANISMS[change.mechanism]
+                salt = SystemRandom().random_bytes(SALT_BYTES)
+                credential = ScramCredential.of_password(
+                    mechanism, salt, change.password, change.iterations
+                )
+                config[change.mechanism] = credential.encode()
+        return config
+
+    async def act(registry: Registry) -> int:
+        await ensure_paths(registry, [f"/config/{USERS}", znodes.CONFIG_CHANGES])
+        await edit_entity_config(registry, f"{USERS}/{znodes.sanitized_name(user)}", edit)
+        print(f"Completed updating config for entity: user-principal '{user}'.")
+        return 0
+
+    return act
+
+
+def describe(user: str | None) -> Act:
+    """Return what prints the credentials of a user, or of all; never what they are made of."""
+
+    async def act(registry: Registry) -> int:
+        found = await stored_credentials(registry, None if user is None else [user])
+        for name, credentials in found.items():
+            infos = [
+                ScramCredentialInfo(mechanism, credential.iterations)
+                for mechanism, credential in credentials.items()
+            ]
+            print(credentials_line(name, infos))
+        return 0
+
+    return act

@@ -1,0 +1,80 @@
+"""The SASL login of a client, from its settings: Kafka's `sasl.jaas.config`, or librdkafka's settings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kavka.client.config import Config
+from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from kavka.core.sasl.oauthbearer import OAUTHBEARER
+from kavka.core.sasl.plain import PLAIN
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
+from kavka.io import Clock, Random
+from kavka.net.peer_security import SaslLogin
+from kavka.net.sasl_login import password_login
+from kavka.settings.declaration import InvalidSetting
+
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+_MODULES: Final = {
+    "PlainLoginModule": (PLAIN,),
+    "ScramLoginModule": tuple(SCRAM_MECHANISMS),
+    "OAuthBearerLoginModule": (OAUTHBEARER,),
+}
+
+
+def sasl_login(config: Config, clock: Clock, random: Random) -> SaslLogin:
+    """Return the login of the settings. Raise InvalidSetting, which shows no secret."""
+    jaas = _jaas(config)
+    mechanism = _mechanism(config, jaas)
+    if mechanism == OAUTHBEARER:
+        from kavka.client.bearer_tokens import bearer_login
+
+        return bearer_login(config, {} if jaas is None else jaas.options, clock, random)
+    if jaas is None:
+        user, password = (
+            config.optional_text("sasl.username"),
+            config.optional_text("sasl.password"),
+        )
+        if not user or not password:
+            missing = "sasl.password" if user else "sasl.username"
+            reason = f"{mechanism} needs sasl.username and sasl.password, or sasl.jaas.config"
+            raise InvalidSetting(missing, None, reason)
+        return password_login(mechanism, user, password, random)
+    user, password = jaas.options.get("username"), jaas.options.get("password")
+    if not user or not password:
+        reason = f"{mechanism} needs the options username and password"
+        raise InvalidSetting("sasl.jaas.config", "[hidden]", reason)
+    token_auth = jaas.options.get("tokenauth", "").lower() == "true"
+    return password_login(mechanism, user, password, random, token_auth=token_auth)
+
+
+def _jaas(config: Config) -> JaasLogin | None:
+    text = config.optional_text("sasl.jaas.config")
+    if text is None:
+        return None
+    try:
+        return parse_jaas(text)
+    except JaasError as error:
+        raise InvalidSetting("sasl.jaas.config", "[hidden]", str(error)) from None
+
+
+def _mechanism(config: Config, jaas: JaasLogin | None) -> str:
+    """Return the mechanism that is set, or the only one of the login module."""
+    given = config.optional_text("sasl.mechanism") or config.optional_text("sasl.mechanisms")
+    module = "" if jaas is None else jaas.module.rpartition(".")[2]
+    possible = _MODULES.get(module, () if jaas is not None else MECHANISMS)
+    if not possible:
+        reason = f"the login module is none of {', '.join(_MODULES)}"
+        raise InvalidSetting("sasl.jaas.config", "[hidden]", reason)
+    if given is None:
+        if len(possible) == 1:
+            return possible[0]
+        reason = f"Set it to one of {', '.join(possible)}"
+        raise InvalidSetting("sasl.mechanism", None, reason)
+    mechanism = given.strip().upper()
+    if mechanism not in MECHANISMS:
+        reason = f"kavka supports {', '.join(MECHANISMS)}"
+        raise InvalidSetting("sasl.mechanism", given, reason)
+    if mechanism not in possible:
+        raise InvalidSetting("sasl.mechanism", given, f"the login module is {module}")
+    return mechanism

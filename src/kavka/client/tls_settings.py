@@ -1,0 +1,137 @@
+"""Settings of TLS of all clients: Kafka's names, and librdkafka's beside them.
+
+Kafka                             librdkafka
+ssl.truststore.location           ssl.ca.location, a PEM file
+ssl.truststore.certificates       ssl.ca.pem
+ssl.keystore.location             ssl.certificate.location and ssl.key.location, PEM files
+ssl.keystore.certificate.chain    ssl.certificate.pem
+ssl.keystore.key                  ssl.key.pem
+-                                 enable.ssl.certificate.verification
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kavka.settings.declaration import InvalidSetting, Setting, Value, ValueType
+from kavka.values import replace
+
+if TYPE_CHECKING:
+    from kavka.io import ClientTls
+    from kavka.net.tls.settings import Store
+
+_TEXT, _LIST = ValueType.STRING, ValueType.LIST
+_SECRET, _BOOL = ValueType.PASSWORD, ValueType.BOOLEAN
+WITHOUT_EFFECT: Final = (
+    "ssl.ca.certificate.stores",
+    "ssl.curves.list",
+    "ssl.engine.id",
+    "ssl.engine.location",
+    "ssl.keymanager.algorithm",
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.providers",
+    "ssl.secure.random.implementation",
+    "ssl.sigalgs.list",
+    "ssl.trustmanager.algorithm",
+)
+"""Names of TLS settings of other clients that mean nothing here: OpenSSL's own defaults hold."""
+
+
+def _refused(reason: str) -> Callable[[Value], str | None]:
+    return lambda value: reason if value else None
+
+
+TLS_SETTINGS: list[Setting] = [
+    Setting("ssl.truststore.location", _TEXT, None,
+            "File with the certificates that are trusted; without one, those of the system are."),
+    Setting("ssl.truststore.type", _TEXT, "JKS", "JKS or PKCS12, of which the file may be either, or PEM."),
+    Setting("ssl.truststore.password", _SECRET, None, "Password of the trust store."),
+    Setting("ssl.truststore.certificates", _SECRET, None, "The trusted certificates as PEM text."),
+    Setting("ssl.keystore.location", _TEXT, None,
+            "File with the client's private key and certificate chain, for brokers that ask for a certificate."),
+    Setting("ssl.keystore.type", _TEXT, "JKS", "JKS or PKCS12, of which the file may be either, or PEM."),
+    Setting("ssl.keystore.password", _SECRET, None, "Password of the key store."),
+    Setting("ssl.keystore.key", _SECRET, None, "The client's private key as PEM text."),
+    Setting("ssl.keystore.certificate.chain", _SECRET, None, "The certificate chain of that key as PEM text."),
+    Setting("ssl.key.password", _SECRET, None, "Password of the private key."),
+    Setting("ssl.enabled.protocols", _LIST, ["TLSv1.2", "TLSv1.3"], "Versions of TLS: TLSv1.2, TLSv1.3."),
+    Setting("ssl.cipher.suites", _LIST, [], "Cipher suites, by Java's or OpenSSL's names."),
+    Setting("ssl.endpoint.identification.algorithm", _TEXT, "https",
+            "https checks that a broker's certificate is valid for its host; empty (or none) does not."),
+    Setting("ssl.ca.location", _TEXT, None,
+            "librdkafka's name: a PEM file with the certificates that are trusted; probe: those of the system."),
+    Setting("ssl.ca.pem", _SECRET, None, "librdkafka's name: the trusted certificates as PEM text."),
+    Setting("ssl.certificate.location", _TEXT, None, "librdkafka's name: a PEM file with the certificate chain."),
+    Setting("ssl.certificate.pem", _SECRET, None, "librdkafka's name: the certificate chain as PEM text."),
+    Setting("ssl.key.location", _TEXT, None, "librdkafka's name: a PEM file with the private key."),
+    Setting("ssl.key.pem", _SECRET, None, "librdkafka's name: the private key as PEM text."),
+    Setting("enable.ssl.certificate.verification", _BOOL, True,
+            "librdkafka's name: false trusts any broker. Whoever is between client and broker can then read and change "
+            "everything."),
+    Setting("ssl.crl.location", _TEXT, None, "Refused: lists of revoked certificates are not in this release.",
+            check=_refused("Lists of revoked certificates (CRL, OCSP) are not in this release; remove the issuer from "
+                           "the trust store, or use certificates that are valid for a short time")),
+    Setting("ssl.engine.factory.class", ValueType.CLASS, None, "Refused: classes of Java do not run here.",
+            check=_refused("Classes of Java do not run here; remove the setting to use OpenSSL")),
+]  # fmt: skip
+
+
+def client_tls(value: Callable[[str], Any], client_id: str) -> ClientTls:
+    """Return the TLS of a client's connections. Raise InvalidSetting, which names the setting and the reason."""
+    from kavka.net.tls.client import FollowingClientTls
+    from kavka.net.tls.settings import parse_settings
+
+    settings = parse_settings(value)
+    settings = replace(
+        settings,
+        verifies=value("enable.ssl.certificate.verification") is not False,
+        trust_store=_librdkafka_trust(value) or settings.trust_store,
+        key_store=_librdkafka_key(value) or settings.key_store,
+    )
+    return FollowingClientTls(settings, client_id or "client")
+
+
+def _librdkafka_trust(value: Callable[[str], Any]) -> Store | None:
+    from kavka.net.tls.settings import Store
+
+    location, pem = value("ssl.ca.location"), value("ssl.ca.pem")
+    _only_one("ssl.ca.location", location, "ssl.ca.pem", pem)
+    for ours in ("ssl.truststore.location", "ssl.truststore.certificates"):
+        _only_one("ssl.ca.location", location, ours, value(ours))
+        _only_one("ssl.ca.pem", pem, ours, value(ours))
+    if location == "probe":
+        return Store("ssl.ca", "PEM")
+    if location or pem:
+        return Store("ssl.ca", "PEM", location=location, certificates=pem)
+    return None
+
+
+def _librdkafka_key(value: Callable[[str], Any]) -> Store | None:
+    from kavka.net.tls.settings import Store
+
+    location, key_location = value("ssl.certificate.location"), value("ssl.key.location")
+    pem, key_pem = value("ssl.certificate.pem"), value("ssl.key.pem")
+    if not (location or key_location or pem or key_pem):
+        return None
+    _only_one("ssl.certificate.location", location, "ssl.certificate.pem", pem)
+    _only_one("ssl.key.location", key_location, "ssl.key.pem", key_pem)
+    for ours in ("ssl.keystore.location", "ssl.keystore.key"):
+        _only_one("ssl.certificate.location", location, ours, value(ours))
+        _only_one("ssl.certificate.pem", pem, ours, value(ours))
+    return Store(
+        "ssl.certificate",
+        "PEM",
+        location=location,
+        certificates=pem,
+        key=key_pem,
+        key_location=key_location,
+    )
+
+
+def _only_one(name: str, value: Any, other: str, other_value: Any) -> None:
+    if value and other_value:
+        raise InvalidSetting(
+            name, "[hidden]" if name.endswith("pem") else value, f"{other} is given as well"
+        )

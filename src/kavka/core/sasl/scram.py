@@ -1,0 +1,225 @@
+"""SCRAM: both sides prove that they know the password, and neither sends it (RFC 5802; SHA-256 is RFC 7677).
+
+    client-first   n,,n=user,r=<client nonce>
+    server-first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
+    client-final   c=biws,r=<both nonces>,p=<proof>
+    server-final   v=<server signature>
+
+A user that does not exist gets the same answers, by the same steps, as one with another password.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from hmac import compare_digest
+from typing import Final, NamedTuple
+
+from kavka.core.sasl.exchange import Challenge, Failure, Outcome, SaslError, Success
+from kavka.core.sasl.scram_credential import (
+    MIN_ITERATIONS,
+    Lookup,
+    ScramCredential,
+    ScramMechanism,
+)
+
+_MOST_ITERATIONS: Final = 1_000_000
+"""That a client computes for a broker: more would stop it for seconds."""
+_NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
+_PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
+_BASE64: Final = r"[A-Za-z0-9+/]+={0,2}"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<gs2>[ny],(?:a=(?P<authorization>{_NAME}))?,)"
+    rf"(?P<bare>n=(?P<user>{_NAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>(?:,[a-zA-Z]+=[^,\0]+)*))"
+)
+_SERVER_FIRST: Final = re.compile(
+    rf"r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,8}})(?:,[a-zA-Z]+=[^,\0]+)*"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<unproved>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_PRINTABLE})(?:,[a-oq-zA-Z]+=[^,\0]+)*),p=(?P<proof>{_BASE64})"
+)
+_SERVER_FINAL: Final = re.compile(
+    rf"(?:e=(?P<error>[^,\0]+)|v=(?P<signature>{_BASE64}))(?:,[a-zA-Z]+=[^,\0]+)*"
+)
+
+
+class _Begun(NamedTuple):
+    user: str
+    credential: ScramCredential
+    is_known: bool
+    gs2: str
+    nonce: str
+    transcript: str
+
+
+class ScramServer:
+    """The broker's side."""
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        lookup: Lookup,
+        imitate: Callable[[str], ScramCredential],
+        nonce: str,
+    ) -> None:
+        """Use `imitate` for users that `lookup` does not know; `nonce` must be unpredictable and new."""
+        self._mechanism = mechanism
+        self._lookup = lookup
+        self._imitate = imitate
+        self._nonce = nonce
+        self._begun: _Begun | None = None
+        self._is_over = False
+
+    def respond(self, token: bytes) -> Outcome:
+        """Take the first token of the client, then its final one; no third."""
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            return self._end(Failure("a token that is not UTF-8"))
+        if self._is_over:
+            return Failure("a token after the end")
+        return self._first(text) if self._begun is None else self._final(self._begun, text)
+
+    def verdict(self, answer: Success | Failure) -> Outcome:
+        """Refuse: nothing is asked."""
+        raise AssertionError("SCRAM asks nothing")
+
+    def _end(self, outcome: Outcome) -> Outcome:
+        self._is_over = True
+        return outcome
+
+    def _first(self, text: str) -> Outcome:
+        found = _CLIENT_FIRST.fullmatch(text)
+        if found is None:
+            return self._end(Failure("a client-first message that cannot be read"))
+        user = _decode_name(found["user"])
+        if found["authorization"] is not None and _decode_name(found["authorization"]) != user:
+            message = "Authentication failed: Client requested an authorization id that is different from username"
+            return self._end(Failure(message, message))
+        # Both are made in either case: the time must not say whether the user exists.
+        stored, imitated = self._lookup(user), self._imitate(user)
+        credential = imitated if stored is None else stored
+        nonce = found["nonce"] + self._nonce
+        first = f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        transcript = f"{found['bare']},{first}"
+        self._begun = _Begun(user, credential, stored is not None, found["gs2"], nonce, transcript)
+        return Challenge(first.encode())
+
+    def _final(self, begun: _Begun, text: str) -> Outcome:
+        found = _CLIENT_FINAL.fullmatch(text)
+        if found is None:
+            return self._end(Failure("a client-final message that cannot be read"))
+        if not compare_digest(found["nonce"].encode(), begun.nonce.encode()):
+            return self._end(Failure("a nonce of another exchange"))
+        if _decoded(found["binding"]) != begun.gs2.encode():
+            return self._end(Failure("another channel binding than at first"))
+        message = f"{begun.transcript},{found['unproved']}".encode()
+        mechanism, credential = self._mechanism, begun.credential
+        signature = mechanism.hmac(credential.stored_key, message)
+        client_key = _xor(_decoded(found["proof"]), signature)
+        is_proved = compare_digest(mechanism.h(client_key), credential.stored_key)
+        server_signature = mechanism.hmac(credential.server_key, message)
+        if not (is_proved and begun.is_known):
+            return self._end(Failure(f"wrong password or unknown user={begun.user!r}"))
+        return self._end(Success(begun.user, b"v=" + b64encode(server_signature)))
+
+
+class ScramClient:
+    """The side that connects. `respond` to the first challenge takes milliseconds: PBKDF2."""
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        user: str,
+        password: str,
+        nonce: str,
+        *,
+        token_auth: bool = False,
+    ) -> None:
+        """`token_auth` says that user and password are a delegation token's id and HMAC."""
+        if not user or not password:
+            raise SaslError(f"{mechanism.name} needs a username and a password")
+        self._mechanism = mechanism
+        self._password = password
+        self._nonce = nonce
+        extension = ",tokenauth=true" if token_auth else ""
+        self._bare = f"n={_encode_name(user)},r={nonce}{extension}"
+        self._server_signature: bytes | None = None
+        self.is_complete = False
+
+    def first(self) -> bytes:
+        """Return client-first."""
+        return f"n,,{self._bare}".encode()
+
+    def respond(self, token: bytes) -> bytes | None:
+        """Prove the password, then check what the broker proves. Raise SaslError."""
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            raise SaslError("the broker's token is not UTF-8") from None
+        if self.is_complete:
+            raise SaslError("the broker sent a token after the end")
+        if self._server_signature is None:
+            return self._prove(text)
+        self._check(text, self._server_signature)
+        return None
+
+    def _prove(self, text: str) -> bytes:
+        found = _SERVER_FIRST.fullmatch(text)
+        if found is None:
+            raise SaslError("the broker's first message cannot be read")
+        if not found["nonce"].startswith(self._nonce) or found["nonce"] == self._nonce:
+            raise SaslError("the broker's nonce does not continue the client's")
+        iterations = int(found["iterations"])
+        if not MIN_ITERATIONS <= iterations <= _MOST_ITERATIONS:
+            raise SaslError(
+                f"the broker asks for {iterations} iterations, not {MIN_ITERATIONS} to {_MOST_ITERATIONS}"
+            )
+        mechanism = self._mechanism
+        salted = mechanism.salted_password(self._password, _decoded(found["salt"]), iterations)
+        client_key = mechanism.client_key(salted)
+        unproved = f"c=biws,r={found['nonce']}"
+        message = f"{self._bare},{text},{unproved}".encode()
+        proof = _xor(client_key, mechanism.hmac(mechanism.h(client_key), message))
+        self._server_signature = mechanism.hmac(mechanism.server_key(salted), message)
+        return f"{unproved},p={b64encode(proof).decode()}".encode()
+
+    def _check(self, text: str, expected: bytes) -> None:
+        found = _SERVER_FINAL.fullmatch(text)
+        if found is None:
+            raise SaslError("the broker's last message cannot be read")
+        if found["error"] is not None:
+            raise SaslError(f"the broker refused: {found['error']}")
+        if not compare_digest(_decoded(found["signature"]), expected):
+            raise SaslError("the broker did not prove that it knows the password")
+        self.is_complete = True
+
+
+def new_nonce(random_bytes: bytes) -> str:
+    """Return a nonce of unpredictable bytes: printable, without a comma."""
+    return b64encode(random_bytes).decode().rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    """Return the bytes of a base64 text; none where it is not one, which no proof is equal to."""
+    try:
+        return b64decode(text, validate=True)
+    except Base64Error:
+        return b""
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    """Return the exclusive or of texts of one length; of others, nothing that hashes to a stored key."""
+    if len(left) != len(right):
+        return b""
+    return (int.from_bytes(left, "big") ^ int.from_bytes(right, "big")).to_bytes(len(left), "big")
+
+
+def _encode_name(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def _decode_name(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")

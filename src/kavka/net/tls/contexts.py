@@ -1,0 +1,175 @@
+"""Contexts of OpenSSL, made of the settings of TLS, and made again when the files of those have changed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kavka.net.tls.ciphers import choose_ciphers, protocol_bounds
+from kavka.net.tls.settings import TlsSettings
+from kavka.net.tls.stores import KeyMaterial, read_key_store, read_trust_store
+from kavka.settings.declaration import InvalidSetting
+
+log = logging.getLogger(__name__)
+
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return the context of a listener. Raise InvalidSetting, of which InvalidStore is a kind."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _configure(context, settings)
+    if not settings.key_store.is_given:
+        raise settings.key_store.invalid(
+            "a listener with TLS needs a key store: set ssl.keystore.location, "
+            "or ssl.keystore.key and ssl.keystore.certificate.chain"
+        )
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
+    if settings.client_auth != "none" or settings.trust_store.is_given:
+        _trust(context, settings)
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return the context of connections to brokers. Raise InvalidSetting, of which InvalidStore is a kind."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _configure(context, settings)
+    context.check_hostname = settings.verifies and settings.checks_host
+    context.verify_mode = ssl.CERT_REQUIRED if settings.verifies else ssl.CERT_NONE
+    _trust(context, settings)
+    return context
+
+
+def _configure(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    context.minimum_version, context.maximum_version = protocol_bounds(settings.protocols)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    choose_ciphers(context, settings.cipher_suites)
+    # As in Java, whatever is in the trust store is trusted: also an intermediate, or one broker's own certificate.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    material = read_key_store(settings)
+    if material is not None:
+        _load_key(context, settings, material)
+
+
+def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Trust the certificates of the trust store; without one those of the system, as Java trusts its own."""
+    trusted = read_trust_store(settings.trust_store)
+    if trusted is None:
+        context.load_default_certs(
+            ssl.Purpose.CLIENT_AUTH
+            if context.protocol == ssl.PROTOCOL_TLS_SERVER
+            else ssl.Purpose.SERVER_AUTH
+        )
+        return
+    try:
+        context.load_verify_locations(cadata=trusted.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise settings.trust_store.invalid(f"a certificate is damaged: {_reason(error)}") from error
+
+
+def _load_key(context: ssl.SSLContext, settings: TlsSettings, material: KeyMaterial) -> None:
+    store, password = settings.key_store, material.password
+    try:
+        # With a password that is empty OpenSSL does not ask for one at the terminal.
+        with _in_memory(material.certificates) as chain, _in_memory(material.key) as key:
+            context.load_cert_chain(chain, key, password or "")
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise store.invalid("the private key is not that of the certificate") from error
+        if password is not None and not _is_chain_damaged(material):
+            reason = "the password of the private key (ssl.key.password) is wrong"
+            raise store.invalid(reason) from error
+        raise store.invalid(f"OpenSSL refuses it: {_reason(error)}") from error
+    except ValueError as error:  # a password that is too long
+        raise store.invalid(str(error)) from error
+
+
+def _is_chain_damaged(material: KeyMaterial) -> bool:
+    """Return whether it is the chain that cannot be read, and not the key."""
+    probe = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        probe.load_verify_locations(cadata=material.certificates.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError):
+        return True
+    return False
+
+
+def _reason(error: Exception) -> str:
+    reason: str | None = getattr(error, "reason", None)
+    return reason.replace("_", " ").lower() if reason else str(error)
+
+
+@contextmanager
+def _in_memory(data: bytes) -> Iterator[str]:
+    """Yield the name of a file that is in memory only, so that no private key lies on a disk."""
+    descriptor = os.memfd_create("kavka-tls", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+class FollowedContext:
+    """The context of one listener or client, which follows its settings and the files that these name.
+
+    A change counts for connections that are made afterwards. What cannot be used is logged, and the context before
+    stays in use.
+    """
+
+    def __init__(
+        self, settings: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext], name: str
+    ) -> None:
+        """Make the first context. Raise InvalidSetting; `name` is for log lines."""
+        self.settings = settings
+        self._make = make
+        self._name = name
+        self._seen = _states(settings)
+        self._context = make(settings)
+
+    @property
+    def current(self) -> ssl.SSLContext:
+        """The context of the next connection."""
+        return self._context
+
+    def refresh(self) -> None:
+        """Make another context if a file has changed."""
+        seen = _states(self.settings)
+        if seen != self._seen:
+            self._seen = seen
+            self._replace(self.settings)
+
+    def configure(self, settings: TlsSettings) -> None:
+        """Use other settings from now on, unless they cannot be used."""
+        if settings != self.settings:
+            self._replace(settings)
+            self._seen = _states(self.settings)
+
+    def _replace(self, settings: TlsSettings) -> None:
+        try:
+            self._context = self._make(settings)
+        except InvalidSetting as error:
+            log.error("TLS reload failed, certificates kept name=%s reason=%s", self._name, error)
+            return
+        self.settings = settings
+        log.info("TLS certificates reloaded name=%s", self._name)
+
+
+def _states(settings: TlsSettings) -> list[tuple[int, int, int] | None]:
+    """Return what tells a file from its next version, for each file; None where there is none."""
+    states: list[tuple[int, int, int] | None] = []
+    for path in settings.files:
+        try:
+            found = os.stat(path)
+        except OSError:
+            states.append(None)
+        else:
+            states.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return states

@@ -1,0 +1,78 @@
+"""Failed handshakes, in words that say what to do."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from kavka.net.peer_security import TlsHandshakeFailed
+
+_OF_SERVER: Final = {
+    "HTTP_REQUEST": "the client speaks HTTP",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate, and ssl.client.auth is required",
+    "UNSUPPORTED_PROTOCOL": "the client offers no version of TLS that is enabled here",
+    "NO_SHARED_CIPHER": "the client offers no cipher suite that is enabled here",
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the issuer of this broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client does not accept this broker's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not accept this broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "this broker's certificate has expired, says the client",
+    "EXCESSIVE_MESSAGE_SIZE": "the client sent a message that is too long for a handshake",
+}
+_OF_CLIENT: Final = {
+    "WRONG_VERSION_NUMBER": "the broker's listener is not for TLS: use security.protocol=PLAINTEXT or another port",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the broker asks for a certificate of the client: set ssl.keystore.location",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the broker refuses the handshake: it may ask for a certificate of the client "
+    "(ssl.keystore.location), or for other cipher suites",
+    "TLSV1_ALERT_UNKNOWN_CA": "the broker does not trust the issuer of the client's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client's certificate has expired, says the broker",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the broker does not accept the client's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the broker does not accept the client's certificate",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the broker does not accept the client's certificate for its purpose",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the broker offers no version of TLS that is enabled here",
+    "UNSUPPORTED_PROTOCOL": "the broker offers no version of TLS that is enabled here",
+}
+
+
+def server_reason(error: Exception) -> str:
+    """Return why the handshake of a client failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the client closed the connection"
+    return _sentence(error, _OF_SERVER)
+
+
+def client_failure(error: ssl.SSLError, address: str) -> ConnectionError:
+    """Return the error of a handshake with a broker, which names the problem of the certificate if it is one."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        remedy = _remedy(error.verify_code)
+        reason = f"the certificate of the broker is refused: {error.verify_message}{remedy}"
+        return TlsHandshakeFailed(f"TLS handshake with {address} failed: {reason}")
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        # The broker may be stopping, or not be there behind a proxy: that can change.
+        return ConnectionError(
+            f"{address} closed the connection during the TLS handshake; is its listener one for TLS?"
+        )
+    return TlsHandshakeFailed(
+        f"TLS handshake with {address} failed: {_sentence(error, _OF_CLIENT)}"
+    )
+
+
+def _sentence(error: Exception, sentences: dict[str, str]) -> str:
+    reason: str | None = getattr(error, "reason", None)
+    if reason is None:
+        return str(error)
+    return sentences.get(reason) or reason.replace("_", " ").lower()
+
+
+_UNTRUSTED: Final = (2, 18, 19, 20, 21)
+"""OpenSSL's codes of a chain that does not end in a trusted certificate."""
+_WRONG_HOST: Final = (62, 64)
+
+
+def _remedy(code: int) -> str:
+    if code in _UNTRUSTED:
+        return " (is its issuer in ssl.truststore.location?)"
+    if code in _WRONG_HOST:
+        return " (ssl.endpoint.identification.algorithm)"
+    return ""

@@ -1,0 +1,114 @@
+"""The settings of TLS, `ssl.*`, as brokers, clients and tools have them: one value for each end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kavka.settings.declaration import InvalidSetting
+from kavka.values import frozen
+
+TYPES: Final = ("JKS", "PKCS12", "PEM")
+
+
+class InvalidStore(InvalidSetting):
+    """A key or trust store that cannot be used; the message names the setting, the file and the reason."""
+
+
+@frozen
+class Store:
+    """A source of keys or certificates: a file of some type, or PEM text in the settings themselves."""
+
+    prefix: str
+    """`ssl.keystore`, or `ssl.truststore`."""
+    type: str = "JKS"
+    location: str | None = None
+    password: str | None = None
+    certificates: str | None = None
+    """PEM: a chain, or trusted certificates."""
+    key: str | None = None
+    """PEM: the private key of the chain."""
+    key_location: str | None = None
+    """A PEM file with the private key, where it is not in the file of the chain."""
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether the settings name a store."""
+        return bool(self.location or self.certificates or self.key)
+
+    @property
+    def setting(self) -> str:
+        """The setting at fault when the store cannot be used."""
+        if self.location:
+            return f"{self.prefix}.location"
+        inline = {"ssl.keystore": "certificate.chain", "ssl.truststore": "certificates"}
+        return f"{self.prefix}.{inline.get(self.prefix, 'pem')}"
+
+    def invalid(self, reason: str) -> InvalidStore:
+        """Return the error that says why the store cannot be used; it shows no secret."""
+        return InvalidStore(self.setting, self.location or "[hidden]", reason)
+
+
+@frozen
+class TlsSettings:
+    """The settings of TLS at one end."""
+
+    key_store: Store
+    trust_store: Store
+    key_password: str | None = None
+    protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = ()
+    client_auth: str = "none"
+    """Of a server: none, requested or required."""
+    verifies: bool = True
+    """Of a client: whether the certificate of the server is verified at all."""
+    checks_host: bool = True
+    """Of a client: whether that certificate must be valid for the name that was connected to."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that contexts are made of."""
+        keys, trust = self.key_store, self.trust_store
+        return tuple(filter(None, (keys.location, keys.key_location, trust.location)))
+
+
+def parse_settings(value: Callable[[str], Any], client_auth: str = "none") -> TlsSettings:
+    """Return the settings that `value(name)` gives by Kafka's names. Raise InvalidSetting."""
+
+    def text(name: str) -> str | None:
+        found = value(name)
+        return str(found) if found not in (None, "") else None
+
+    algorithm = (text("ssl.endpoint.identification.algorithm") or "").lower()
+    if algorithm not in ("", "none", "https"):
+        reason = "Expected https, or an empty value for no check of the host's name"
+        raise InvalidSetting("ssl.endpoint.identification.algorithm", algorithm, reason)
+    return TlsSettings(
+        Store(
+            "ssl.keystore",
+            _store_type("ssl.keystore.type", text("ssl.keystore.type")),
+            text("ssl.keystore.location"),
+            text("ssl.keystore.password"),
+            text("ssl.keystore.certificate.chain"),
+            text("ssl.keystore.key"),
+        ),
+        Store(
+            "ssl.truststore",
+            _store_type("ssl.truststore.type", text("ssl.truststore.type")),
+            text("ssl.truststore.location"),
+            text("ssl.truststore.password"),
+            text("ssl.truststore.certificates"),
+        ),
+        text("ssl.key.password"),
+        tuple(value("ssl.enabled.protocols") or ("TLSv1.2", "TLSv1.3")),
+        tuple(value("ssl.cipher.suites") or ()),
+        client_auth,
+        checks_host=algorithm == "https",
+    )
+
+
+def _store_type(setting: str, given: str | None) -> str:
+    found = (given or "JKS").upper()
+    if found not in TYPES:
+        raise InvalidSetting(setting, given, f"Expected one of {', '.join(TYPES)}")
+    return found

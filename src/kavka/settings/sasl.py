@@ -1,0 +1,108 @@
+"""Broker settings of SASL."""
+
+from __future__ import annotations
+
+from kavka.settings.declaration import Scope, Setting, ValueType
+
+_T = ValueType
+_BROKER = Scope.PER_BROKER
+
+SASL_SETTINGS: list[Setting] = [
+    Setting(
+        "sasl.enabled.mechanisms",
+        _T.LIST,
+        ["GSSAPI"],
+        "Mechanisms that SASL listeners offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. "
+        "GSSAPI, Kafka's default, is not supported: such a listener needs another value.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.mechanism.inter.broker.protocol",
+        _T.STRING,
+        "GSSAPI",
+        "The mechanism by which brokers authenticate to each other, where their listener is a SASL one: "
+        "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.jaas.config",
+        _T.PASSWORD,
+        None,
+        "The login module of a mechanism with its options, as listener.name.<listener>.<mechanism>.sasl.jaas.config; "
+        "without that prefix, the user and password with which this broker authenticates to others.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.server.callback.handler.class",
+        _T.CLASS,
+        None,
+        "What checks passwords (PLAIN) or tokens (OAUTHBEARER) in place of the built-in check: module:Class, with the "
+        "prefix listener.name.<listener>.<mechanism>. in front of the setting's name.",
+    ),
+    Setting(
+        "sasl.server.max.receive.size",
+        _T.INT,
+        524_288,
+        "The largest frame that is read of a client that has not authenticated.",
+        minimum=512,
+    ),
+    Setting(
+        "connections.max.reauth.ms",
+        _T.LONG,
+        0,
+        "A client that does not authenticate again within this time is disconnected at its next request; 0: never. "
+        "Also as listener.name.<listener>.<mechanism>.connections.max.reauth.ms.",
+    ),
+    Setting(
+        "connection.failed.authentication.delay.ms",
+        _T.INT,
+        100,
+        "The delay of the response to a failed authentication, behind which the connection is closed.",
+        minimum=0,
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        _T.STRING,
+        None,
+        "Where the keys of the issuer of tokens are: an http, https or file URL of a JSON Web Key Set.",
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        _T.LONG,
+        3_600_000,
+        "The keys are read again when they are so old.",
+    ),
+    Setting(
+        "sasl.oauthbearer.expected.audience",
+        _T.LIST,
+        None,
+        "Audiences of which a token must name one; unset: any.",
+    ),
+    Setting(
+        "sasl.oauthbearer.expected.issuer",
+        _T.STRING,
+        None,
+        "The issuer that a token must name; unset: any.",
+    ),
+    Setting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        _T.INT,
+        30,
+        "How far the clocks of issuer and broker may differ.",
+    ),
+    Setting(
+        "sasl.oauthbearer.scope.claim.name",
+        _T.STRING,
+        "scope",
+        "The claim of a token that holds its scope.",
+    ),
+    Setting(
+        "sasl.oauthbearer.sub.claim.name",
+        _T.STRING,
+        "sub",
+        "The claim of a token that names the user.",
+    ),
+]

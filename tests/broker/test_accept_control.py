@@ -1,0 +1,142 @@
+"""Limits of accepted connections: how many of a broker and of a listener, and how many in a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.wire.messages.api_versions import ApiVersionsRequest
+from support.config_requests import BROKER, SET, altered
+from support.quotas import alter
+from support.waiting import until
+
+Run = Callable[..., None]
+_TWO = {
+    "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+    "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+}
+"""The connection of the test's own is by INSIDE."""
+
+
+def accepts(served: Any, listener: str = "PLAINTEXT") -> bool:
+    return not served.broker.listeners._listeners[listener]._is_paused
+
+
+def opened(served: Any, listener: str = "PLAINTEXT") -> int:
+    counts = served.broker.dispatcher.connection_counts.get(listener)
+    return 0 if counts is None else counts.opened
+
+
+async def connect(served: Any, listener: str) -> Peer:
+    port = served.broker.listeners._listeners[listener].port
+    peer = await Peer.connect(TcpNetwork(), "127.0.0.1", port, client_id="c")
+    served.peers.append(peer)
+    return peer
+
+
+def test_a_connection_above_the_limit_waits_until_another_one_is_closed(run: Run) -> None:
+    async def story(served: Any) -> None:
+        second = await served.another()
+        assert not accepts(served)
+        _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)  # by the kernel
+        assert opened(served) == 2
+        second.peer.close()
+        await until(lambda: opened(served) == 3)
+        assert not accepts(served)
+        writer.close()
+        await until(lambda: accepts(served))
+
+    run(story, **{"max.connections": "2"})
+
+
+def test_a_limit_that_is_raised_lets_waiting_connections_in(run: Run) -> None:
+    async def story(served: Any) -> None:
+        waiting = asyncio.ensure_future(served.another())
+        (answer,) = await altered(served, (BROKER, "", [("max.connections", SET, "2")]))
+        assert answer.error_code == 0
+        assert (await (await waiting).send(ApiVersionsRequest(), 0)).error_code == 0
+
+    run(story, **{"max.connections": "1"})
+
+
+def test_a_listener_has_a_limit_of_its_own(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await connect(served, "OUTSIDE")
+        assert (accepts(served, "OUTSIDE"), accepts(served, "INSIDE")) == (False, True)
+        limit = ("listener.name.outside.max.connections", SET, "2")
+        (answer,) = await altered(served, (BROKER, "", [limit]))
+        assert answer.error_code == 0
+        assert accepts(served, "OUTSIDE")
+
+    run(story, **_TWO, **{"listener.name.outside.max.connections": "1"})
+
+
+def test_brokers_are_let_in_above_the_limit_and_the_least_used_connection_goes(run: Run) -> None:
+    async def story(served: Any) -> None:
+        first, second = await connect(served, "OUTSIDE"), await connect(served, "OUTSIDE")
+        await second.send(ApiVersionsRequest(), 0)
+        await asyncio.sleep(0.01)  # the clock counts milliseconds
+        await first.send(ApiVersionsRequest(), 0)
+        assert (accepts(served, "OUTSIDE"), accepts(served, "INSIDE")) == (False, True)
+        broker = await connect(served, "INSIDE")
+        with pytest.raises(ConnectionError):
+            await second.send(ApiVersionsRequest(), 0)
+        for each in (first, broker):
+            assert (await each.send(ApiVersionsRequest(), 0)).error_code == 0
+
+    run(story, **_TWO, **{"max.connections": "3"})
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"],
+)
+def test_connections_above_the_rate_wait_for_a_window_at_most(run: Run, setting: str) -> None:
+    async def story(served: Any) -> None:
+        await served.another()
+        assert not accepts(served)
+        before_ms = served.broker.clock.tick_ms()
+        await served.another()
+        assert served.broker.clock.tick_ms() - before_ms > 500
+        throttled = served.broker.accept_control.rates.of_listeners["PLAINTEXT"].throttle_ms
+        assert 0 < throttled.measure(served.broker.clock.tick_ms()) <= 1000
+
+    run(story, **{setting: "1", "quota.window.num": "2"})
+
+
+def test_connections_above_the_rate_of_their_address_are_closed_after_a_while(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
+        await until(lambda: bool(served.broker.quotas.ip_rates))
+        await served.another()
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"\0\0\0\1x")
+        with pytest.raises(ConnectionResetError):  # what was sent has not been read
+            await reader.read()
+        writer.close()
+        refused = served.broker.dispatcher.refusals.connections
+        assert refused == {"connection_creation_rate": 1}
+        rate = served.broker.accept_control.rates._of_addresses.find("127.0.0.1")
+        assert rate.rate.total == 1  # what is refused does not count
+
+    run(story, **{"quota.window.num": "2"})
+
+
+def test_an_address_goes_by_the_default_unless_it_has_a_rate(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await alter(served, {"ip": None}, {"connection_creation_rate": 0})
+        await until(lambda: served.broker.quotas.ip_rates == {None: 0.0})
+        _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        await until(lambda: len(served.broker.accept_control._held) == 1)  # the stop closes it
+        await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1000})
+        await until(lambda: len(served.broker.quotas.ip_rates) == 2)
+        await served.another()
+        writer.close()
+
+    run(story)

@@ -1,0 +1,297 @@
+"""OAUTHBEARER: tokens without a signature, of callbacks, and of an issuer with an endpoint and published keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from kavka.client.admin import Admin
+from kavka.core.sasl.oauthbearer import OAuthBearerClient
+from kavka.core.sasl.unsecured_jwt import encode_unsecured
+from kavka.errors import AuthenticationFailed
+from kavka.net.event_loop import MeasuredEventLoop
+from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
+from support.sasl import Server, served
+
+Run = Callable[..., None]
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+JAAS = "listener.name.clients.oauthbearer.sasl.jaas.config"
+CALLBACK = "listener.name.clients.oauthbearer.sasl.server.callback.handler.class"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run_story(story: Callable[[Server], Awaitable[None]], **settings: str | None) -> None:
+        async def with_broker() -> None:
+            mechanisms = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
+            async with served(tmp_path, **{**mechanisms, **settings}) as server:
+                await story(server)
+
+        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+            runner.run(with_broker())
+
+    return run_story
+
+
+async def connect(server: Server, settings: dict[str, Any]) -> list[str]:
+    """Connect a client; return the users that the broker knows it by."""
+    config = {
+        "bootstrap.servers": f"127.0.0.1:{server.port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        **settings,
+    }
+    async with Admin(config) as admin:
+        assert (await admin.describe_cluster()).brokers
+        sessions = [s.session for s in server.broker.dispatcher.connections.values()]
+        return sorted({session.principal.name for session in sessions})
+
+
+async def refusal(server: Server, settings: dict[str, Any]) -> str:
+    with pytest.raises(AuthenticationFailed) as refused:
+        await connect(server, settings)
+    return refused.value.reason
+
+
+def bearing(token: str) -> dict[str, Any]:
+    """Return the settings of a client with one token."""
+    return {"sasl.login.callback.handler.class": lambda: (token, int(time.time() * 1000) + 60_000)}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sasl.jaas.config": f'{MODULE} required unsecuredLoginStringClaim_sub="carol";'},
+        {
+            "enable.sasl.oauthbearer.unsecure.jwt": True,
+            "sasl.oauthbearer.config": "principal=carol scope=a",
+        },
+    ],
+)
+def test_a_token_without_signature_is_accepted_where_that_is_set(
+    run: Run, settings: dict[str, Any]
+) -> None:
+    async def story(server: Server) -> None:
+        assert await connect(server, settings) == ["carol"]
+        late = encode_unsecured({"sub": "carol", "exp": time.time() - 1})
+        assert await refusal(server, bearing(late)) == '{"status":"invalid_token"}'
+        assert late not in await refusal(server, bearing(late))
+
+    run(story, **{JAAS: f"{MODULE} required;"})
+
+
+class Tokens:
+    """A callback of the broker's settings."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._prefix = options["prefix"]
+
+    async def validate(self, token: str, extensions: dict[str, str]) -> tuple[str, int]:
+        if not token.startswith(self._prefix):
+            raise ValueError(f"not one of ours: {token}")
+        user = token.removeprefix(self._prefix) + extensions.get("tenant", "")
+        return user, int(time.time() * 1000) + 60_000
+
+
+class Passwords:
+    """A callback of the broker's settings."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._suffix = options["suffix"]
+
+    def authenticate(self, user: str, password: str) -> bool:
+        return password == user + self._suffix
+
+
+def test_callbacks_of_both_sides_give_and_check_tokens(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(server: Server) -> None:
+        settings = {**bearing("ours-carol"), "sasl.oauthbearer.extensions": "tenant=x"}
+        assert await connect(server, settings) == ["carolx"]
+        assert await refusal(server, bearing("theirs-carol")) == '{"status":"invalid_token"}'
+
+    handler = f"{__name__}:Tokens"
+    run(story, **{JAAS: f'{MODULE} required prefix="ours-";', CALLBACK: handler})
+    assert "theirs-carol" not in caplog.text
+
+
+def test_a_callback_checks_passwords(run: Run) -> None:
+    async def story(server: Server) -> None:
+        (await server.connect("carol", "carol!")).close()
+        with pytest.raises(AuthenticationFailed, match="Invalid username or password"):
+            await server.connect("carol", "carol?")
+
+    plain = "listener.name.clients.plain.sasl"
+    run(
+        story,
+        **{
+            "sasl.enabled.mechanisms": "PLAIN",
+            f"{plain}.jaas.config": 'PlainLoginModule required suffix="!";',
+            f"{plain}.server.callback.handler.class": f"{__name__}:Passwords",
+        },
+    )
+
+
+class Issuer:
+    """An issuer of tokens: an endpoint for clients, and the keys for brokers."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.key: Any = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.kid = "first"
+        self.grants: list[dict[str, list[str]]] = []
+        self.reads = 0
+
+    def rotate(self) -> None:
+        self.key, self.kid = ec.generate_private_key(ec.SECP256R1()), "second"
+
+    def token(self, **changed: Any) -> str:
+        claims = {
+            "iss": self.url,
+            "aud": ["kafka", "other"],
+            "sub": "carol",
+            "exp": int(time.time()) + 60,
+            **changed,
+        }
+        algorithm = "RS256" if self.kid == "first" else "ES256"
+        return jwt.encode(claims, self.key, algorithm, headers={"kid": self.kid})
+
+    def keys(self) -> dict[str, Any]:
+        self.reads += 1
+        if self.kid == "first":
+            key = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
+        else:
+            key = jwt.algorithms.ECAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
+        return {"keys": [{**key, "kid": self.kid, "use": "sig"}]}
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def respond(self, status: int, content: dict[str, Any]) -> None:
+            data = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self) -> None:
+            self.respond(200, made.keys())
+
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            scheme, _, encoded = self.headers["Authorization"].partition(" ")
+            if (scheme, b64decode(encoded)) != ("Basic", b"carol:s%20cret"):
+                self.respond(401, {"error": "invalid_client"})
+                return
+            made.grants.append(parse_qs(form))
+            self.respond(200, {"access_token": made.token(), "expires_in": 60})
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made = Issuer(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield made
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def trusting(issuer: Issuer) -> dict[str, str]:
+    return {
+        "sasl.oauthbearer.jwks.endpoint.url": f"{issuer.url}/keys",
+        "sasl.oauthbearer.expected.issuer": issuer.url,
+        "listener.name.clients.oauthbearer.sasl.oauthbearer.expected.audience": "kafka",
+    }
+
+
+def test_a_client_gets_its_token_from_the_issuer_that_the_broker_trusts(
+    run: Run, issuer: Issuer
+) -> None:
+    async def story(server: Server) -> None:
+        endpoint = {
+            "sasl.oauthbearer.token.endpoint.url": f"{issuer.url}/token",
+            "sasl.oauthbearer.client.id": "carol",
+            "sasl.oauthbearer.client.secret": "s cret",
+            "sasl.oauthbearer.scope": "produce",
+        }
+        assert await connect(server, endpoint) == ["carol"]
+        assert issuer.grants == [{"grant_type": ["client_credentials"], "scope": ["produce"]}]
+        wrong = {**endpoint, "sasl.oauthbearer.client.secret": "topsecret"}
+        reason = await refusal(server, wrong)
+        assert reason == "the token endpoint answered 401 Unauthorized"
+        java = f'{MODULE} required clientId="carol" clientSecret="s cret" scope="produce";'
+        del endpoint["sasl.oauthbearer.client.id"], endpoint["sasl.oauthbearer.client.secret"]
+        assert await connect(server, {**endpoint, "sasl.jaas.config": java}) == ["carol"]
+
+    run(story, **trusting(issuer))
+
+
+def test_only_tokens_that_the_issuer_has_signed_for_this_audience_are_accepted(
+    run: Run, issuer: Issuer
+) -> None:
+    async def story(server: Server) -> None:
+        assert await connect(server, bearing(issuer.token())) == ["carol"]
+        forger = Issuer(issuer.url)
+        now = int(time.time())
+        for token in (
+            forger.token(),
+            issuer.token(exp=now - 60),
+            issuer.token(nbf=now + 60),
+            issuer.token(iss="https://elsewhere"),
+            issuer.token(aud="other"),
+            issuer.token(sub=""),
+            issuer.token()[:-4] + "AAAA",
+            encode_unsecured({"sub": "carol", "exp": now + 60, "iss": issuer.url, "aud": "kafka"}),
+            jwt.encode({"sub": "carol", "exp": now + 60}, "k" * 32, "HS256"),
+            "no.token",
+        ):
+            assert await refusal(server, bearing(token)) == '{"status":"invalid_token"}'
+        assert issuer.reads == 1
+
+    run(story, **trusting(issuer))
+
+
+def test_keys_that_the_issuer_publishes_later_are_read_but_not_for_each_unknown_one(
+    run: Run, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(server: Server) -> None:
+        assert await connect(server, bearing(issuer.token())) == ["carol"]
+        issuer.rotate()
+        assert await refusal(server, bearing(issuer.token())) == '{"status":"invalid_token"}'
+        assert issuer.reads == 1
+        monkeypatch.setattr("kavka.broker.security.signed_tokens._LEAST_INTERVAL_MS", 0)
+        assert await connect(server, bearing(issuer.token())) == ["carol"]
+        assert issuer.reads == 2
+
+    run(story, **trusting(issuer))
+
+
+def test_a_session_does_not_outlive_its_token(run: Run) -> None:
+    async def story(server: Server) -> None:
+        peer = await server.anonymous()
+        await peer.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+        token = encode_unsecured({"sub": "carol", "exp": time.time() + 5})
+        first = OAuthBearerClient(token, {}).first()
+        response = await peer.send(SaslAuthenticateRequest(auth_bytes=first), 2)
+        assert 0 < response.session_lifetime_ms <= 5000
+        peer.close()
+
+    run(story, **{JAAS: f"{MODULE} required;", "connections.max.reauth.ms": "3600000"})

@@ -1,0 +1,340 @@
+"""A broker with TLS: clients are served, certificates decide, and what is no handshake ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kavka.net.event_loop import MeasuredEventLoop
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
+from kavka.net.peer_security import PeerSecurity, TlsHandshakeFailed
+from support.certificates import Authority
+from support.one_broker import Served, serve
+from support.tls import TlsFiles
+
+Story = Callable[[Served], Awaitable[None]]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TlsFiles:
+    return TlsFiles(tmp_path)
+
+
+def run(files: TlsFiles, story: Story, *, certificate: str | None = None, **settings: str) -> None:
+    """Run a story against a broker with TLS; the connection of `served` has this certificate of a client."""
+    with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+        runner.run(
+            serve(
+                files.directory / "data",
+                story,
+                files.security(certificate=certificate),
+                **files.broker_settings(**settings),
+            )
+        )
+
+
+async def connect(served: Served, security: PeerSecurity) -> Peer:
+    peer = await Peer.connect(TcpNetwork(), "127.0.0.1", served.port, security=security)
+    served.peers.append(peer)
+    return peer
+
+
+def principals(served: Served) -> list[str]:
+    return [
+        str(one.attachment.session.principal.name) for one in served.broker.dispatcher.connections
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 100, 20_000, 3_000_000])
+def test_what_was_produced_is_read(files: TlsFiles, size: int) -> None:
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        values = [bytes([65 + number]) * size for number in range(3)]
+        for value in values:
+            assert (await served.produce("t", value)).error_code == 0
+        read: list[bytes] = []
+        while len(read) < len(values):
+            read += [bytes(record.value or b"") for record in await served.read("t", len(read))]
+        assert read == values
+
+    run(files, story, message__max__bytes="4000000")
+
+
+def test_many_requests_at_once_are_answered_in_order(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        await served.produce("t", b"x" * 300_000)
+        found = await asyncio.gather(*(served.fetch("t") for _ in range(50)))
+        assert {len(bytes(one.records)) for one in found} == {len(bytes(found[0].records))}
+        assert len(bytes(found[0].records)) > 300_000
+
+    run(files, story)
+
+
+@pytest.mark.parametrize("client_auth", ["required", "requested"])
+def test_the_owner_of_a_certificate_is_the_principal(files: TlsFiles, client_auth: str) -> None:
+    async def story(served: Served) -> None:
+        assert principals(served) == ["CN=alice,O=Acme"]
+
+    run(files, story, certificate=files.client, client_auth=client_auth)
+
+
+def test_rules_make_the_name_and_a_listeners_own_come_first(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        assert principals(served) == ["ALICE"]
+
+    run(
+        files,
+        story,
+        certificate=files.client,
+        client_auth="none",
+        listener__name__ssl__ssl__client__auth="required",
+        listener__name__ssl__ssl__principal__mapping__rules="RULE:^CN=(.*?),.*$/$1/U , DEFAULT",
+        ssl__principal__mapping__rules="DEFAULT",
+    )
+
+
+def test_a_client_without_a_certificate_is_anonymous_where_none_is_required(
+    files: TlsFiles,
+) -> None:
+    async def story(served: Served) -> None:
+        assert principals(served) == ["ANONYMOUS"]
+
+    run(files, story, client_auth="requested")
+
+
+def test_a_name_for_which_there_is_no_rule_closes_the_connection(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        with pytest.raises(ConnectionError):
+            await connect(served, files.security(certificate=files.client))
+
+    run(
+        files, story, client_auth="requested", ssl__principal__mapping__rules="RULE:^CN=bob.*$/bob/"
+    )
+
+
+def test_a_client_without_a_required_certificate_learns_why(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        with pytest.raises(TlsHandshakeFailed, match=r"set ssl\.keystore\.location"):
+            await connect(served, files.security())
+
+    run(files, story, certificate=files.client, client_auth="required")
+    assert "the client sent no certificate, and ssl.client.auth is required" in caplog.text
+
+
+def _expired(files: TlsFiles) -> str:
+    return files.write("x.pem", files.authority.sign("x", begin=-9, end=-2))
+
+
+def _not_yet(files: TlsFiles) -> str:
+    return files.write("x.pem", files.authority.sign("x", begin=2, end=9))
+
+
+def _strange(files: TlsFiles) -> str:
+    return files.write("x.pem", Authority("Stranger").sign("x"))
+
+
+def _long_chain(files: TlsFiles) -> str:
+    above = files.authority
+    for number in range(100):
+        above = Authority(f"Between {number}", above)
+    return files.write("x.pem", above.sign("x"))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_expired, "certificate has expired"),
+        (_not_yet, "certificate is not yet valid"),
+        (_strange, "unable to get local issuer certificate"),
+        (_long_chain, "sent more than 32768 bytes"),
+    ],
+)
+def test_a_certificate_that_is_not_valid_is_refused(
+    files: TlsFiles,
+    make: Callable[[TlsFiles], str],
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bad = make(files)
+
+    async def story(served: Served) -> None:
+        with pytest.raises(ConnectionError):
+            await connect(served, files.security(certificate=bad))
+
+    run(files, story, certificate=files.client, client_auth="required")
+    lines = [one.getMessage() for one in caplog.records if "handshake failed" in one.getMessage()]
+    assert len(lines) == 1
+    assert reason in lines[0]
+
+
+async def said(port: int, data: bytes) -> bytes:
+    """Send bytes and return what comes until the broker closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "data", [b"\0\0\0\x10\0\x12\0\0", b"GET / HTTP/1.0\r\n\r\n", b"\0", b"\x80\x2e\x01"]
+)
+def test_plain_text_is_closed_with_a_line_that_says_so(
+    files: TlsFiles, data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        await said(served.port, data)
+
+    run(files, story)
+    assert "the client speaks plain text: it needs security.protocol=SSL" in caplog.text
+
+
+def test_a_handshake_that_ends_early_or_is_garbage_is_closed(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        hello = client_hello()
+        for data in (
+            hello[:100] + bytes(len(hello) - 100),
+            b"\x16\x03\x01\xff\xff" + bytes(70_000),
+        ):
+            await said(served.port, data)
+        for length in (1, 5, 50, len(hello) - 1):
+            _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(hello[:length])
+            writer.close()
+            await writer.wait_closed()
+        await served.topic("t")
+
+    run(files, story)
+    assert len([one for one in caplog.records if "handshake failed" in one.getMessage()]) >= 2
+
+
+def client_hello() -> bytes:
+    context = ssl.create_default_context()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def test_a_handshake_that_stands_still_is_closed(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        assert await said(served.port, b"") == b""
+        await said(served.port, client_hello())
+
+    run(files, story, kavka__ssl__handshake__timeout__ms="50")
+    assert "the client sent nothing in 50 ms" in caplog.text
+    assert "the client did not finish in 50 ms" in caplog.text
+
+
+def test_half_open_handshakes_are_bounded_and_others_get_through(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        sockets = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(30)]
+        for _ in range(30):
+            await connect(served, files.security())
+        tls = served.broker.security.tls
+        assert tls is not None
+        assert tls._listeners["SSL"].failures >= 10
+        for each in sockets:
+            each.close()
+
+    run(files, story, kavka__ssl__max__handshakes="10", kavka__ssl__handshake__timeout__ms="600000")
+
+
+def test_a_new_certificate_holds_for_new_connections_and_none_is_lost(files: TlsFiles) -> None:
+    def subject(peer: Peer) -> bytes:
+        return peer._transport.get_extra_info("ssl_object").getpeercert(True)
+
+    async def story(served: Served) -> None:
+        before = subject(served.peer)
+        (files.directory / "broker.pem").write_bytes(b"-----BEGIN broken")
+        await served.broker.security.tls.follow_files()
+        assert subject(await connect(served, files.security())) == before
+        files.write("broker.pem", files.authority.sign("renewed"))
+        await served.broker.security.tls.follow_files()
+        assert subject(await connect(served, files.security())) != before
+        await served.topic("t")
+        assert subject(served.peer) == before
+
+    run(files, story)
+
+
+def test_a_key_store_is_changed_by_a_dynamic_setting(files: TlsFiles) -> None:
+    other = files.write("other.pem", files.authority.sign("other"))
+
+    async def story(served: Served) -> None:
+        name = "listener.name.ssl.ssl.keystore.location"
+        for location, expected in (
+            (other, "other"),
+            ("/nowhere", "other"),
+            (files.broker, "broker"),
+        ):
+            overrides = {name: location}
+            await served.broker.dynamic_configs.configure_broker(overrides.copy, default=False)
+            peer = await connect(served, files.security())
+            subject = peer._transport.get_extra_info("ssl_object").getpeercert()["subject"]
+            assert (("commonName", expected),) in subject
+
+    run(files, story)
+
+
+def test_versions_that_are_not_enabled_are_refused(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = ssl.create_default_context(cafile=files.trust)
+            context.minimum_version = context.maximum_version = version
+
+            def shake(context: ssl.SSLContext = context) -> str | None:
+                plain = socket.create_connection(("127.0.0.1", served.port))
+                with context.wrap_socket(plain, server_hostname="localhost") as secured:
+                    return secured.version()
+
+            if version is ssl.TLSVersion.TLSv1_3:
+                assert await asyncio.to_thread(shake) == "TLSv1.3"
+            else:
+                with pytest.raises(ssl.SSLError, match=r"(?i)protocol.version"):
+                    await asyncio.to_thread(shake)
+
+    run(files, story, ssl__enabled__protocols="TLSv1.3")
+
+
+def test_a_broker_with_a_store_that_cannot_be_used_does_not_start(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        raise AssertionError("it started")
+
+    with pytest.raises(
+        ValueError, match=r"/nowhere for configuration ssl.keystore.location: No such"
+    ):
+        run(files, story, ssl__keystore__location="/nowhere")
+    with pytest.raises(ValueError, match=r"ssl.principal.mapping.rules: Expected DEFAULT or RULE"):
+        run(files, story, ssl__principal__mapping__rules="RULE:x")
+
+
+def test_nothing_is_logged_of_a_client_that_connects_and_leaves(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        caplog.set_level(logging.WARNING)
+        caplog.clear()
+        (await connect(served, files.security())).close()
+        await served.topic("t")
+        assert not caplog.records
+
+    run(files, story)

@@ -1,0 +1,81 @@
+"""The blocks of docs/how-to/sasl.md, run in order as a new user would."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.code_blocks import ROOT, Block, blocks
+
+PAGE = ROOT / "docs" / "how-to" / "sasl.md"
+RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
+
+
+class Runner:
+    """Runs the blocks of the page in one directory, with a port of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        self._directory = directory
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._environment = {**os.environ, "PATH": path}
+        self._broker: subprocess.Popen[str] | None = None
+
+    def run(self, block: Block) -> str:
+        """Run a block, the broker's in the background; return what the block prints."""
+        text = block.text.replace("9094", str(self._port))
+        if text.startswith("kavka server-start"):
+            self._start(text)
+            return ""
+        command = ["bash", "-euo", "pipefail"] if block.language == "sh" else [sys.executable]
+        done = subprocess.run(
+            [*command, "-c", text],
+            cwd=self._directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block.name}: {done.stderr}"
+        return done.stdout
+
+    def _start(self, command: str) -> None:
+        self._broker = subprocess.Popen(
+            command.split(),
+            cwd=self._directory,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._broker.stdout is not None
+        assert "ready: SASL_PLAINTEXT://" in self._broker.stdout.readline()
+
+    def stop(self) -> None:
+        if self._broker is not None:
+            self._broker.terminate()
+            self._broker.communicate(timeout=30)
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_page_about_sasl_run(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    printed = ""
+    compared = 0
+    try:
+        for block in blocks(PAGE):
+            if block.comment == RUN:
+                printed = runner.run(block)
+            elif block.comment == "output":
+                assert printed == block.text, block.name
+                compared += 1
+    finally:
+        runner.stop()
+    assert compared == 3

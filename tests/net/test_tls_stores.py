@@ -1,0 +1,224 @@
+"""Key and trust stores of each type are read, and what is wrong with one is said."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from kavka.net.tls.ciphers import openssl_name
+from kavka.net.tls.contexts import FollowedContext, client_context, server_context
+from kavka.net.tls.settings import TlsSettings, parse_settings
+from kavka.net.tls.stores import read_key_store, read_trust_store
+from kavka.settings.declaration import InvalidSetting
+from support.certificates import PASSWORD, Authority
+
+AUTHORITY = Authority()
+OTHER = Authority("Another authority")
+BETWEEN = Authority("Between", AUTHORITY)
+OWNER = BETWEEN.sign("owner")
+
+
+def tls(**texts: Any) -> TlsSettings:
+    """Return settings; names are without `ssl.`, with `__` for dots."""
+    given = {f"ssl.{name.replace('__', '.')}": value for name, value in texts.items()}
+    return parse_settings(given.get)
+
+
+def key_store(kind: str, path: Path) -> TlsSettings:
+    match kind:
+        case "PEM":
+            location = OWNER.write_pem(path)
+        case "encrypted PEM":
+            location = OWNER.write_pem(path, PASSWORD)
+            return tls(keystore__type="PEM", keystore__location=location, key__password=PASSWORD)
+        case "inline":
+            return tls(
+                keystore__type="PEM",
+                keystore__key=OWNER.key_pem(PASSWORD).decode(),
+                keystore__certificate__chain=OWNER.chain_pem.decode(),
+                key__password=PASSWORD,
+            )
+        case "PKCS12":
+            location = OWNER.write_pkcs12(path)
+        case _:
+            location = OWNER.write_jks(path)
+    kind = "JKS" if kind == "JKS" else kind
+    return tls(keystore__type=kind, keystore__location=location, keystore__password=PASSWORD)
+
+
+@pytest.mark.parametrize("kind", ["PEM", "encrypted PEM", "inline", "PKCS12", "JKS"])
+def test_a_key_store_of_each_type_serves(tmp_path: Path, kind: str) -> None:
+    settings = key_store(kind, tmp_path / "store")
+    material = read_key_store(settings)
+    assert material is not None
+    assert material.certificates.count(b"BEGIN CERTIFICATE") == 2
+    assert material.certificates.split() == OWNER.chain_pem.split()
+    server_context(settings)
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12", "JKS"])
+def test_a_trust_store_of_each_type_is_trusted(tmp_path: Path, kind: str) -> None:
+    writers = {
+        "PEM": AUTHORITY.write_pem,
+        "PKCS12": AUTHORITY.write_pkcs12,
+        "JKS": AUTHORITY.write_jks,
+    }
+    location = writers[kind](tmp_path / "store")
+    settings = tls(
+        truststore__type=kind, truststore__location=location, truststore__password=PASSWORD
+    )
+    context = client_context(settings)
+    trusted = AUTHORITY.certificate.public_bytes(Encoding.DER)
+    assert context.get_ca_certs(binary_form=True) == [trusted]
+
+
+def test_a_file_of_type_jks_may_be_pkcs12_as_in_java(tmp_path: Path) -> None:
+    location = OWNER.write_pkcs12(tmp_path / "store")
+    assert read_key_store(tls(keystore__location=location, keystore__password=PASSWORD)) is not None
+
+
+def test_a_key_that_every_user_may_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store"
+    settings = tls(keystore__type="PEM", keystore__location=OWNER.write_pem(path))
+    for mode, warnings in ((0o600, 0), (0o640, 0), (0o644, 1)):
+        path.chmod(mode)
+        read_key_store(settings)
+        assert len(caplog.records) == warnings
+
+
+def test_a_trust_store_of_jks_needs_no_password(tmp_path: Path) -> None:
+    location = AUTHORITY.write_jks(tmp_path / "store")
+    assert read_trust_store(tls(truststore__location=location).trust_store)
+
+
+def test_the_key_of_jks_may_have_a_password_of_its_own(tmp_path: Path) -> None:
+    location = OWNER.write_jks(tmp_path / "store", key_password="other")
+    given = {"keystore__location": location, "keystore__password": PASSWORD}
+    server_context(tls(**given, key__password="other"))
+    with pytest.raises(InvalidSetting, match="password of the private key is wrong"):
+        server_context(tls(**given))
+
+
+def _wrong(path: Path) -> list[tuple[dict[str, Any], str]]:
+    pem, encrypted = OWNER.write_pem(path / "a.pem"), OWNER.write_pem(path / "b.pem", PASSWORD)
+    p12, jks = OWNER.write_pkcs12(path / "c.p12"), OWNER.write_jks(path / "d.jks")
+    mixed = path / "e.pem"
+    mixed.write_bytes(OTHER.sign("x").key_pem() + OWNER.chain_pem)
+    (path / "f").write_bytes(b"\xce\xce\xce\xce")
+    (path / "g").write_bytes(OWNER.chain_pem)
+    (path / "h").write_bytes(OWNER.key_pem())
+    (path / "i").write_bytes(b"nothing")
+    damaged = path / "j"
+    damaged.write_bytes(Path(jks).read_bytes().replace(b"owner", b"owneR"))
+    at = {"keystore__type": "PEM"}
+    return [
+        ({"keystore__location": str(path / "none")}, "No such file"),
+        ({"keystore__location": str(path)}, "Is a directory"),
+        ({"keystore__location": pem}, "the file is PEM: set ssl.keystore.type=PEM"),
+        ({"keystore__location": p12, **at}, "the file is not PEM"),
+        ({"keystore__location": encrypted, **at}, "set ssl.key.password"),
+        ({"keystore__location": encrypted, "key__password": "x", **at}, "ssl.key.password. is wrong"),
+        ({"keystore__location": p12, "keystore__password": "x"}, "ssl.keystore.password. is wrong"),
+        ({"keystore__location": jks, "keystore__password": "x"}, "the password is wrong"),
+        ({"keystore__location": jks}, "set ssl.keystore.password"),
+        ({"keystore__location": str(damaged), "keystore__password": PASSWORD}, "damaged"),
+        ({"keystore__location": str(mixed), **at}, "not that of the certificate"),
+        ({"keystore__location": str(path / "f")}, "JCEKS"),
+        ({"keystore__location": str(path / "g"), **at}, "no private key"),
+        ({"keystore__location": str(path / "h"), **at}, "no certificate"),
+        ({"keystore__location": str(path / "i")}, "neither JKS nor PKCS12"),
+        ({"keystore__type": "BKS"}, "Expected one of JKS, PKCS12, PEM"),
+        ({"keystore__key": "x"}, "ssl.keystore.key is missing, or is not PEM"),
+        ({}, "needs a key store"),
+        ({"keystore__location": pem, **at, "enabled__protocols": ["TLSv1"]}, "TLSv1 is not secure"),
+        ({"keystore__location": pem, **at, "enabled__protocols": ["TLS9"]}, "Expected TLSv1.2"),
+        ({"keystore__location": pem, **at, "cipher__suites": ["TLS_NO"]}, "OpenSSL"),
+        ({"keystore__location": pem, **at, "cipher__suites": ["TLS_AES_128_GCM_SHA256"]}, "1.3"),
+        ({"endpoint__identification__algorithm": "ftp"}, "Expected https"),
+    ]  # fmt: skip
+
+
+def test_what_is_wrong_with_a_store_is_said(tmp_path: Path) -> None:
+    for given, reason in _wrong(tmp_path):
+        with pytest.raises(InvalidSetting, match=reason) as refused:
+            server_context(tls(**given))
+        assert PASSWORD not in str(refused.value)
+        assert "PRIVATE KEY" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----"])
+def test_a_trust_store_without_a_certificate_is_refused(text: str) -> None:
+    settings = tls(truststore__type="PEM", truststore__certificates=text or "nothing")
+    with pytest.raises(
+        InvalidSetting, match=r"ssl.truststore.certificates: .*(no trusted|damaged)"
+    ):
+        client_context(settings)
+
+
+@pytest.mark.parametrize(
+    ("java", "openssl"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384", "ECDHE-ECDSA-AES256-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        ("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "DHE-RSA-AES256-GCM-SHA384"),
+        ("TLS_RSA_WITH_AES_128_CBC_SHA", "AES128-SHA"),
+        ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("HIGH", "HIGH"),
+    ],
+)
+def test_suites_have_openssls_names(java: str, openssl: str) -> None:
+    assert openssl_name(java) == openssl
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers(openssl)
+
+
+def test_only_the_suites_that_are_named_are_offered(tmp_path: Path) -> None:
+    suites = ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]
+    context = client_context(tls(cipher__suites=suites))
+    assert context.maximum_version is ssl.TLSVersion.TLSv1_2
+    older = [one["name"] for one in context.get_ciphers() if one["protocol"] != "TLSv1.3"]
+    assert older == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+
+
+def test_a_context_follows_its_files_and_keeps_the_one_before_a_broken_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store"
+    OWNER.write_pem(path)
+    settings = tls(keystore__type="PEM", keystore__location=str(path))
+    followed = FollowedContext(settings, server_context, "INSIDE")
+    first = followed.current
+    followed.refresh()
+    assert followed.current is first
+    path.write_bytes(b"-----BEGIN ")
+    followed.refresh()
+    followed.refresh()
+    assert followed.current is first
+    path.unlink()
+    followed.refresh()
+    assert followed.current is first
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    BETWEEN.sign("new").write_pem(path)
+    followed.refresh()
+    assert followed.current is not first
+
+
+def test_no_private_key_touches_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def note(self: ssl.SSLContext, certfile: Any, keyfile: Any, password: Any) -> None:
+        loaded.extend((certfile, keyfile))
+        load(self, certfile, keyfile, password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", note)
+    server_context(key_store("PKCS12", tmp_path / "store"))
+    assert all(path.startswith("/proc/self/fd/") for path in loaded)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
