@@ -6,16 +6,19 @@ import asyncio
 import logging
 import socket
 import ssl
+import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from kavka.errors import ErrorCode
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.net.peer_security import PeerSecurity, TlsHandshakeFailed
 from support.certificates import Authority
+from support.config_requests import BROKER, SET, altered
 from support.one_broker import Served, serve
 from support.tls import TlsFiles
 
@@ -293,6 +296,44 @@ def test_a_key_store_is_changed_by_a_dynamic_setting(files: TlsFiles) -> None:
             assert (("commonName", expected),) in subject
 
     run(files, story)
+
+
+def test_a_key_store_that_cannot_be_used_is_refused_before_it_is_stored(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        name = "listener.name.ssl.ssl.keystore.location"
+        for location, code in (("/nowhere", ErrorCode.INVALID_REQUEST), (files.client, 0)):
+            (answer,) = await altered(served, (BROKER, "0", [(name, SET, location)]))
+            assert answer.error_code == code
+            assert ("No such file" in (answer.error_message or "")) is bool(code)
+        assert served.broker.configs.broker_overrides(default=False) == {name: files.client}
+
+    run(files, story, broker__id="0")
+
+
+def test_metrics_are_served_over_https(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        assert served.broker.exposition is not None
+        url = f"https://localhost:{served.broker.exposition.port}/metrics"
+
+        def get(*certificate: str) -> bytes:
+            context = ssl.create_default_context(cafile=files.trust)
+            for path in certificate:
+                context.load_cert_chain(path)
+            with urllib.request.urlopen(url, context=context, timeout=60) as response:
+                found: bytes = response.read()
+                return found
+
+        assert b"kavka_" in await asyncio.to_thread(get, files.client)
+        with pytest.raises(OSError, match=r"(?i)certificate required|reset|EOF"):
+            await asyncio.to_thread(get)
+
+    run(
+        files,
+        story,
+        kavka__metrics__port="0",
+        kavka__metrics__security__protocol="SSL",
+        listener__name__metrics__ssl__client__auth="required",
+    )
 
 
 def test_versions_that_are_not_enabled_are_refused(files: TlsFiles) -> None:

@@ -14,7 +14,7 @@ from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
 from kavka.settings.sasl import SASL_SETTINGS
-from kavka.settings.tls import TLS_SETTINGS
+from kavka.settings.tls import TLS_SETTINGS, ZOOKEEPER_TLS_SETTINGS
 from kavka.settings.topic import TOPIC_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -47,6 +47,7 @@ BROKER_SETTINGS = [
     *SASL_SETTINGS,
     *CLUSTER_SETTINGS,
     *TLS_SETTINGS,
+    *(one for one in ZOOKEEPER_TLS_SETTINGS if one.check is None),
     *TRANSACTION_SETTINGS,
 ]
 

@@ -388,7 +388,8 @@ class Broker:
             from kavka.broker.metrics.exposition import Exposition
 
             self.exposition = Exposition(self.metrics_sources())
-            await self.exposition.start(self.config.text("kavka.metrics.host"), port)
+            tls = self.security.tls_of_metrics()
+            await self.exposition.start(self.config.text("kavka.metrics.host"), port, tls)
 
     def metrics_sources(self) -> MetricsSources:
         """Return the parts with counters and states for the metrics."""

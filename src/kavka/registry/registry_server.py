@@ -40,24 +40,33 @@ class RegistryServer:
         self.connections: dict[ClientConnection, None] = {}
         self._network = network
         self._listener: Listener | None = None
+        self._secure_listener: Listener | None = None
         self._chunk = bytearray(_CHUNK_BYTES)
         self._connections_by_session: dict[int, ClientConnection] = {}  # by session
         self._all_closed: asyncio.Event | None = None
         self.traffic = ClientStatistics()
 
     async def start(self) -> None:
-        """Listen on the port. Raise OSError when the address is taken."""
+        """Listen on the ports. Raise OSError when an address is taken, InvalidSetting for a store."""
         config = self.config
-        self._listener = await self._network.listen(
-            config.host,
-            config.port,
-            lambda: ClientConnection(self, config.frame_bytes, self._chunk),
-        )
+
+        def make() -> ClientConnection:
+            return ClientConnection(self, config.frame_bytes, self._chunk)
+
+        if config.port >= 0:
+            self._listener = await self._network.listen(config.host, config.port, make)
+        if config.tls is not None:
+            from kavka.net.tls.server import ListenerTls
+
+            self._secure_listener = await self._network.listen(
+                config.secure_host, config.secure_port, make, ListenerTls("registry", config.tls)
+            )
 
     async def stop(self) -> None:
-        """Close the port and every connection; sessions continue in the journal."""
-        if self._listener is not None:
-            self._listener.close()
+        """Close the ports and every connection; sessions continue in the journal."""
+        for listener in (self._listener, self._secure_listener):
+            if listener is not None:
+                listener.close()
         for connection in list(self.connections):
             connection.abort()
         if self.connections:
@@ -66,9 +75,16 @@ class RegistryServer:
 
     @property
     def port(self) -> int:
-        """The bound port."""
-        assert self._listener is not None
-        return self._listener.port
+        """The bound port, that with TLS where there is no other."""
+        listener = self._listener or self._secure_listener
+        assert listener is not None
+        return listener.port
+
+    @property
+    def secure_port(self) -> int:
+        """The bound port with TLS."""
+        assert self._secure_listener is not None
+        return self._secure_listener.port
 
     # -- client_connection.Server
 

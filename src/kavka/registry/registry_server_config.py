@@ -5,12 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
 from kavka.values import frozen
 
+if TYPE_CHECKING:
+    from kavka.net.tls.settings import TlsSettings
+
 log = logging.getLogger(__name__)
+
+_CLIENT_AUTH = {"need": "required", "want": "requested", "none": "none"}
 
 
 @frozen
@@ -20,6 +26,7 @@ class RegistryServerConfig:
     data_directory: str
     host: str
     port: int
+    """-1 for no port in plain text."""
     tick_ms: int
     min_session_timeout_ms: int
     max_session_timeout_ms: int
@@ -27,6 +34,10 @@ class RegistryServerConfig:
     """Of one address; 0 for any number."""
     allowed_words: tuple[str, ...]
     frame_bytes: int
+    secure_host: str = ""
+    secure_port: int = -1
+    """-1 for no port with TLS."""
+    tls: TlsSettings | None = None
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> RegistryServerConfig:
@@ -45,14 +56,35 @@ class RegistryServerConfig:
         return cls(
             str(values["dataDir"]),
             str(values["clientPortAddress"]),
-            whole("clientPort"),
+            whole("clientPort") if "clientPort" in texts or whole("secureClientPort") < 0 else -1,
             tick_ms,
             min_ms,
             max_ms,
             whole("maxClientCnxns"),
             tuple(words),
             whole("jute.maxbuffer"),
+            str(values["secureClientPortAddress"]),
+            whole("secureClientPort"),
+            None if whole("secureClientPort") < 0 else _tls(values),
         )
+
+
+def _tls(values: Mapping[str, Any]) -> TlsSettings:
+    from kavka.net.tls.settings import parse_settings, type_of_file
+
+    key_store, trust_store = values["ssl.keyStore.location"], values["ssl.trustStore.location"]
+    named = {
+        "ssl.keystore.location": key_store,
+        "ssl.keystore.type": values["ssl.keyStore.type"] or type_of_file(key_store),
+        "ssl.keystore.password": values["ssl.keyStore.password"],
+        "ssl.key.password": values["ssl.keyStore.password"],
+        "ssl.truststore.location": trust_store,
+        "ssl.truststore.type": values["ssl.trustStore.type"] or type_of_file(trust_store),
+        "ssl.truststore.password": values["ssl.trustStore.password"],
+        "ssl.enabled.protocols": values["ssl.enabledProtocols"],
+        "ssl.cipher.suites": values["ssl.ciphersuites"],
+    }
+    return parse_settings(named.get, _CLIENT_AUTH[values["ssl.clientAuth"]])
 
 
 def _check_names(texts: Mapping[str, str]) -> None:

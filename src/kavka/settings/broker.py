@@ -16,7 +16,7 @@ from kavka.settings.known import KNOWN_SETTINGS
 from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
 from kavka.settings.sasl import SASL_SETTINGS
-from kavka.settings.tls import TLS_SETTINGS
+from kavka.settings.tls import TLS_SETTINGS, ZOOKEEPER_TLS_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
 _T = ValueType
@@ -214,7 +214,15 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.metrics.host",
         _T.STRING,
         "127.0.0.1",
-        "The address of kavka.metrics.port. It has no access control.",
+        "The address of kavka.metrics.port. It has no access control but that of kavka.metrics.security.protocol.",
+    ),
+    Setting(
+        "kavka.metrics.security.protocol",
+        _T.STRING,
+        "PLAINTEXT",
+        "SSL serves the metrics over HTTPS, by ssl.* or listener.name.metrics.ssl.*; "
+        "listener.name.metrics.ssl.client.auth=required asks readers for a certificate.",
+        choices=("PLAINTEXT", "SSL"),
     ),
     Setting(
         "num.recovery.threads.per.data.dir",
@@ -290,6 +298,7 @@ BROKER_SETTINGS = Catalogue(
         *SASL_SETTINGS,
         *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *ZOOKEEPER_TLS_SETTINGS,
         *KNOWN_SETTINGS,
     ]
 )

@@ -23,6 +23,61 @@ REGISTRY_SETTINGS = Catalogue(
             "clientPortAddress", _T.STRING, "", "The address to listen on; empty means every one."
         ),
         Setting(
+            "secureClientPort",
+            _T.INT,
+            -1,
+            "The port for clients with TLS; 0 takes a free one, -1 serves none. With it, and without clientPort, there "
+            "is no port in plain text.",
+            minimum=-1,
+            maximum=65535,
+        ),
+        Setting(
+            "secureClientPortAddress",
+            _T.STRING,
+            "",
+            "The address of secureClientPort; empty means every one.",
+        ),
+        Setting(
+            "ssl.keyStore.location",
+            _T.STRING,
+            None,
+            "File with the server's key and certificate chain.",
+        ),
+        Setting("ssl.keyStore.password", _T.PASSWORD, None, "Password of that file and its key."),
+        Setting(
+            "ssl.keyStore.type",
+            _T.STRING,
+            None,
+            "JKS, PKCS12 or PEM; by default as the file's name ends.",
+        ),
+        Setting(
+            "ssl.trustStore.location",
+            _T.STRING,
+            None,
+            "File with the certificates that are trusted of clients.",
+        ),
+        Setting("ssl.trustStore.password", _T.PASSWORD, None, "Password of that file."),
+        Setting(
+            "ssl.trustStore.type",
+            _T.STRING,
+            None,
+            "JKS, PKCS12 or PEM; by default as the file's name ends.",
+        ),
+        Setting(
+            "ssl.clientAuth",
+            _T.STRING,
+            "need",
+            "Certificates of clients: need, want, or none.",
+            choices=("need", "want", "none"),
+        ),
+        Setting(
+            "ssl.enabledProtocols",
+            _T.LIST,
+            ["TLSv1.2", "TLSv1.3"],
+            "Versions of TLS: TLSv1.2, TLSv1.3.",
+        ),
+        Setting("ssl.ciphersuites", _T.LIST, [], "Cipher suites, by Java's or OpenSSL's names."),
+        Setting(
             "tickTime",
             _T.INT,
             2000,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.settings.declaration import Scope, Setting, ValueType
+from kavka.settings.declaration import Scope, Setting, Value, ValueType
 
 _T = ValueType
 _HERE = Scope.PER_BROKER
@@ -128,3 +128,81 @@ TLS_SETTINGS: list[Setting] = [
     ),
 ]
 """Kafka's settings of TLS that have an effect, and kavka's own."""
+
+
+def _not_served(value: Value) -> str | None:
+    if value is not True:
+        return None
+    return "Lists of revoked certificates (CRL, OCSP) are not in this release"
+
+
+ZOOKEEPER_TLS_SETTINGS: list[Setting] = [
+    Setting(
+        "zookeeper.ssl.client.enable",
+        _T.BOOLEAN,
+        False,
+        "True connects to ZooKeeper with TLS, on its secureClientPort.",
+    ),
+    Setting(
+        "zookeeper.ssl.keystore.location",
+        _T.STRING,
+        None,
+        "File with the key and certificate of this broker as a client of ZooKeeper.",
+    ),
+    Setting(
+        "zookeeper.ssl.keystore.password", _T.PASSWORD, None, "Password of that file and its key."
+    ),
+    Setting(
+        "zookeeper.ssl.keystore.type",
+        _T.STRING,
+        None,
+        "JKS, PKCS12 or PEM; by default as the file's name ends.",
+    ),
+    Setting(
+        "zookeeper.ssl.truststore.location",
+        _T.STRING,
+        None,
+        "File with the certificates that are trusted of ZooKeeper.",
+    ),
+    Setting("zookeeper.ssl.truststore.password", _T.PASSWORD, None, "Password of that file."),
+    Setting(
+        "zookeeper.ssl.truststore.type",
+        _T.STRING,
+        None,
+        "JKS, PKCS12 or PEM; by default as the file's name ends.",
+    ),
+    Setting(
+        "zookeeper.ssl.protocol",
+        _T.STRING,
+        "TLSv1.2",
+        "The version of TLS, where zookeeper.ssl.enabled.protocols is not set.",
+    ),
+    Setting(
+        "zookeeper.ssl.enabled.protocols",
+        _T.LIST,
+        None,
+        "Versions of TLS: TLSv1.2, TLSv1.3.",
+    ),
+    Setting("zookeeper.ssl.cipher.suites", _T.LIST, None, "Cipher suites, as ssl.cipher.suites."),
+    Setting(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        _T.STRING,
+        "HTTPS",
+        "HTTPS checks that ZooKeeper's certificate is valid for its host; empty does not.",
+    ),
+    Setting(
+        "zookeeper.ssl.crl.enable",
+        _T.BOOLEAN,
+        False,
+        "True is refused: lists of revoked certificates are not in this release.",
+        check=_not_served,
+    ),
+    Setting(
+        "zookeeper.ssl.ocsp.enable",
+        _T.BOOLEAN,
+        False,
+        "True is refused: OCSP is not in this release.",
+        check=_not_served,
+    ),
+]
+"""Kafka's settings of connections to ZooKeeper with TLS."""

@@ -19,6 +19,8 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.LeaderSelector",
 )
+METRICS_LISTENER = "METRICS"
+"""The name of the metrics' port, for settings of TLS."""
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
@@ -112,6 +114,11 @@ class BrokerConfig:
             return name.upper()
         protocol = self.text("security.inter.broker.protocol")
         return next((e.name for e in self.advertised if e.protocol == protocol), protocol)
+
+    @property
+    def serves_metrics_with_tls(self) -> bool:
+        """Return whether the metrics' port has TLS."""
+        return self.text("kavka.metrics.security.protocol") == "SSL"
 
     def host_name(self) -> str:
         """Return the advertised host when neither listeners nor advertised.listeners names one."""
@@ -255,7 +262,7 @@ class BrokerConfig:
             log.warning("unknown setting ignored name=%s%s", name, hint)
         elif not BROKER_SETTINGS[base].effective:
             log.warning("setting without effect in this release name=%s", name)
-        elif listener.upper() not in {endpoint.name for endpoint in self.listeners}:
+        elif listener.upper() not in {METRICS_LISTENER, *(one.name for one in self.listeners)}:
             log.warning("setting of a listener that there is not name=%s", name)
 
 

@@ -87,6 +87,8 @@ class Configs:
         self._topic_values: dict[str, dict[str, Value]] = {}
         self.on_broker_change: list[Callable[[], None]] = []
         """Called after the dynamic overrides of this broker, or of all, have been replaced."""
+        self.broker_checks: list[Callable[[Mapping[str, str]], str | None]] = []
+        """Each returns why these dynamic overrides of this broker could not be applied, if so."""
 
     # -- reading
 
@@ -100,8 +102,13 @@ class Configs:
 
     def listener(self, listener: str) -> dict[str, Value]:
         """Return every broker setting now in force for one listener: its own, `listener.name.<name>.*`, first."""
-        overrides = {**self._default_broker, **self._broker}
-        return {**self._broker_values, **self._static.of_listener(listener, overrides)}
+        return self.merged_listener(listener, self._broker)
+
+    def merged_listener(self, listener: str, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """Return what `listener` would with other dynamic overrides of this broker."""
+        values = self._merged_broker(self._default_broker, overrides)
+        everywhere = {**self._default_broker, **overrides}
+        return {**values, **self._static.of_listener(listener, everywhere)}
 
     def topic(self, topic: str) -> Mapping[str, Value]:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""

@@ -100,6 +100,10 @@ def check_broker_overrides(
     fault = _lags_fault(_BROKER_LAGS, after, configs.broker_values())
     if fault is not None:
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
+    if not default:
+        for check in configs.broker_checks:
+            if (reason := check(accepted)) is not None:
+                raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
     return accepted
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.io import Environment
+from kavka.io import Environment, Network
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry
+from kavka.settings.declaration import Value
 
 
 async def open_registry(
@@ -19,7 +20,8 @@ async def open_registry(
     """Begin a session.
 
     The broker's own registry lives in `directory`; `failed` is called when its journal cannot be written. Raise
-    ConnectionError when no ZooKeeper answers, ValueError when `zookeeper.connect` cannot be read, CorruptRegistry.
+    ConnectionError when no ZooKeeper answers, ValueError when `zookeeper.connect` cannot be read, or a key or trust
+    store, CorruptRegistry.
     """
     connect = config.optional("zookeeper.connect")
     if connect is None:
@@ -31,12 +33,47 @@ async def open_registry(
     from kavka.registry.zookeeper import ZooKeeperRegistry  # a lone broker starts without it
 
     return await ZooKeeperRegistry.open(
-        environment.network,
+        _network_to_zookeeper(config, environment.network),
         environment.random,
         connect,
         session_timeout_ms=config.integer("zookeeper.session.timeout.ms"),
         connection_timeout_ms=connection_timeout_ms(config),
     )
+
+
+def _network_to_zookeeper(config: BrokerConfig, network: Network) -> Network:
+    if not config.flag("zookeeper.ssl.client.enable"):
+        return network
+    from kavka.net.tls.client import FollowingClientTls, TlsNetwork
+    from kavka.net.tls.settings import parse_settings
+
+    settings = parse_settings(_zookeeper_tls(config).get, prefix="zookeeper.")
+    return TlsNetwork(network, FollowingClientTls(settings, "zookeeper"))
+
+
+def _zookeeper_tls(config: BrokerConfig) -> dict[str, Value]:
+    """Return the settings of TLS to ZooKeeper, by the names of those to brokers."""
+    from kavka.net.tls.settings import type_of_file
+
+    key_store = config.optional("zookeeper.ssl.keystore.location")
+    trust_store = config.optional("zookeeper.ssl.truststore.location")
+    return {
+        "ssl.keystore.location": key_store,
+        "ssl.keystore.type": config.optional("zookeeper.ssl.keystore.type")
+        or type_of_file(key_store),
+        "ssl.keystore.password": config.optional("zookeeper.ssl.keystore.password"),
+        "ssl.key.password": config.optional("zookeeper.ssl.keystore.password"),
+        "ssl.truststore.location": trust_store,
+        "ssl.truststore.type": config.optional("zookeeper.ssl.truststore.type")
+        or type_of_file(trust_store),
+        "ssl.truststore.password": config.optional("zookeeper.ssl.truststore.password"),
+        "ssl.enabled.protocols": config.values["zookeeper.ssl.enabled.protocols"]
+        or [config.text("zookeeper.ssl.protocol")],
+        "ssl.cipher.suites": config.values["zookeeper.ssl.cipher.suites"],
+        "ssl.endpoint.identification.algorithm": config.optional(
+            "zookeeper.ssl.endpoint.identification.algorithm"
+        ),
+    }
 
 
 def connection_timeout_ms(config: BrokerConfig) -> int:

@@ -1,7 +1,7 @@
 """The page on a port of its own: `GET /metrics` over HTTP/1.1, nothing else.
 
-It has no access control: every client that reaches the port reads the names of topics. So it listens on loopback unless
-`kavka.metrics.host` says otherwise.
+It has no access control but certificates of clients (`kavka.metrics.security.protocol`): every client that reaches the
+port reads the names of topics. So it listens on loopback unless `kavka.metrics.host` says otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from kavka.broker.metrics.page import page
 from kavka.broker.metrics.scrape import Scrape
 from kavka.broker.metrics.sources import MetricsSources
-from kavka.io import Listener
+from kavka.io import Listener, ServerTls
 from kavka.metrics.process import loop_cpu_seconds
 from kavka.metrics.timings import Timings
 
@@ -38,13 +38,14 @@ class Exposition:
         self._cpu_s = loop_cpu_seconds()
         self._checked_ms = sources.context.clock.tick_ms()
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, tls: ServerTls | None = None) -> None:
         """Listen on the port. Raise OSError when the address is taken."""
         self._listener = await self._sources.context.environment.network.listen(
-            host, port, self._accept
+            host, port, self._accept, tls
         )
         self._set_timer()
-        log.info("metrics served url=http://%s:%d/metrics", host, self.port)
+        scheme = "http" if tls is None else "https"
+        log.info("metrics served url=%s://%s:%d/metrics", scheme, host, self.port)
 
     @property
     def port(self) -> int:

@@ -51,8 +51,9 @@ class AcceptRates:
     def address_throttle_ms(self, host: str, name: str, limit: float, now_ms: int) -> int:
         """Count a connection from an address unless there are too many; return for how long there are."""
         rate = self._of_addresses.get(host, now_ms)
-        throttle_ms = min(rate.record(1, limit, now_ms), self._windows.window_ms)
+        rate.rate.record(1, now_ms)
+        throttle_ms = min(rate.excess_ms(limit, now_ms), self._windows.window_ms)
         if throttle_ms > 0:
-            rate.rate.record(-1, now_ms)
+            rate.rate.record(-1, now_ms)  # what is refused does not count
             self.ip_throttle_ms[name].record(throttle_ms, now_ms)
         return throttle_ms

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kavka.broker.configs.broker_config import Endpoint, has_sasl
+from kavka.broker.configs.broker_config import METRICS_LISTENER, Endpoint, has_sasl
 from kavka.broker.context import BrokerContext
 from kavka.values import replace
 
@@ -55,7 +55,10 @@ class SecurityParts:
         """Make the TLS of listeners and of connections to other brokers."""
         context = self._context
         listeners = context.config.listeners
-        if any(endpoint.is_encrypted for endpoint in listeners):
+        if (
+            any(endpoint.is_encrypted for endpoint in listeners)
+            or context.config.serves_metrics_with_tls
+        ):
             from kavka.broker.security.tls import BrokerTls
 
             self.tls = BrokerTls(context)
@@ -84,6 +87,13 @@ class SecurityParts:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting where a store cannot be used."""
         return None if self.tls is None else self.tls.of_listener(endpoint)
 
+    def tls_of_metrics(self) -> ServerTls | None:
+        """Return the TLS of the metrics' port, None without. Raise InvalidSetting where a store cannot be used."""
+        if not self._context.config.serves_metrics_with_tls:
+            return None
+        assert self.tls is not None
+        return self.tls.of_name(METRICS_LISTENER)
+
     async def start(self) -> None:
         """Load credentials and ACLs, which must be before a request is served.
 
@@ -95,7 +105,7 @@ class SecurityParts:
             await self.access_control.start()
 
     def follow_files(self, periodic_tasks: PeriodicTasks) -> None:
-        """Have files of key and trust stores looked at for changes."""
+        """Look at files of key and trust stores for changes, from time to time."""
         if self.tls is not None:
             interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
             periodic_tasks.run_every(interval_ms, self.tls.follow_files)

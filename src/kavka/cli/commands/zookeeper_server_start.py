@@ -80,11 +80,16 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     )
     try:
         await server.start()
+    except InvalidSetting as error:
+        await server.stop()
+        await directory.close()
+        return _failed(str(error))
     except OSError as error:
         await directory.close()
         return _failed(f"{error.strerror}: {error.filename}")
     took = time.monotonic() - started
-    shown = f"{config.host or '0.0.0.0'}:{server.port}"
+    host = config.host if config.port >= 0 else config.secure_host
+    shown = f"{host or '0.0.0.0'}:{server.port}"
     print(f"kavka zookeeper ready: {shown} in {took:.2f} s", flush=True)
     reason = await wait_for_stop(stop_event, failed)
     if reason is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
+from kavka.io import BufferedProtocol, ClientTls, Listener, Network, ServerTls
 from kavka.net.tls.contexts import FollowedContext, client_context
 from kavka.net.tls.settings import TlsSettings
 
@@ -27,3 +29,32 @@ class FollowingClientTls:
     def configure(self, settings: TlsSettings) -> None:
         """Use other settings for connections from now on, unless they cannot be used."""
         self._followed.configure(settings)
+
+
+class TlsNetwork:
+    """Implements `io.Network` over another network; all that connects through it does so with TLS."""
+
+    def __init__(self, network: Network, tls: ClientTls) -> None:
+        """Connect through `network`."""
+        self._network = network
+        self._tls = tls
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None = None,
+    ) -> Listener:
+        """See `io.Network`."""
+        return await self._network.listen(host, port, make, tls)
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        make: Callable[[], BufferedProtocol],
+        tls: ClientTls | None = None,
+    ) -> BufferedProtocol:
+        """See `io.Network`; by default with this object's TLS."""
+        return await self._network.connect(host, port, make, tls or self._tls)

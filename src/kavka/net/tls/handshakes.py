@@ -70,6 +70,7 @@ class Handshake:
         self._session = TlsSession(owner.tls.context(), owner.scratch)
         self._received = 0
         self._unsent = b""
+        self._running: asyncio.Future[None] | None = None
         self._is_closed = False
         owner.open[self] = None
         self._timer = self._loop.call_later(owner.tls.handshake_timeout_ms / 1000, self._time_out)
@@ -101,8 +102,9 @@ class Handshake:
         self._step()
 
     def _step(self) -> None:
-        future = self._loop.run_in_executor(self._owner.pool, self._session.object.do_handshake)
-        future.add_done_callback(self._stepped)
+        shake = self._session.object.do_handshake
+        self._running = self._loop.run_in_executor(self._owner.pool, shake)
+        self._running.add_done_callback(self._stepped)
 
     def _stepped(self, future: asyncio.Future[None]) -> None:
         if self._is_closed or future.cancelled():
@@ -162,5 +164,7 @@ class Handshake:
         self._is_closed = True
         self._owner.open.pop(self, None)
         self._timer.cancel()
+        if self._running is not None:
+            self._running.cancel()  # a step that has not begun
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)

@@ -72,8 +72,13 @@ class TlsSettings:
         return tuple(filter(None, (keys.location, keys.key_location, trust.location)))
 
 
-def parse_settings(value: Callable[[str], Any], client_auth: str = "none") -> TlsSettings:
-    """Return the settings that `value(name)` gives by Kafka's names. Raise InvalidSetting."""
+def parse_settings(
+    value: Callable[[str], Any], client_auth: str = "none", prefix: str = ""
+) -> TlsSettings:
+    """Return the settings that `value(name)` gives by Kafka's names. Raise InvalidSetting.
+
+    `prefix` is what is in front of the names for which `value` looks, for error messages.
+    """
 
     def text(name: str) -> str | None:
         found = value(name)
@@ -82,19 +87,20 @@ def parse_settings(value: Callable[[str], Any], client_auth: str = "none") -> Tl
     algorithm = (text("ssl.endpoint.identification.algorithm") or "").lower()
     if algorithm not in ("", "none", "https"):
         reason = "Expected https, or an empty value for no check of the host's name"
-        raise InvalidSetting("ssl.endpoint.identification.algorithm", algorithm, reason)
+        name = f"{prefix}ssl.endpoint.identification.algorithm"
+        raise InvalidSetting(name, algorithm, reason)
     return TlsSettings(
         Store(
-            "ssl.keystore",
-            _store_type("ssl.keystore.type", text("ssl.keystore.type")),
+            f"{prefix}ssl.keystore",
+            _store_type(f"{prefix}ssl.keystore.type", text("ssl.keystore.type")),
             text("ssl.keystore.location"),
             text("ssl.keystore.password"),
             text("ssl.keystore.certificate.chain"),
             text("ssl.keystore.key"),
         ),
         Store(
-            "ssl.truststore",
-            _store_type("ssl.truststore.type", text("ssl.truststore.type")),
+            f"{prefix}ssl.truststore",
+            _store_type(f"{prefix}ssl.truststore.type", text("ssl.truststore.type")),
             text("ssl.truststore.location"),
             text("ssl.truststore.password"),
             text("ssl.truststore.certificates"),
@@ -112,3 +118,9 @@ def _store_type(setting: str, given: str | None) -> str:
     if found not in TYPES:
         raise InvalidSetting(setting, given, f"Expected one of {', '.join(TYPES)}")
     return found
+
+
+def type_of_file(location: str | None) -> str:
+    """Return the type of a store that the end of its file's name says, as ZooKeeper takes it; JKS by default."""
+    _, _, suffix = (location or "").lower().rpartition(".")
+    return {"pem": "PEM", "p12": "PKCS12", "pfx": "PKCS12"}.get(suffix, "JKS")

@@ -101,7 +101,7 @@ class TlsTransport(SocketTransport):
         return True
 
     def _deliver(self, buffer: memoryview) -> None:
-        """Give the protocol what can be decrypted, until it pauses."""
+        """Pass what can be decrypted to the protocol, until it pauses."""
         while True:
             count, is_over = self._decrypt(buffer)
             if self._closing:
@@ -215,7 +215,7 @@ class TlsTransport(SocketTransport):
         self._sealed = memoryview(b"")
 
     def _say_end(self) -> None:
-        """Tell the client that nothing follows, as far as the socket takes that at once."""
+        """Send that nothing follows, as far as the socket takes that at once."""
         with suppress(
             OSError
         ):  # the client is gone, or has not said the same yet, which is SSLWantReadError

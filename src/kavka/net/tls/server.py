@@ -1,0 +1,57 @@
+"""TLS of a listener: `io.ServerTls` over a context that follows its files; failed handshakes are counted and logged."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+
+from kavka.net.tls.contexts import FollowedContext, server_context
+from kavka.net.tls.settings import TlsSettings
+
+log = logging.getLogger(__name__)
+
+_LOGGED_AT_ONCE = 20
+_LOG_WINDOW_S = 10.0
+_MAX_HANDSHAKES = 1000
+_HANDSHAKE_MS = 10_000
+
+
+class ListenerTls:
+    """Implements `io.ServerTls` for one listener."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: TlsSettings,
+        max_handshakes: int = _MAX_HANDSHAKES,
+        handshake_timeout_ms: int = _HANDSHAKE_MS,
+    ) -> None:
+        """Read the stores. Raise InvalidSetting."""
+        self._name = name
+        self.followed = FollowedContext(settings, server_context, name)
+        self.max_handshakes = max_handshakes
+        self.handshake_timeout_ms = handshake_timeout_ms
+        self.failures = 0
+        """Handshakes that failed since the start."""
+        self._window_ends = 0.0
+        self._in_window = 0
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next connection."""
+        return self.followed.current
+
+    def handshake_failed(self, host: str, reason: str) -> None:
+        """Count a failure, and log it unless there are many."""
+        self.failures += 1
+        now = time.monotonic()
+        if now >= self._window_ends:
+            if self._in_window > _LOGGED_AT_ONCE:
+                unlogged = self._in_window - _LOGGED_AT_ONCE
+                log.warning("TLS handshakes failed listener=%s unlogged=%d", self._name, unlogged)
+            self._window_ends, self._in_window = now + _LOG_WINDOW_S, 0
+        self._in_window += 1
+        if self._in_window <= _LOGGED_AT_ONCE:
+            log.warning(
+                "TLS handshake failed listener=%s peer=%s reason=%s", self._name, host, reason
+            )
