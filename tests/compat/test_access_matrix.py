@@ -171,7 +171,7 @@ async def ours(cluster: Cluster, user: str) -> Peer:
 async def sent(admin: Peer, request: Any, version: int) -> Any:
     """Send a request until there is no error in its response, which this returns."""
     while errors_in(response := await admin.send(request, version)):  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # time: between two requests
     return response
 
 
@@ -203,7 +203,7 @@ async def begin_again(admin: Peer) -> None:
     missing = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(names)
     async with asyncio.timeout(30):
         while errors_in(await admin.send(asked, 9)) != missing:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # time: between two requests
 
 
 def versions(peer: Peer, key: ApiKey, *, whole: bool) -> list[int]:
@@ -353,7 +353,7 @@ async def with_topics(admin: Peer) -> dict[str, bytes]:
             listed = await admin.send(asked, 10)
             if not errors_in(listed):
                 return {topic.name: topic.topic_id for topic in listed.topics}
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # time: between two requests
 
 
 async def compare_shown(cluster: Cluster, apache: Apache, kafka_admin: Peer) -> None:

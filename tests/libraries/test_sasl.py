@@ -132,7 +132,14 @@ def test_librdkafka_is_told_why_it_is_refused(run: Run, mechanism: str) -> None:
     run(story)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "OAUTHBEARER",
+        pytest.param("PLAIN", marks=pytest.mark.long),
+        pytest.param("SCRAM-SHA-512", marks=pytest.mark.long),
+    ],
+)
 def test_librdkafka_authenticates_again_on_the_same_connections(run: Run, mechanism: str) -> None:
     def story(server: Server) -> None:
         counts = server.broker.security.sessions.counts
