@@ -81,7 +81,7 @@ def test_brokers_are_let_in_above_the_limit_and_the_least_used_connection_goes(r
     async def story(served: Any) -> None:
         first, second = await connect(served, "OUTSIDE"), await connect(served, "OUTSIDE")
         await second.send(ApiVersionsRequest(), 0)
-        await asyncio.sleep(0.01)  # the clock counts milliseconds
+        await asyncio.sleep(0.01)  # real time: the later one must be later by the broker's clock
         await first.send(ApiVersionsRequest(), 0)
         assert (accepts(served, "OUTSIDE"), accepts(served, "INSIDE")) == (False, True)
         broker = await connect(served, "INSIDE")

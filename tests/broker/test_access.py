@@ -81,7 +81,7 @@ def test_each_api_has_its_row_and_requests() -> None:
     assert set(SUPPORTED_APIS) <= set(NEEDS)
     for key in SUPPORTED_APIS:
         for version in range(APIS[key].min_version, APIS[key].max_version + 1):
-            assert access_requests(key, version, bytes(16)), (key, version)
+            assert access_requests(key, version, bytes(16)) or not NEEDS[key], (key, version)
 
 
 async def judge(served: Any, key: ApiKey, topic_id: bytes) -> list[str]:

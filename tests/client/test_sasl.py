@@ -170,12 +170,12 @@ def test_a_client_authenticates_again_while_it_works(run: Run) -> None:
                 future = producer.append("t", b"value", want_future=True)
                 assert future is not None
                 sent.append(future)
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.005)  # time: sessions end by the clock
             offsets = [(await each).offset for each in sent]
             assert offsets == list(range(1, 1 + len(sent)))
             assert set(server.broker.dispatcher.connections) == connections
 
-    run(story, **{"connections.max.reauth.ms": "300"})
+    run(story, **{"connections.max.reauth.ms": "1500"})
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def create_acls(cluster: Any, number: int, *texts: str) -> None:
 
 
 def count(cluster: Any, number: int) -> int:
-    found: int = cluster.brokers[number].access_control.acls.rules.count
+    found: int = cluster.brokers[number].security.access_control.acls.rules.count
     return found
 
 

@@ -19,7 +19,8 @@ from kavka.ids import TopicPartition
 from kavka.registry.interface import ensure_paths
 from kavka.wire.stored import znodes
 from support.cluster import Cluster
-from support.in_process import run_story
+from support.in_process import dotted, run_story
+from support.tls import TlsFiles
 
 MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -29,16 +30,16 @@ MODULES = {
 USER = 'username="broker" password="between us"'
 
 
-def settings(mechanism: str) -> dict[str, str]:
+def settings(mechanism: str, protocol: str = "SASL_PLAINTEXT") -> dict[str, str]:
     users = ' user_broker="between us"' if mechanism == "PLAIN" else ""
-    prefix = f"listener.name.sasl_plaintext.{mechanism.lower()}"
+    prefix = f"listener.name.{protocol.lower()}.{mechanism.lower()}"
     return {
-        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "listeners": f"{protocol}://127.0.0.1:0",
+        "security.inter.broker.protocol": protocol,
         "sasl.enabled.mechanisms": mechanism,
         "sasl.mechanism.inter.broker.protocol": mechanism,
         f"{prefix}.sasl.jaas.config": f"{MODULES[mechanism]} required {USER}{users};",
-        f"{prefix}.connections.max.reauth.ms": "400",
+        f"{prefix}.connections.max.reauth.ms": "1000",
         "group.initial.rebalance.delay.ms": "0",
         "default.replication.factor": "3",
         "offsets.topic.replication.factor": "3",
@@ -73,17 +74,23 @@ def has_more(cluster: Cluster, count: int) -> bool:
     return authentications(cluster) > count
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(
+    ("mechanism", "protocol"),
+    [("PLAIN", "SASL_PLAINTEXT"), ("SCRAM-SHA-512", "SASL_PLAINTEXT"), ("PLAIN", "SASL_SSL")],
+)
 def test_brokers_replicate_coordinate_and_stop_over_authenticated_connections(
-    tmp_path: Path, mechanism: str
+    tmp_path: Path, mechanism: str, protocol: str
 ) -> None:
+    tls = TlsFiles(tmp_path) if protocol == "SASL_SSL" else None
+
     async def story(cluster: Cluster) -> None:
         if mechanism != "PLAIN":
             await create_user(cluster, mechanism)
         await cluster.start(1, 2, 3)
         config = {
             "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values()),
-            "security.protocol": "SASL_PLAINTEXT",
+            **(tls.client_settings() if tls else {}),
+            "security.protocol": protocol,
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f"{MODULES[mechanism]} required {USER};",
         }
@@ -112,7 +119,8 @@ def test_brokers_replicate_coordinate_and_stop_over_authenticated_connections(
         await cluster.stop(stopped)
         await cluster.until(lambda: all(cluster.leader(each) > 0 for each in partitions))
 
-    run_story(Cluster(tmp_path, settings(mechanism)), story)
+    encrypted = dotted(tls.broker_settings()) if tls else {}
+    run_story(Cluster(tmp_path, {**encrypted, **settings(mechanism, protocol)}), story)
 
 
 def test_a_broker_with_another_password_stays_out_of_sync(tmp_path: Path) -> None:

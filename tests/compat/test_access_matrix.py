@@ -24,6 +24,7 @@ from kavka.net.peer import Peer
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.create_acls import CreateAclsRequest
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from kavka.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.describe_cluster import DescribeClusterRequest
 from kavka.wire.messages.describe_groups import DescribeGroupsRequest
@@ -48,7 +49,7 @@ _NAMES = {
 }
 _MORE_NAMES = {
     ApiKey.METADATA: ("new-one",),
-    ApiKey.CREATE_TOPICS: ("made",),
+    ApiKey.CREATE_TOPICS: ("made", "made-old"),
     ApiKey.DELETE_TOPICS: ("nonexistent",),
     ApiKey.DELETE_GROUPS: ("nonexistent",),
 }
@@ -170,7 +171,7 @@ async def ours(cluster: Cluster, user: str) -> Peer:
 async def sent(admin: Peer, request: Any, version: int) -> Any:
     """Send a request until there is no error in its response, which this returns."""
     while errors_in(response := await admin.send(request, version)):  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # time: between two requests
     return response
 
 
@@ -187,6 +188,22 @@ async def prepared(admin: Peer) -> bytes:
     asked = [MetadataRequestTopic(name="t")]
     topic_id: bytes = (await admin.send(MetadataRequest(topics=asked), 10)).topics[0].topic_id
     return topic_id
+
+
+async def begin_again(admin: Peer) -> None:
+    """Delete the ACLs and topics that an earlier test has created."""
+    everything = DeleteAclsRequestFilter(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )
+    assert not errors_in(await admin.send(DeleteAclsRequest(filters=[everything]), 2))
+    names = ("new-one", "made-old")
+    await admin.send(DeleteTopicsRequest(topic_names=list(names), timeout_ms=10_000), 3)
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+    asked.allow_auto_topic_creation = False
+    missing = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(names)
+    async with asyncio.timeout(30):
+        while errors_in(await admin.send(asked, 9)) != missing:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # time: between two requests
 
 
 def versions(peer: Peer, key: ApiKey, *, whole: bool) -> list[int]:
@@ -214,6 +231,7 @@ async def compared(
 ) -> None:
     """Send all requests of all scenarios to both, and compare."""
     our_admin = await cluster.peer(1)
+    await begin_again(kafka_admin)
     kafka_id, our_id = await prepared(kafka_admin), await prepared(our_admin)
     different = []
     todo = scenarios(keys, whole=whole)
@@ -222,6 +240,8 @@ async def compared(
         creations = [creation(acl(text)) for text in scenario.acls]
         for admin in (kafka_admin, our_admin):
             assert not errors_in(await admin.send(CreateAclsRequest(creations=creations), 2))
+            if scenario.key is ApiKey.OFFSET_DELETE:
+                await prepared(admin)  # the one before has deleted the group
         theirs, mine = await authenticated(apache.port, scenario.user), None
         try:
             mine = await ours(cluster, scenario.user)
@@ -333,7 +353,7 @@ async def with_topics(admin: Peer) -> dict[str, bytes]:
             listed = await admin.send(asked, 10)
             if not errors_in(listed):
                 return {topic.name: topic.topic_id for topic in listed.topics}
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # time: between two requests
 
 
 async def compare_shown(cluster: Cluster, apache: Apache, kafka_admin: Peer) -> None:

@@ -83,7 +83,9 @@ def test_rates_are_held_within_five_percent_for_thirty_seconds(start_broker: Sta
         users = [producing(at, "u", f"u{number}") for number in range(3)]
         shares["three clients of a user"] = held(users, 20, 30)
         print(broker.name, {name: round(share, 3) for name, share in shares.items()})
-        assert all(0.95 <= share <= 1.05 for share in shares.values()), shares
+        # Kafka's windows let a greedy client use ten seconds' worth again every eleven seconds (decision 048).
+        within = 0.05 if broker.is_kavka else 0.4
+        assert all(abs(share - 1) <= within for share in shares.values()), shares
 
 
 def perf_rates(lines: list[str]) -> list[float]:
@@ -124,7 +126,7 @@ def test_javas_tools_keep_to_the_rates(start_broker: StartBroker) -> None:
         took = consumed.lines[-1].split(", ")
         of_consumer = float(took[3]) * 2**20 / _LIMIT
         print(broker.name, f"producer {of_producer:.3f} consumer {of_consumer:.3f} of the limit")
-        assert 0.95 <= of_producer <= 1.05
+        assert abs(of_producer - 1) <= (0.05 if broker.is_kavka else 0.4)
         # 20 MB at 0.4 MB/s, ten seconds of them at once: 1.25 times the limit if it is held.
         assert 1.1 <= of_consumer <= 1.35
 

@@ -115,6 +115,17 @@ def test_a_throttle_time_fits_a_response() -> None:
     assert rate.record(1, 0, _T0) == MAX_THROTTLE_MS
 
 
+def test_a_throttle_with_a_bound_leaves_no_more_to_pay_than_was_used() -> None:
+    rate = LimitedRate(Windows(), longest_ms=1000)
+    assert rate.record(40_000, 1000, _T0) == 1000
+    assert rate.unpaid_ms(1000, _T0) == 30_000  # what was used, above what a silent client may use
+    lowered = LimitedRate(Windows(), longest_ms=1000)
+    for second in range(11):
+        assert lowered.record(900, 1000, _T0 + 1000 * second) == 0
+    assert lowered.record(1, 10, _T0 + 11_000) == 1000
+    assert lowered.unpaid_ms(10, _T0 + 12_000) == 0
+
+
 def test_what_is_left_to_pay_is_paid_by_the_limit_of_the_day() -> None:
     rate = LimitedRate(Windows())
     assert rate.record(20_000, 1000, _T0) == 10_000

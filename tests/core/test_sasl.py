@@ -6,7 +6,7 @@ import hashlib
 from base64 import b64decode
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kavka.core.sasl import scram_credential
@@ -88,6 +88,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=SCRAM_MECHANISMS)
+@settings(max_examples=30)  # each derives two keys
 @given(user=_NAMES, password=_NAMES, tried=_NAMES)
 def test_a_password_is_proved_if_it_is_the_stored_one(
     mechanism: scram_credential.ScramMechanism, user: str, password: str, tried: str

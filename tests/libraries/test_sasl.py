@@ -19,7 +19,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kavka.client.admin import Admin, ScramUpsertion
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka.net.event_loop import MeasuredEventLoop
+from support.in_process import dotted
 from support.sasl import Server, served
+from support.tls import TlsFiles
 
 SETTINGS = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
@@ -130,7 +132,14 @@ def test_librdkafka_is_told_why_it_is_refused(run: Run, mechanism: str) -> None:
     run(story)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "OAUTHBEARER",
+        pytest.param("PLAIN", marks=pytest.mark.long),
+        pytest.param("SCRAM-SHA-512", marks=pytest.mark.long),
+    ],
+)
 def test_librdkafka_authenticates_again_on_the_same_connections(run: Run, mechanism: str) -> None:
     def story(server: Server) -> None:
         counts = server.broker.security.sessions.counts
@@ -231,3 +240,41 @@ def test_aiokafka_authenticates(run: Run) -> None:
             asyncio.run(exchange(server, mechanism))
 
     run(story)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_and_ours_authenticate_over_tls(tmp_path: Path, mechanism: str) -> None:
+    tls = TlsFiles(tmp_path)
+    listener = {
+        **dotted(tls.broker_settings()),
+        "listeners": "CLIENTS://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_SSL",
+    }
+    del listener["security.inter.broker.protocol"]
+
+    def by_librdkafka(server: Server) -> None:
+        before = server.counts["CLIENTS", mechanism, True]
+        produce_by_librdkafka(
+            of_librdkafka(
+                server,
+                mechanism,
+                **{"security.protocol": "SASL_SSL", "ssl.ca.location": tls.trust},
+            )
+        )
+        assert server.counts["CLIENTS", mechanism, True] > before
+
+    async def story() -> None:
+        async with served(tmp_path, **SETTINGS, **listener) as server:
+            ours = {
+                **server.config("alice", "alice secret"),
+                **tls.client_settings(),
+                "security.protocol": "SASL_SSL",
+            }
+            async with Admin(ours) as admin:
+                for name in MECHANISMS[1:3]:
+                    upsertion = ScramUpsertion("alice", name, "scram secret", iterations=4096)
+                    assert await admin.alter_user_scram_credentials([upsertion]) == {"alice": None}
+            await asyncio.to_thread(by_librdkafka, server)
+
+    with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+        runner.run(story())

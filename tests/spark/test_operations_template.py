@@ -39,8 +39,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 BROKER, PAGE = {"bootstrap.servers": os.environ["BROKER"]}, os.environ["PAGE"]
 
@@ -65,7 +66,14 @@ def collect_all(pipeline, *, answers):
 
 def commit(offset):
     consumer = Consumer({**BROKER, "group.id": "slow"})
-    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+    for attempts_left in reversed(range(100)):
+        try:
+            consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+            break
+        except KafkaException as error:  # Apache Kafka makes the topic of offsets now
+            if not (attempts_left and error.args[0].code() == KafkaError.NOT_COORDINATOR):
+                raise
+            time.sleep(0.2)
     consumer.close()
 
 

@@ -304,8 +304,9 @@ def _of_transactions(key: ApiKey, version: int, _topic_id: bytes) -> list[Any]:
 def _of_administration(key: ApiKey, version: int, topic_id: bytes) -> list[Any]:
     match key:
         case ApiKey.CREATE_TOPICS:  # only checked
-            created = CreateTopicsRequestTopic(name="made", num_partitions=1, replication_factor=1)
-            validate = version >= 1
+            validate = version >= 1  # version 0 creates it
+            name = "made" if validate else "made-old"
+            created = CreateTopicsRequestTopic(name=name, num_partitions=1, replication_factor=1)
             return [CreateTopicsRequest(topics=[created], timeout_ms=1000, validate_only=validate)]
         case ApiKey.DELETE_TOPICS:
             if version < 6:

@@ -84,7 +84,9 @@ def _rules_for(keys: int) -> list[str]:
 
 
 def _rule(pattern: str, name: str, labels: _Labels) -> list[str]:
-    lines = [f"- pattern: '{pattern}'", f"  name: {name}", "  type: GAUGE"]
+    # As in the exporter's sample. Of what is no counter the exporter removes `_total`.
+    kind = "COUNTER" if name.endswith("_total") else "GAUGE"
+    lines = [f"- pattern: '{pattern}'", f"  name: {name}", f"  type: {kind}"]
     if labels:
         lines += ["  labels:", *(f'    "{label}": "{value}"' for label, value in labels)]
     return lines

@@ -63,9 +63,9 @@ async def _answer(
     count: int,
     changes: TopicChanges,
 ) -> CreateTopicsResponseTopic:
+    unauthorized = _unauthorized(services, context, topic.name, count)
     outcome: CreatedTopic | TopicRefusal | None
-    outcome = _unauthorized(services, context, topic.name, count) or excess
-    outcome = outcome or _misuse(topic.name, count)
+    outcome = unauthorized or excess or _misuse(topic.name, count)
     if outcome is None:
         outcome = await services.topics.create(
             _wanted(topic),
@@ -80,7 +80,7 @@ async def _answer(
         answer = _refused(topic.name, outcome)
     else:
         answer = _accepted(services, request, topic, outcome, shows=shows)
-    if not shows:
+    if not shows and (unauthorized is not None or not answer.error_code):
         answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return answer
 

@@ -16,7 +16,7 @@ class AcceptedRate:
 
     def __init__(self, windows: Windows) -> None:
         """Begin with none."""
-        self.rate = LimitedRate(windows)
+        self.rate = LimitedRate(windows, windows.window_ms)
         self.throttle_ms = Average()
 
 
@@ -31,7 +31,7 @@ class AcceptRates:
         self.of_listeners = {name: AcceptedRate(windows) for name in listeners}
         self.ip_throttle_ms = {name: Average() for name in self.of_listeners}
         """The times of connections above the rates of their addresses, by listener."""
-        self._of_broker = LimitedRate(windows)
+        self._of_broker = LimitedRate(windows, windows.window_ms)
         self._of_addresses: Sensors[str, LimitedRate] = Sensors(lambda: LimitedRate(windows))
 
     def throttle_ms(self, name: str, limit: int, of_broker: int | None, now_ms: int) -> int:
@@ -43,7 +43,6 @@ class AcceptRates:
         throttle_ms = accepted.rate.record(1, limit, now_ms)
         if of_broker is not None:
             throttle_ms = max(throttle_ms, self._of_broker.record(1, of_broker, now_ms))
-        throttle_ms = min(throttle_ms, self._windows.window_ms)
         if throttle_ms > 0:
             accepted.throttle_ms.record(throttle_ms, now_ms)
         return throttle_ms
@@ -51,8 +50,9 @@ class AcceptRates:
     def address_throttle_ms(self, host: str, name: str, limit: float, now_ms: int) -> int:
         """Count a connection from an address unless there are too many; return for how long there are."""
         rate = self._of_addresses.get(host, now_ms)
-        throttle_ms = min(rate.record(1, limit, now_ms), self._windows.window_ms)
+        rate.rate.record(1, now_ms)
+        throttle_ms = min(rate.excess_ms(limit, now_ms), self._windows.window_ms)
         if throttle_ms > 0:
-            rate.rate.record(-1, now_ms)
+            rate.rate.record(-1, now_ms)  # what is refused does not count
             self.ip_throttle_ms[name].record(throttle_ms, now_ms)
         return throttle_ms

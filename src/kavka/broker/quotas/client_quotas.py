@@ -26,7 +26,7 @@ from kavka.core.quota.alterations import (
     REQUEST_PERCENTAGE,
 )
 from kavka.core.quota.entities import Match, QuotaEntity, QuotaKey, QuotaLimits
-from kavka.core.quota.rate import Average, LimitedRate, Windows
+from kavka.core.quota.rate import MAX_THROTTLE_MS, Average, LimitedRate, Windows
 from kavka.core.quota.sensors import Sensors
 from kavka.core.quota.token_bucket import MutationQuota, TokenBucket
 from kavka.io import Clock
@@ -123,12 +123,12 @@ class ClientQuotas:
             config.integer("controller.quota.window.size.seconds"),
         )
 
-        def rates() -> Sensors[QuotaKey, Metered[LimitedRate]]:
-            return Sensors(lambda: Metered(LimitedRate(windows)))
+        def rates(longest_ms: int) -> Sensors[QuotaKey, Metered[LimitedRate]]:
+            return Sensors(lambda: Metered(LimitedRate(windows, longest_ms)))
 
-        self.produce = KindOfQuota(rates())
-        self.fetch = KindOfQuota(rates())
-        self.request = KindOfQuota(rates())
+        self.produce = KindOfQuota(rates(MAX_THROTTLE_MS))
+        self.fetch = KindOfQuota(rates(MAX_THROTTLE_MS))
+        self.request = KindOfQuota(rates(windows.window_ms))
         self.mutations: KindOfQuota[TokenBucket] = KindOfQuota(
             Sensors(lambda: Metered(TokenBucket(mutation_windows)))
         )
@@ -172,7 +172,6 @@ class ClientQuotas:
         percent = time.take_ns() / _NS_PER_PERCENT
         throttle_ms = metered.meter.record(percent, match.limit, now_ms)
         time.charge_rest(partial(self._charge_rest, metered.meter))
-        throttle_ms = min(throttle_ms, self._windows.window_ms)
         if throttle_ms > 0:
             metered.throttle_ms.record(throttle_ms, now_ms)
         return throttle_ms

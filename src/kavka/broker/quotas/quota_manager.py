@@ -51,7 +51,7 @@ class TopicChanges:
         return self._quota is None or self._quota.accept(partitions, self._clock.tick_ms())
 
     def throttle(self) -> None:
-        """Have the response throttle the client for as long as its quota is exceeded."""
+        """Throttle the client by the response, for as long as its quota is exceeded."""
         if self._quota is None or self._quotas is None:
             return
         throttle_ms = self._quota.throttle_ms(self._clock.tick_ms())

@@ -15,12 +15,11 @@ from kavka.core.follower import FollowerSession, SessionRequest
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
-from kavka.wire.messages.fetch import FetchResponse
 
 _MAX_IN_FLIGHT: Final = 2
 
 
-class _InFlight(NamedTuple):
+class FetchInFlight(NamedTuple):
     """A fetch on its way."""
 
     request: SessionRequest
@@ -41,7 +40,8 @@ class LeaderFetches:
         self.by_topic_id = True
         """True if the session names topics by their ids."""
         self._by_id: dict[tuple[bytes, int], TopicPartition] = {}
-        self._in_flight: deque[_InFlight] = deque()
+        self.in_flight: deque[FetchInFlight] = deque()
+        """The oldest first."""
         self.requests = 0
         """Fetches that were sent since the start."""
 
@@ -85,7 +85,7 @@ class LeaderFetches:
             for topic_partition in due
             if (followed := partitions.get(topic_partition)) is not None
         )
-        if len(self.session) == 0 and not self._in_flight:
+        if len(self.session) == 0 and not self.in_flight:
             self.by_topic_id = by_topic_id
         elif self.by_topic_id and not by_topic_id:
             raise ConnectionError("a partition without topic id needs another session")
@@ -93,9 +93,9 @@ class LeaderFetches:
     def post(self, peer: Peer, on_answer: Callable[[asyncio.Future[Any]], None]) -> None:
         """Send a fetch if none is on its way; a second one only for the sake of what has changed."""
         session = self.session
-        if not len(session) or len(self._in_flight) >= _MAX_IN_FLIGHT:
+        if not len(session) or len(self.in_flight) >= _MAX_IN_FLIGHT:
             return
-        if self._in_flight and not (session.is_established and session.has_changes):
+        if self.in_flight and not (session.is_established and session.has_changes):
             return
         newest = None if self.by_topic_id else FIRST_BY_TOPIC_ID - 1
         version = peer.version_of(ApiKey.FETCH, newest)
@@ -104,26 +104,16 @@ class LeaderFetches:
         future = peer.post(request, version, self._context.timeout_ms)
         future.add_done_callback(on_answer)
         self.requests += 1
-        self._in_flight.append(_InFlight(built, future))
-
-    @property
-    def is_idle(self) -> bool:
-        """Return whether no fetch is in flight."""
-        return not self._in_flight
+        self.in_flight.append(FetchInFlight(built, future))
 
     @property
     def is_answered(self) -> bool:
         """Return whether the first fetch has an unprocessed response."""
-        return bool(self._in_flight) and self._in_flight[0].future.done()
-
-    def take_answer(self) -> tuple[SessionRequest, FetchResponse]:
-        """Return the first fetch and its response. Raise what the connection raised."""
-        request, future = self._in_flight.popleft()
-        return request, future.result()
+        return bool(self.in_flight) and self.in_flight[0].future.done()
 
     def reset(self) -> None:
         """Cancel the requests and end the session: the connection is closed."""
-        for in_flight in self._in_flight:
+        for in_flight in self.in_flight:
             in_flight.future.cancel()
-        self._in_flight.clear()
+        self.in_flight.clear()
         self.session = FollowerSession()

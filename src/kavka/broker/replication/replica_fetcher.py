@@ -43,7 +43,7 @@ from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.fetch import FetchResponsePartition
+from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
 
 log = logging.getLogger(__name__)
 
@@ -360,7 +360,7 @@ class ReplicaFetcher:
                 self._fetch_due()
         except Exception as error:  # noqa: BLE001 - the task raises it where it is caught
             self._failure = error
-        if self._failure or self._left or self._due or self._fetches.is_idle:
+        if self._failure or self._left or self._due or not self._fetches.in_flight:
             self._wake.set()
 
     @property
@@ -375,7 +375,8 @@ class ReplicaFetcher:
     def _apply_answers(self) -> None:
         """Take the answer of the first fetch. What waits for the disk is begun, for all partitions together."""
         fetches = self._fetches
-        request, response = fetches.take_answer()
+        request, future = fetches.in_flight.popleft()
+        response: FetchResponse = future.result()
         error = ErrorCode.of(response.error_code)
         if not fetches.session.response_received(request.number, error, response.session_id):
             self._due.update(dict.fromkeys(self._partitions))
@@ -392,7 +393,7 @@ class ReplicaFetcher:
                 )
                 if step is not None:
                     steps.append(step)
-        if fetches.is_idle:
+        if not fetches.in_flight:
             fetches.session.resend_superseded()
         if steps:
             self._left = asyncio.gather(*(step() for step in steps))

@@ -103,7 +103,7 @@ class Dispatcher:
         return self._policies
 
     def set_connection_control(self, control: ConnectionControl) -> None:
-        """Have this decide about new connections."""
+        """Ask `control` about each new connection from now on."""
         self._connections.control = control
 
     def set_quota(self, quota: Quota | None) -> None:

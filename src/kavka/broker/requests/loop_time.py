@@ -50,7 +50,7 @@ class LoopTime:
         return since
 
     def charge_rest(self, charge: Callable[[int], None]) -> None:
-        """Have each further piece of time given to `charge`: the response is on its way."""
+        """Call `charge` with each further piece of time: the response is on its way."""
         self._charge = charge
 
 
@@ -81,7 +81,7 @@ class TimedWork(Coroutine[Any, Any, T]):
             self._time.pause()
 
     def close(self) -> None:
-        """Give the work up."""
+        """Close the coroutine."""
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, T]:

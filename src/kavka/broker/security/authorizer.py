@@ -59,7 +59,7 @@ class AclAuthorizer:
         return allowed
 
     def _begin(self, session: Session) -> tuple[Principal, Decisions]:
-        """Have a session keep what is decided for its principal."""
+        """Begin to remember in a session what is decided for its principal."""
         principal = session.principal
         known = session.decisions = (principal, self.rules.decisions(principal, session.host))
         return known
@@ -115,11 +115,11 @@ class CustomAuthorizer:
         return allowed is True
 
     async def start(self) -> None:
-        """Have it prepared, if it has `start`. What it raises stops the start."""
+        """Prepare it, if it has `start`. What it raises stops the start."""
         await self._call("start")
 
     async def close(self) -> None:
-        """Have it closed, if it has `close`."""
+        """Close it, if it has `close`."""
         try:
             await self._call("close")
         except Exception:

@@ -111,7 +111,7 @@ class SaslConnection:
         return self._obeyed(self._conversation.verdict(answer, clock.tick_ms(), clock.now_ms()))
 
     def _obeyed(self, reply: TokenReply) -> TokenReply | Later:
-        """Have the session be what the conversation says."""
+        """Set the session to the state of the conversation."""
         session, conversation = self._session, self._conversation
         if conversation.is_authenticated and not session.is_authenticated:
             assert conversation.user is not None

@@ -75,7 +75,7 @@ class ScramCredentials:
     """The credentials that a broker authenticates by."""
 
     def __init__(self, random_secret: bytes) -> None:
-        """Know no user; `random_secret` serves to answer for users that do not exist, until one exists."""
+        """Begin without users; `random_secret` serves to answer for users that do not exist, until one exists."""
         self._users: dict[str, dict[str, ScramCredential]] = {}
         self._random_secret = random_secret
         self._secret = random_secret

@@ -15,7 +15,7 @@ from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.standard_streams import drop_output
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
-from kavka.errors import KafkaError
+from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
@@ -116,7 +116,7 @@ def _act(given: Given) -> int:
     except BrokenPipeError:
         print("Unable to write to standard out, closing consumer.", file=sys.stderr)
         return 0
-    except ConnectionError as error:
+    except (ConnectionError, AuthenticationFailed) as error:
         print(error, file=sys.stderr)
     return 1
 

@@ -23,7 +23,7 @@ from kavka.cli.console.ordered_send import Pair, PairSource, send_in_order
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.client.config import PRODUCER
 from kavka.client.setting_names import effective_settings
-from kavka.errors import KafkaError
+from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.settings.declaration import InvalidSetting
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _act(given: Given) -> int:
         print(f"org.apache.kafka.common.config.ConfigException: {error}", file=sys.stderr)
     except BadLine as error:
         print(f"org.apache.kafka.common.KafkaException: {error}", file=sys.stderr)
-    except ConnectionError as error:
+    except (ConnectionError, AuthenticationFailed) as error:
         print(error, file=sys.stderr)
     return 1
 

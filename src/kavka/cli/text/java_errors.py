@@ -26,6 +26,7 @@ _NAMES = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "SaslAuthenticationException",
 }
 """The codes with an exception of another name."""
 

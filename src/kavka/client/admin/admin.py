@@ -207,7 +207,7 @@ class Admin(Client):
         *,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Give users SCRAM credentials, or take them; each user's changes are made together. No password is sent."""
+        """Create, replace and delete SCRAM credentials; each user's changes are made together. No password is sent."""
         random = self._random.random_bytes
         return await user_credentials.alter(self._router, changes, random, timeout_ms)
 

@@ -221,11 +221,11 @@ class ProgressTable:
         flow.watermark_delay_s = _watermark_delay_s(watermark, now_ms)
         return flow
 
-    def lags(self, flow: str, found: Mapping[TopicPartition, PartitionLag]) -> None:
-        """Note the lag of a flow by partition, unless it was forgotten while the brokers were asked."""
-        one = self._flows.get(unqualified(flow))
-        if one is not None:
-            one.lag = {str(at): lag for at, lag in sorted(found.items())}
+    def lags(self, flow: str, by_partition: Mapping[TopicPartition, PartitionLag]) -> None:
+        """Record the lag of a flow by partition, unless it was removed while the brokers were queried."""
+        progress = self._flows.get(unqualified(flow))
+        if progress is not None:
+            progress.lag = {str(at): lag for at, lag in sorted(by_partition.items())}
 
 
 def _count_expectations(flow: FlowProgress, observed: Mapping[str, Any]) -> None:

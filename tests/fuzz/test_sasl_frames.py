@@ -117,8 +117,9 @@ async def attack(directory: Path, frames: int, seed: int) -> int:
             await asyncio.gather(*(client.attack(server.port, n) for client, n in clients))
             answered += sum(client.answered for client, _ in clients)
             left -= sum(client.sent for client, _ in clients)
+        # Delayed refusals outlive the connections of impatient clients for a moment.
         await until(lambda: not dispatcher.connections)
-        assert server.broker.request_budget.held_bytes == 0
+        await until(lambda: not server.broker.request_budget.held_bytes)
         assert all(not is_success for _, _, is_success in server.counts)
         (await server.connect("alice", "alice secret")).close()
         assert not dispatcher.refusals.failed
@@ -163,7 +164,7 @@ def test_many_wrong_passwords_neither_succeed_nor_keep_others_out(
             failed = sum(n for (_, _, is_success), n in counts.items() if not is_success)
             assert failed == count
             await until(lambda: not server.broker.dispatcher.connections)
-            assert server.broker.request_budget.held_bytes == 0
+            await until(lambda: not server.broker.request_budget.held_bytes)
 
     with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
         runner.run(story())
