@@ -54,6 +54,7 @@ class TlsTransport(SocketTransport):
         self._scratch = memoryview(session.scratch)
         self._sealed = memoryview(unsent)
         self._has_rest = True  # in OpenSSL: bytes that came and are not decrypted, or not taken
+        self._has_ended = False  # what TLS says at the end is encrypted, and perhaps sent
         super().__init__(sock, protocol, high_bytes)
         self._queued_bytes += len(unsent)
         if unsent and not self._closing:
@@ -122,7 +123,7 @@ class TlsTransport(SocketTransport):
 
     def _decrypt(self, buffer: memoryview) -> tuple[int, bool]:
         """Fill the buffer; return with how many bytes, and whether the client sends no more."""
-        count, size, read = 0, len(buffer), self._ssl.read
+        count, size, read, incoming = 0, len(buffer), self._ssl.read, self._session.incoming
         self._has_rest = True
         try:
             while count < size:
@@ -130,6 +131,10 @@ class TlsTransport(SocketTransport):
                 if not found:
                     return count, True
                 count += int(found)
+                # OpenSSL takes whole records from memory. To ask it for one that is not there costs an exception.
+                if count < size and not incoming.pending:
+                    self._has_rest = False
+                    break
         except ssl.SSLWantReadError:
             self._has_rest = False
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
@@ -151,7 +156,7 @@ class TlsTransport(SocketTransport):
         self._enqueue((buffer,))
 
     def _has_unsent(self) -> bool:
-        return bool(self._sealed or self._queue)
+        return bool(self._sealed or self._queue or (self._closing and not self._has_ended))
 
     def _send(self) -> None:
         """Encrypt and send until the queue is empty, the socket is full, or this connection has had its turn."""
@@ -176,6 +181,10 @@ class TlsTransport(SocketTransport):
             plain = self._next_chunk()
             while plain:
                 plain = plain[self._ssl.write(plain) :]
+        elif self._closing and not self._has_ended:
+            self._has_ended = True
+            with suppress(ssl.SSLError):  # the client has not said the same yet, and need not
+                self._ssl.unwrap()
         self._sealed = memoryview(self._session.outgoing.read())
         self._queued_bytes += len(self._sealed)
         return bool(self._sealed)
@@ -208,17 +217,15 @@ class TlsTransport(SocketTransport):
 
     # -- closing
 
+    def close(self) -> None:
+        """Send what is queued and the end that TLS has, then close; nothing more is read."""
+        if self._closing:
+            return
+        self.pause_reading()
+        self._closing = True
+        if not self._waits_for_socket:
+            self._send()
+
     def _drop(self, error: OSError | None) -> None:
-        if not self._closed and error is None and not self._has_unsent():
-            self._say_end()
         super()._drop(error)
         self._sealed = memoryview(b"")
-
-    def _say_end(self) -> None:
-        """Send that nothing follows, as far as the socket takes that at once."""
-        with suppress(
-            OSError
-        ):  # the client is gone, or has not said the same yet, which is SSLWantReadError
-            self._ssl.unwrap()
-        with suppress(OSError):
-            self._sock.send(self._session.outgoing.read())
