@@ -8,10 +8,13 @@ from kavka.client.config import ADMIN, Config
 from kavka.client.connections import Channel, Connections
 from kavka.client.metadata import MetadataCache
 from kavka.net.clock import SystemRandom
+from kavka.net.peer_security import PLAINTEXT
 
 
 def unconnected(broker, settings):
-    return Connections(Config(ADMIN, settings), MetadataCache(60_000), broker, SystemRandom())
+    return Connections(
+        Config(ADMIN, settings), MetadataCache(60_000), broker, SystemRandom(), PLAINTEXT
+    )
 
 
 def test_calls_at_the_same_time_get_the_same_first_connection(broker, settings):

@@ -13,10 +13,14 @@ import pytest
 
 from kavka.client import blocking
 from kavka.client.admin import Admin, NewTopic, ScramDeletion, ScramUpsertion
+from kavka.client.cluster import Cluster
+from kavka.client.config import ADMIN, Config
 from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.producer import Producer
 from kavka.errors import AuthenticationFailed, ErrorCode
+from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.event_loop import MeasuredEventLoop
+from kavka.net.network import TcpNetwork
 from kavka.settings.declaration import InvalidSetting
 from support.sasl import Server, served
 from support.waiting import until
@@ -149,6 +153,21 @@ def test_a_consumer_and_a_producer_whose_credential_is_deleted_raise_it(run: Run
             await create_user(server, "bob", "secret", "SCRAM-SHA-256")
             await until(lambda: server.broker.security.sessions.credentials)
             await producer.send("t", b"3")
+
+    run(story)
+
+
+def test_a_cluster_without_a_client_is_as_secure_as_its_settings(run: Run) -> None:
+    async def story(server: Server) -> None:
+        cluster = Cluster(
+            Config(ADMIN, server.config("alice", "alice secret")),
+            network=TcpNetwork(),
+            clock=SystemClock(),
+            random=SystemRandom(),
+        )
+        await cluster.start()
+        assert cluster.metadata.brokers
+        await cluster.close()
 
     run(story)
 

@@ -20,11 +20,12 @@ from kavka.client.connections import (
     is_retriable,
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
+from kavka.client.security import peer_security
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock, Network, Random
 from kavka.net.peer import Peer
-from kavka.net.peer_security import PLAINTEXT, PeerSecurity
+from kavka.net.peer_security import PeerSecurity
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -56,13 +57,15 @@ class Cluster:
         clock: Clock,
         random: Random,
         allow_auto_create: bool = False,
-        security: PeerSecurity = PLAINTEXT,
+        security: PeerSecurity | None = None,
     ) -> None:
-        """Store the I/O; nothing is done before `start`."""
+        """Store the I/O; nothing is done before `start`. The security is that of the settings, unless it is given."""
         self.network = network
         self.clock = clock
         self.random = random
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
+        if security is None:
+            security = peer_security(config, clock, random)
         self._connections = Connections(config, self.metadata, network, random, security)
         self.request_timeout_ms = config.integer("request.timeout.ms")
         self._reconnect_backoff_ms = config.integer("reconnect.backoff.ms")

@@ -15,7 +15,7 @@ from kavka.ids import BrokerId
 from kavka.io import Network, Random
 from kavka.net.frames import InvalidFrameSize
 from kavka.net.peer import Peer
-from kavka.net.peer_security import PLAINTEXT, PeerSecurity, TlsHandshakeFailed
+from kavka.net.peer_security import PeerSecurity, TlsHandshakeFailed
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -76,9 +76,9 @@ class Connections:
         metadata: MetadataCache,
         network: Network,
         random: Random,
-        security: PeerSecurity = PLAINTEXT,
+        security: PeerSecurity,
     ) -> None:
-        """Open no connection before it is requested. Raise InvalidSetting where a key or trust store cannot be used."""
+        """Open no connection before it is requested."""
         self._metadata = metadata
         self._network = network
         self._random = random
