@@ -30,8 +30,8 @@ class Clock(Protocol):
         """Return milliseconds of a clock that never goes back; only differences mean anything."""
         ...
 
-    def tick_ns(self) -> int:
-        """Return nanoseconds of the clock of `tick_ms`, to measure work."""
+    def work_ns(self) -> int:
+        """Return nanoseconds of processor time that this thread has used, to measure work."""
         ...
 
 

@@ -20,7 +20,7 @@ class Clock:
     def tick_ms(self) -> int:
         return int(self.loop.time() * 1000)
 
-    def tick_ns(self) -> int:
+    def work_ns(self) -> int:
         return self.tick_ms() * 1_000_000
 
 

@@ -30,7 +30,7 @@ class Clock:
     def tick_ms(self) -> int:
         return self.ms
 
-    def tick_ns(self) -> int:
+    def work_ns(self) -> int:
         return self.tick_ms() * 1_000_000
 
 

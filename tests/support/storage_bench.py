@@ -40,7 +40,7 @@ class TurnedClock:
     def tick_ms(self) -> int:
         return self.now
 
-    def tick_ns(self) -> int:
+    def work_ns(self) -> int:
         return self.tick_ms() * 1_000_000
 
 

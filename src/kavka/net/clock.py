@@ -20,9 +20,9 @@ class SystemClock:
         """Return milliseconds of the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
 
-    def tick_ns(self) -> int:
-        """Return nanoseconds of the monotonic clock."""
-        return time.monotonic_ns()
+    def work_ns(self) -> int:
+        """Return nanoseconds of processor time of this thread."""
+        return time.thread_time_ns()
 
 
 class SystemRandom:

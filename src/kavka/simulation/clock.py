@@ -31,8 +31,8 @@ class SimClock:
         """Return milliseconds since an origin of the node's own."""
         return int(self._origin_ms + (self._loop.now_s + self._ahead_s) * 1000)
 
-    def tick_ns(self) -> int:
-        """Return nanoseconds since the same origin: no time passes within a step."""
+    def work_ns(self) -> int:
+        """Return the monotonic clock in nanoseconds: no time passes within a step."""
         return self.tick_ms() * 1_000_000
 
     def jump(self, by_ms: float) -> None:

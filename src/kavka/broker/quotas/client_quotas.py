@@ -147,7 +147,7 @@ class ClientQuotas:
         request = self.request
         if not request.has_limits or context.api.key in BETWEEN_BROKERS:
             return None
-        return None if request.match(context) is None else LoopTime(self._clock.tick_ns)
+        return None if request.match(context) is None else LoopTime(self._clock.work_ns)
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         """Charge the bytes of a Produce."""

@@ -1,4 +1,4 @@
-"""The time of the event loop that one request takes, for the quota of request time.
+"""The processor time of the event loop that one request takes, for the quota of request time.
 
 It is measured only for clients that have such a quota. It runs from the request's frame to the end of its first stage,
 and in each later step: a step of a second stage, the building and sending of a response that waited. What a request
@@ -16,11 +16,11 @@ T = TypeVar("T")
 class LoopTime:
     """A stopwatch, which may be started again while it runs."""
 
-    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_taken_ns", "_tick_ns")
+    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_taken_ns", "_work_ns")
 
-    def __init__(self, tick_ns: Callable[[], int]) -> None:
+    def __init__(self, work_ns: Callable[[], int]) -> None:
         """Begin stopped."""
-        self._tick_ns = tick_ns
+        self._work_ns = work_ns
         self._depth = 0
         self._began_ns = 0
         self._taken_ns = 0
@@ -30,14 +30,14 @@ class LoopTime:
     def resume(self) -> None:
         """Run, until as many calls of `pause` have followed."""
         if not self._depth:
-            self._began_ns = self._tick_ns()
+            self._began_ns = self._work_ns()
         self._depth += 1
 
     def pause(self) -> None:
         """Stop, unless it was started more than once."""
         self._depth -= 1
         if not self._depth:
-            self._taken_ns += self._tick_ns() - self._began_ns
+            self._taken_ns += self._work_ns() - self._began_ns
             if self._charge is not None:
                 self._charge(self.take_ns())
 
@@ -45,7 +45,7 @@ class LoopTime:
         """Return the nanoseconds since the last call."""
         taken = self._taken_ns
         if self._depth:
-            taken += self._tick_ns() - self._began_ns
+            taken += self._work_ns() - self._began_ns
         since, self._charged_ns = taken - self._charged_ns, taken
         return since
 
