@@ -126,7 +126,8 @@ def test_javas_tools_keep_to_the_rates(start_broker: StartBroker) -> None:
         took = consumed.lines[-1].split(", ")
         of_consumer = float(took[3]) * 2**20 / _LIMIT
         print(broker.name, f"producer {of_producer:.3f} consumer {of_consumer:.3f} of the limit")
-        assert abs(of_producer - 1) <= (0.05 if broker.is_kavka else 0.4)
+        # The tool counts values; the broker frames, which are two percent more.
+        assert abs(of_producer - 0.98) <= (0.05 if broker.is_kavka else 0.4)
         # From its start on, with ten seconds' worth at once and the join of the group.
         assert abs(of_consumer - 1) <= (0.1 if broker.is_kavka else 0.4)
 
