@@ -36,10 +36,9 @@ class AclChanges:
 
     async def start(self) -> None:
         """Load all ACLs, and follow their changes from now on. Raise ConnectionError, UnreadableAcls."""
-        registry = self._context.registry
         await self._store.prepare()
         for is_prefixed, path in acl_znodes.CHANGES.items():
-            names = await registry.children(path, self._watch_loop.notify)
+            names = await self._notifications(path)
             self._seen[is_prefixed] = names[-1] if names else ""
         await self._store.load()
         self._watch_loop.start()
@@ -53,14 +52,28 @@ class AclChanges:
         self._must_load = True
         self._watch_loop.notify()
 
+    async def _notifications(self, path: str) -> list[str]:
+        """Return the names of the notifications, in order, and watch for others.
+
+        A node of another name is none: what is behind it in the order would count as followed.
+        """
+        names = await self._context.registry.children(path, self._watch_loop.notify)
+        return [name for name in names if name.startswith(acl_znodes.CHANGE_NAME)]
+
     async def _read(self) -> None:
-        registry = self._context.registry
         for is_prefixed, path in acl_znodes.CHANGES.items():
-            for name in await registry.children(path, self._watch_loop.notify):
+            for name in await self._notifications(path):
                 await self._follow(f"{path}/{name}", name, is_prefixed=is_prefixed)
         if self._must_load:
+            await self._load()
+
+    async def _load(self) -> None:
+        self._must_load = False  # the session may change once more meanwhile
+        try:
             await self._store.load()
-            self._must_load = False
+        except BaseException:
+            self._must_load = True
+            raise
 
     async def _follow(self, path: str, name: str, *, is_prefixed: bool) -> None:
         registry = self._context.registry
@@ -92,3 +105,6 @@ class AclChanges:
         except UnreadableAcls as error:
             # What was in force stays so: neither allowed nor denied by what is not understood.
             log.error("changed ACLs not applied reason=%s", error)
+        except RegistryRefused as refused:
+            # It names what can be no znode: the notifications behind it count all the same.
+            log.error("changed ACLs not read znode=%s reason=%s", path, refused)
