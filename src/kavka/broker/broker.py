@@ -185,6 +185,7 @@ class Broker:
         self.topics = Topics(context, self.controller, self._internal_topic)
         self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
         self.config_changes = ConfigChanges(context, self.dynamic_configs, self.quotas.changed)
+        self.config_changes.reloads.append(self.quotas.load)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,
