@@ -44,6 +44,8 @@ def signed_token_check(settings: ListenerSettings, url: str, clock: Clock) -> Si
     except ImportError as error:
         reason = "signed tokens need an extra: pip install 'kavka[oauth]'"
         raise InvalidSetting(_URL, url, reason) from error
+    if url.startswith("http:"):
+        log.warning("keys of the issuer of tokens are read without TLS url=%s", url)
     return SignedTokenCheck(settings, url, clock)
 
 
