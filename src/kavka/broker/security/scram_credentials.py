@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 
 from kavka.broker.configs.entity_configs import read_entity_config
+from kavka.broker.security.scram_changes import UNSTORABLE
 from kavka.core.sasl.scram_credential import (
     SCRAM_MECHANISMS,
     ScramCredential,
@@ -49,7 +50,7 @@ async def stored_credentials(
     if users is None:
         nodes = await _children(registry)
     else:
-        nodes = [znodes.sanitized_name(user) for user in users]
+        nodes = [znodes.sanitized_name(user) for user in users if user not in UNSTORABLE]
     found: dict[str, dict[str, ScramCredential]] = {}
     for at in range(0, len(nodes), _AT_ONCE):
         part = nodes[at : at + _AT_ONCE]
