@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
-from kavka.settings.declaration import InvalidSetting, Value, whole_number
+from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
@@ -205,23 +205,6 @@ class BrokerConfig:
         if factory:
             reason = "classes of Java do not run here; remove the setting to use OpenSSL"
             raise InvalidSetting("ssl.engine.factory.class", factory, reason)
-
-    def of_listener(self, listener: str, overrides: Mapping[str, str]) -> dict[str, Value]:
-        """Return the values that a listener's own settings give, static ones below `overrides`.
-
-        Those that cannot be read are left out: stored ones may be another program's.
-        """
-        prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
-        values: dict[str, Value] = {}
-        for name, text in {**self.listener_texts, **overrides}.items():
-            base = name.removeprefix(prefix)
-            if base == name or base not in BROKER_SETTINGS:
-                continue
-            try:
-                values[base] = BROKER_SETTINGS[base].parse(text)
-            except InvalidSetting as error:
-                log.warning("stored setting ignored name=%s reason=%s", name, error.reason)
-        return values
 
     def _check_authorizer(self) -> None:
         name = self.text("authorizer.class.name")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.security.listener_settings import ListenerSettings
 from kavka.broker.security.sasl_mechanisms import JAAS, jaas_login, parsed_login
 from kavka.core.sasl.plain import PLAIN
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
@@ -31,7 +30,7 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
     protocol = next((e.protocol for e in config.advertised if e.name == name), "")
     if context.has_own_registry or not protocol.startswith("SASL_"):
         return None
-    settings = ListenerSettings(config, name)
+    settings = context.configs.listener(name)
     mechanism = config.text(_MECHANISM).upper()
     if mechanism not in _SUPPORTED:
         reason = (

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.security.callbacks import CallbackCheck, load_callback
-from kavka.broker.security.listener_settings import ListenerSettings
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.core.sasl.conversation import Offer
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success

@@ -10,9 +10,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.broker.requests.session import Session
-from kavka.broker.security.listener_settings import ListenerSettings
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
@@ -41,7 +41,7 @@ class Sessions:
         self._protocols = {e.name: e.protocol for e in config.listeners}
         mechanisms = Mechanisms(self.credentials, context.clock, context.random)
         self._sasl = {
-            name: self._listener(ListenerSettings(config, name), mechanisms)
+            name: self._listener(context.configs.listener(name), mechanisms)
             for name, protocol in self._protocols.items()
             if protocol.startswith("SASL_")
         }

@@ -11,7 +11,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, refusal_of
 from kavka.core.sasl.unsecured_jwt import InvalidToken, TokenOwner, owner_of

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Mapping
 
 from kavka.broker.configs.broker_config import Endpoint
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
 from kavka.net.tls.client import FollowingClientTls
 from kavka.net.tls.contexts import FollowedContext, server_context
 from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
-from kavka.settings.declaration import InvalidSetting, Value
+from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,6 @@ class BrokerTls:
         return tls_settings(self._configs.listener(listener))
 
 
-def tls_settings(values: Mapping[str, Value]) -> TlsSettings:
+def tls_settings(settings: ListenerSettings) -> TlsSettings:
     """Return the settings of TLS among those of a listener. Raise InvalidSetting."""
-    return parse_settings(values.get, str(values["ssl.client.auth"]))
+    return parse_settings(settings.value, settings.text("ssl.client.auth"))

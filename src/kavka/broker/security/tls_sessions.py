@@ -45,7 +45,7 @@ class TlsSessions:
 
 
 def _mapper(context: BrokerContext, listener: str) -> SslPrincipalMapper:
-    rules = str(context.configs.listener(listener)["ssl.principal.mapping.rules"])
+    rules = context.configs.listener(listener).text("ssl.principal.mapping.rules")
     try:
         return SslPrincipalMapper(rules)
     except BadMappingRules as error:
