@@ -184,7 +184,8 @@ class Broker:
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
         self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
-        self.config_changes = ConfigChanges(context, self.dynamic_configs, self.quotas.changed)
+        self.config_changes = ConfigChanges(context, self.dynamic_configs)
+        self.config_changes.on_entity_change.append(self.quotas.entity_changed)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,

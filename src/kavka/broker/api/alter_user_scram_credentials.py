@@ -65,16 +65,16 @@ def _changes(request: AlterUserScramCredentialsRequest) -> list[Upsertion | Dele
 async def _change(
     services: Services, user: str, changes: list[Upsertion | Deletion]
 ) -> Refusal | None:
-    node = znodes.sanitized_name(user)
+    path = f"{USERS}/{znodes.sanitized_name(user)}"
     try:
         await edit_entity_config(
-            services.registry, f"{USERS}/{node}", lambda config: changed_config(config, changes)
+            services.registry, path, lambda config: changed_config(config, changes)
         )
     except NothingToDelete:
         message = "Attempt to delete a user credential that does not exist"
         return Refusal(ErrorCode.RESOURCE_NOT_FOUND, message)
     if services.sessions is not None:  # before the client may use it here
-        await services.sessions.user_changed(node)
+        await services.sessions.entity_changed(path)
     return None
 
 

@@ -90,8 +90,8 @@ class QuotaManager:
         self._quotas = await read_quotas(registry, ALL)
         self._apply()
 
-    async def changed(self, path: str) -> None:
-        """Read the quotas of one entity again: `path` is of a notification. Raise ConnectionError."""
+    async def entity_changed(self, path: str) -> None:
+        """Read the quotas of one entity again: `path` is below `/config`. Raise ConnectionError."""
         from kavka.broker.quotas.stored_quotas import read_entity_quotas
         from kavka.core.quota.paths import entity_at
 

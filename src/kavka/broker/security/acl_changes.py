@@ -1,25 +1,24 @@
 """Notifications of changed ACLs: each broker reads the changed ones again.
 
-They stand in two places, for literal and for prefixed patterns, and are removed after a quarter of an hour. After a
-session that was lost all ACLs are read: notifications may have come and gone meanwhile. Source: Kafka's `ZkAclStore`.
+They stand in two places, for literal and for prefixed patterns. After a session that was lost all ACLs are read:
+notifications may have come and gone meanwhile. Source: Kafka's `ZkAclStore`.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from kavka.broker.context import BrokerContext
+from kavka.broker.control.change_notifications import ChangeNotifications
 from kavka.broker.control.watch_loop import WatchLoop
 from kavka.broker.security.acl_store import AclStore, UnreadableAcls
 from kavka.core.access.entries import ResourcePattern
 from kavka.core.access.names import AclResourceType, PatternType, titled
-from kavka.registry.interface import RegistryRefused, require_no_node
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import acl_znodes
 
 log = logging.getLogger(__name__)
-
-_KEPT_MS = 15 * 60_000
 
 
 class AclChanges:
@@ -27,20 +26,19 @@ class AclChanges:
 
     def __init__(self, context: BrokerContext, store: AclStore) -> None:
         """Follow nothing before `start`."""
-        self._context = context
         self._store = store
-        self._seen = {False: "", True: ""}
-        """The last notification that was followed, by whether it is of prefixed patterns."""
+        self._notifications = [
+            ChangeNotifications(context, path, partial(self._apply, is_prefixed=is_prefixed))
+            for is_prefixed, path in acl_znodes.CHANGES.items()
+        ]
         self._must_load = False
         self._watch_loop = WatchLoop(self._read, log, "changes of ACLs not read")
 
     async def start(self) -> None:
         """Load all ACLs, and follow their changes from now on. Raise ConnectionError, UnreadableAcls."""
-        registry = self._context.registry
         await self._store.prepare()
-        for is_prefixed, path in acl_znodes.CHANGES.items():
-            names = await registry.children(path, self._watch_loop.notify)
-            self._seen[is_prefixed] = names[-1] if names else ""
+        for notifications in self._notifications:
+            await notifications.start(self._watch_loop.notify)
         await self._store.load()
         self._watch_loop.start()
 
@@ -54,25 +52,11 @@ class AclChanges:
         self._watch_loop.notify()
 
     async def _read(self) -> None:
-        registry = self._context.registry
-        for is_prefixed, path in acl_znodes.CHANGES.items():
-            for name in await registry.children(path, self._watch_loop.notify):
-                await self._follow(f"{path}/{name}", name, is_prefixed=is_prefixed)
+        for notifications in self._notifications:
+            await notifications.read(self._watch_loop.notify)
         if self._must_load:
             await self._store.load()
             self._must_load = False
-
-    async def _follow(self, path: str, name: str, *, is_prefixed: bool) -> None:
-        registry = self._context.registry
-        try:
-            data, stat = await registry.get(path)
-            if name > self._seen[is_prefixed]:
-                await self._apply(data, path, is_prefixed=is_prefixed)
-                self._seen[is_prefixed] = name
-            if self._context.clock.now_ms() - stat.ctime_ms > _KEPT_MS:
-                await registry.delete(path)
-        except RegistryRefused as refused:
-            require_no_node(refused)  # another broker has removed it
 
     async def _apply(self, data: bytes, path: str, *, is_prefixed: bool) -> None:
         change = decode_or_none(

@@ -46,7 +46,7 @@ class SecurityParts:
         from kavka.broker.security.sessions import Sessions
 
         self.sessions = Sessions(context)
-        config_changes.user_changed = self.sessions.user_changed
+        config_changes.on_entity_change.append(self.sessions.entity_changed)
         context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
         policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
         self._dispatcher.set_policies(policies)

@@ -86,12 +86,13 @@ class ScramCredentials:
         self._users = await stored_credentials(registry)
         self._refresh()
 
-    async def user_changed(self, registry: Registry, node: str) -> None:
-        """Read one user again: the child of `/config/users` that changed. Raise ConnectionError."""
-        if "/" in node or node == znodes.DEFAULT_ENTITY:
+    async def entity_changed(self, registry: Registry, path: str) -> None:
+        """Read a user again, if `path` below `/config` is that of one. Raise ConnectionError."""
+        kind, _slash, node = path.partition("/")
+        if kind != USERS or "/" in node or node == znodes.DEFAULT_ENTITY:
             return
         user = znodes.entity_name(node)
-        credentials = scram_credentials(await read_entity_config(registry, f"{USERS}/{node}"), user)
+        credentials = scram_credentials(await read_entity_config(registry, path), user)
         if credentials == self._users.get(user, {}):
             return
         if credentials:

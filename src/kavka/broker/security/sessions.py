@@ -67,10 +67,10 @@ class Sessions:
         if self.uses_credentials:
             await self.credentials.load(self._context.registry)
 
-    async def user_changed(self, node: str) -> None:
-        """Read a user again: the child of `/config/users` that changed. Raise ConnectionError."""
+    async def entity_changed(self, path: str) -> None:
+        """Read a user again, if `path` below `/config` is that of one. Raise ConnectionError."""
         if self.uses_credentials:
-            await self.credentials.user_changed(self._context.registry, node)
+            await self.credentials.entity_changed(self._context.registry, path)
 
     def open(self, connection: Connection) -> Session:
         """Return the session of a new connection."""
