@@ -8,7 +8,7 @@ from typing import Final
 
 from kavka.core.sasl.exchange import ClientExchange, SaslError
 from kavka.core.sasl.plain import PLAIN, PlainClient
-from kavka.core.sasl.scram import ScramClient, new_nonce
+from kavka.core.sasl.scram import NONCE_BYTES, ScramClient, new_nonce
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import AuthenticationFailed, ErrorCode
 from kavka.io import Random
@@ -16,7 +16,6 @@ from kavka.net.peer_security import Negotiated
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-_NONCE_BYTES: Final = 24
 _MOST_TOKENS: Final = 10
 _SESSION_SHARE: Final = 0.85
 _SESSION_JITTER: Final = 0.10
@@ -97,7 +96,7 @@ def password_login(
     async def begin() -> ClientExchange:
         if mechanism == PLAIN:
             return PlainClient(user, password)
-        nonce = new_nonce(random.random_bytes(_NONCE_BYTES))
+        nonce = new_nonce(random.random_bytes(NONCE_BYTES))
         scram = SCRAM_MECHANISMS[mechanism]
         return ScramClient(scram, user, password, nonce, token_auth=token_auth)
 

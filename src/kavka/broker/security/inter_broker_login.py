@@ -10,14 +10,12 @@ from typing import Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.security.sasl_mechanisms import JAAS, jaas_login, parsed_login
-from kavka.core.sasl.plain import PLAIN
-from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
+from kavka.core.sasl.mechanisms import PASSWORD_MECHANISMS
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
-_SUPPORTED: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 
 def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
@@ -32,10 +30,10 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
         return None
     settings = context.configs.listener(name)
     mechanism = config.text(_MECHANISM).upper()
-    if mechanism not in _SUPPORTED:
+    if mechanism not in PASSWORD_MECHANISMS:
         reason = (
-            f"kavka does not support {mechanism} between brokers, who reach each other by the listener {name}: set "
-            f"{_MECHANISM} to one of {', '.join(_SUPPORTED)}"
+            f"kavka does not support {mechanism} between brokers, which reach each other by the listener {name}: set "
+            f"{_MECHANISM} to one of {', '.join(PASSWORD_MECHANISMS)}"
         )
         raise InvalidSetting(_MECHANISM, mechanism, reason)
     enabled = [each.upper() for each in settings.items("sasl.enabled.mechanisms")]

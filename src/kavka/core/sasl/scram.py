@@ -25,6 +25,8 @@ from kavka.core.sasl.scram_credential import (
     ScramMechanism,
 )
 
+NONCE_BYTES: Final = 24
+"""Random bytes of a nonce, on either side."""
 _MOST_ITERATIONS: Final = 1_000_000
 """That a client computes for a broker: more would stop it for seconds."""
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
