@@ -68,7 +68,7 @@ TLS_SETTINGS: list[Setting] = [
     Setting("ssl.key.location", _TEXT, None, "librdkafka's name: a PEM file with the private key."),
     Setting("ssl.key.pem", _SECRET, None, "librdkafka's name: the private key as PEM text."),
     Setting("enable.ssl.certificate.verification", _BOOL, True,
-            "librdkafka's name: false trusts any broker. Whoever is between client and broker can then read and change "
+            "librdkafka's name: false trusts any broker. A machine between client and broker can then read and change "
             "everything."),
     Setting("ssl.crl.location", _TEXT, None, "Refused: lists of revoked certificates are not in this release.",
             check=_refused("Lists of revoked certificates (CRL, OCSP) are not in this release; remove the issuer from "

@@ -16,7 +16,7 @@ from kavka.net.peer_security import Negotiated
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-_MOST_TOKENS: Final = 10
+_MAX_TOKENS: Final = 10
 _SESSION_SHARE: Final = 0.85
 _SESSION_JITTER: Final = 0.10
 """A session is renewed after 85 to 95% of its lifetime, as by Kafka's clients."""
@@ -49,7 +49,7 @@ class MechanismLogin:
         try:
             exchange = await self._begin()
             token: bytes | None = exchange.first()
-            for _ in range(_MOST_TOKENS):
+            for _ in range(_MAX_TOKENS):
                 assert token is not None
                 response = await self._send(peer, token, timeout_ms)
                 # Off the loop: SCRAM's key takes milliseconds.

@@ -71,7 +71,7 @@ class SecurityParts:
             self._dispatcher.set_policies(replace(policies, open_session=sessions.open))
 
     def _make_access_control(self) -> None:
-        """Make what decides and records who may do what."""
+        """Make the authorizer and the audit."""
         config = self._context.config
         if not (config.text("authorizer.class.name") or config.optional("kavka.audit.log")):
             return

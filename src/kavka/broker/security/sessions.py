@@ -1,7 +1,8 @@
 """The security session of each connection, by the security protocol of its listener.
 
-PLAINTEXT        the client is `ANONYMOUS`
-SASL_PLAINTEXT   the client authenticates first (`sasl_connection`)
+PLAINTEXT                  the client is `ANONYMOUS`
+SASL_PLAINTEXT, SASL_SSL   the client authenticates first (`sasl_connection`)
+SSL                        opened by `tls_sessions`: the owner of the client's certificate
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Signed bearer tokens (RFC 7519), checked by the keys that their issuer publishes (RFC 7517). Needs `kavka[oauth]`.
 
 The keys are read at the first token, when they are old, and when a token names a key that is not known, though not
-more often than every ten seconds: anybody may send a token. Of what issuers sign with, only pairs of keys are accepted.
+more often than every ten seconds: any client may send a token. Only signatures by key pairs are accepted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _ALGORITHMS: Final = (
 )
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _SCHEMES: Final = ("http://", "https://", "file:")
-_LEAST_INTERVAL_MS: Final = 10_000
+_MIN_INTERVAL_MS: Final = 10_000
 _TIMEOUT_S: Final = 10
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 def signed_token_check(settings: ListenerSettings, url: str, clock: Clock) -> SignedTokenCheck:
@@ -110,7 +110,7 @@ class SignedTokenCheck:
         async with self._reading:
             age_ms = None if self._read_ms is None else self._clock.tick_ms() - self._read_ms
             is_old = age_ms is None or age_ms >= self._refresh_ms
-            is_unknown = kid not in self._keys and (age_ms is None or age_ms >= _LEAST_INTERVAL_MS)
+            is_unknown = kid not in self._keys and (age_ms is None or age_ms >= _MIN_INTERVAL_MS)
             if is_old or is_unknown:
                 await self._read()
         key = self._keys.get(kid)
@@ -139,5 +139,5 @@ def _get(url: str) -> bytes:
     from urllib.request import urlopen
 
     with urlopen(url, timeout=_TIMEOUT_S) as response:  # the scheme was checked at the start
-        data: bytes = response.read(_MOST_BYTES)
+        data: bytes = response.read(_MAX_BYTES)
     return data
