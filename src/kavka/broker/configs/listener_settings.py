@@ -55,6 +55,10 @@ class ListenerSettings:
             yield f"{mechanism.lower()}.{setting}"
         yield self.name_of(setting)
 
+    def is_own(self, setting: str) -> bool:
+        """Return whether a setting is set for this listener by its prefix."""
+        return self.name_of(setting) in self._texts
+
     def text_of_mechanism(self, setting: str, mechanism: str) -> str | None:
         """Return what is set for a mechanism under its name, None if nothing is."""
         own = self._texts.get(self.name_of(setting, mechanism))

@@ -25,6 +25,8 @@ class BrokerTls:
         """Read no store yet."""
         self._config = context.config
         self._configs = context.configs
+        # The port of the metrics is none of them: it has SSL.
+        self._protocols = {one.name: one.protocol for one in context.config.listeners}
         self._listeners: dict[str, ListenerTls] = {}
         self._to_brokers: FollowingClientTls | None = None
         self._configs.on_broker_change.append(self._settings_changed)
@@ -32,7 +34,16 @@ class BrokerTls:
 
     def of_listener(self, endpoint: Endpoint) -> ListenerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting."""
-        return self.of_name(endpoint.name) if endpoint.is_encrypted else None
+        if not endpoint.is_encrypted:
+            return None
+        tls = self.of_name(endpoint.name)
+        asked = self._configs.listener(endpoint.name).text("ssl.client.auth")
+        if tls.followed.settings.client_auth != asked:
+            log.warning(
+                "ssl.client.auth without effect: with SASL_SSL it counts as listener.name.%s.ssl.client.auth",
+                endpoint.name.lower(),
+            )
+        return tls
 
     def of_name(self, name: str) -> ListenerTls:
         """Return the TLS by the settings of the listener of this name. Raise InvalidSetting."""
@@ -61,7 +72,8 @@ class BrokerTls:
         """Return why dynamic overrides of this broker could not be applied: a store cannot be used, say."""
         try:
             for name, tls in self._listeners.items():
-                settings = tls_settings(self._configs.merged_listener(name, overrides))
+                merged = self._configs.merged_listener(name, overrides)
+                settings = tls_settings(merged, self._protocols.get(name, "SSL"))
                 if settings != tls.followed.settings:
                     server_context(settings)
         except InvalidSetting as error:
@@ -83,9 +95,16 @@ class BrokerTls:
             )
 
     def _settings(self, listener: str) -> TlsSettings:
-        return tls_settings(self._configs.listener(listener))
+        return tls_settings(self._configs.listener(listener), self._protocols.get(listener, "SSL"))
 
 
-def tls_settings(settings: ListenerSettings) -> TlsSettings:
-    """Return the settings of TLS among those of a listener. Raise InvalidSetting."""
-    return parse_settings(settings.value, settings.text("ssl.client.auth"))
+def tls_settings(settings: ListenerSettings, protocol: str) -> TlsSettings:
+    """Return the settings of TLS among those of a listener. Raise InvalidSetting.
+
+    With SASL_SSL the listener's own `ssl.client.auth` counts, and not that of all listeners: clients authenticate by
+    SASL (KIP-684).
+    """
+    client_auth = settings.text("ssl.client.auth")
+    if protocol == "SASL_SSL" and not settings.is_own("ssl.client.auth"):
+        client_auth = "none"
+    return parse_settings(settings.value, client_auth)
