@@ -5,10 +5,10 @@ Apache Kafka keeps them in `/config/users/<user>`. Notifications bring changes t
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from kavka.broker.configs.entity_configs import read_entity_config
 from kavka.core.sasl.scram_credential import (
@@ -17,7 +17,7 @@ from kavka.core.sasl.scram_credential import (
     ScramMechanism,
     imitation,
 )
-from kavka.registry.interface import Registry, RegistryRefused, require_no_node
+from kavka.registry.interface import Registry, existing_children, gathered
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
@@ -45,30 +45,19 @@ async def stored_credentials(
 ) -> dict[str, dict[str, ScramCredential]]:
     """Return what the registry has, of some users or of all, of those that have any. Raise ConnectionError."""
     if users is None:
-        nodes = await _children(registry)
+        nodes = await existing_children(registry, f"/config/{USERS}")
     else:
         nodes = [znodes.sanitized_name(user) for user in users]
+    nodes = [node for node in nodes if node != znodes.DEFAULT_ENTITY]
+    paths = [f"{USERS}/{node}" for node in nodes]
+    configs = await gathered(partial(read_entity_config, registry), paths, _AT_ONCE)
     found: dict[str, dict[str, ScramCredential]] = {}
-    for at in range(0, len(nodes), _AT_ONCE):
-        part = nodes[at : at + _AT_ONCE]
-        configs = await asyncio.gather(
-            *(read_entity_config(registry, f"{USERS}/{node}") for node in part)
-        )
-        for node, config in zip(part, configs, strict=True):
-            user = znodes.entity_name(node)
-            credentials = scram_credentials(config, user)
-            if credentials:
-                found[user] = credentials
+    for node, config in zip(nodes, configs, strict=True):
+        user = znodes.entity_name(node)
+        credentials = scram_credentials(config, user)
+        if credentials:
+            found[user] = credentials
     return found
-
-
-async def _children(registry: Registry) -> list[str]:
-    try:
-        names = await registry.children(f"/config/{USERS}")
-    except RegistryRefused as refused:
-        require_no_node(refused)
-        return []
-    return [name for name in names if name != znodes.DEFAULT_ENTITY]
 
 
 class ScramCredentials:
