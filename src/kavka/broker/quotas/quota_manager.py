@@ -69,7 +69,7 @@ class QuotaManager:
         self._enforce = enforce
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.counted: ClientQuotas | None = None
-        """The same since the first was set, with what was counted, also after all are removed."""
+        """The enforcing object, made with the first quota and kept with its counts when all are removed."""
         self.client_quotas: ClientQuotas | None = None
         """The quotas of users and clients; None while there are none."""
         self.ip_rates: dict[str | None, float] = {}
