@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from kavka.broker.configs.listener_settings import ListenerSettings
-from kavka.broker.security.callbacks import CallbackCheck, load_callback
+from kavka.broker.security.callbacks import CallbackCheck
 from kavka.broker.security.scram_credentials import ScramCredentials
+from kavka.broker.security.user_classes import make_user_object
 from kavka.core.sasl.conversation import Offer
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
@@ -98,7 +99,7 @@ class Mechanisms:
         if callback is not None:
             setting = settings.name_of(CALLBACK, PLAIN)
             options: Mapping[str, str] = login.options if login else {}
-            return CallbackCheck(load_callback(setting, callback, "authenticate", options))
+            return CallbackCheck(make_user_object(setting, callback, options, "authenticate"))
         users = jaas_users(login.options) if login else {}
         if not users:
             example = f'{LOGIN_MODULES[PLAIN]} required user_alice="<password>";'
@@ -118,7 +119,7 @@ class Mechanisms:
         url = settings.optional("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if callback is not None and callback not in _JAVA_TOKEN_HANDLERS:
             setting = settings.name_of(CALLBACK, OAUTHBEARER)
-            return CallbackCheck(load_callback(setting, callback, "validate", options))
+            return CallbackCheck(make_user_object(setting, callback, options, "validate"))
         if url is not None:
             from kavka.broker.security.signed_tokens import signed_token_check
 
