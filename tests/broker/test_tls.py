@@ -268,10 +268,10 @@ def test_a_new_certificate_holds_for_new_connections_and_none_is_lost(files: Tls
     async def story(served: Served) -> None:
         before = subject(served.peer)
         (files.directory / "broker.pem").write_bytes(b"-----BEGIN broken")
-        await served.broker.security.tls.follow_files()
+        await served.broker.security.tls.reload_files()
         assert subject(await connect(served, files.security())) == before
         files.write("broker.pem", files.authority.sign("renewed"))
-        await served.broker.security.tls.follow_files()
+        await served.broker.security.tls.reload_files()
         assert subject(await connect(served, files.security())) != before
         await served.topic("t")
         assert subject(served.peer) == before

@@ -370,7 +370,7 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
-        self.security.follow_files(self.periodic_tasks)
+        self.security.reload_files(self.periodic_tasks)
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)

@@ -104,11 +104,11 @@ class SecurityParts:
         if self.access_control is not None:
             await self.access_control.start()
 
-    def follow_files(self, periodic_tasks: PeriodicTasks) -> None:
+    def reload_files(self, periodic_tasks: PeriodicTasks) -> None:
         """Look at files of key and trust stores for changes, from time to time."""
         if self.tls is not None:
             interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
-            periodic_tasks.run_every(interval_ms, self.tls.follow_files)
+            periodic_tasks.run_every(interval_ms, self.tls.reload_files)
 
     def session_renewed(self) -> None:
         """Note that the registry's session is another one."""

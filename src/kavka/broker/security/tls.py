@@ -9,8 +9,8 @@ from kavka.broker.configs.broker_config import Endpoint
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
-from kavka.net.tls.client import FollowingClientTls
-from kavka.net.tls.contexts import FollowedContext, server_context
+from kavka.net.tls.client import ReloadableClientTls
+from kavka.net.tls.contexts import ReloadableContext, server_context
 from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
 from kavka.settings.declaration import InvalidSetting
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class BrokerTls:
-    """The TLS of each listener, and of connections to other brokers; it follows changes of settings and files."""
+    """The TLS of each listener, and of connections to other brokers; reloaded when settings or files change."""
 
     def __init__(self, context: BrokerContext) -> None:
         """Read no store yet."""
@@ -28,7 +28,7 @@ class BrokerTls:
         # The port of the metrics is none of them: it has SSL.
         self._protocols = {one.name: one.protocol for one in context.config.listeners}
         self._listeners: dict[str, ListenerTls] = {}
-        self._to_brokers: FollowingClientTls | None = None
+        self._to_brokers: ReloadableClientTls | None = None
         self._configs.on_broker_change.append(self._settings_changed)
         self._configs.broker_checks.append(self._fault)
 
@@ -38,7 +38,7 @@ class BrokerTls:
             return None
         tls = self.of_name(endpoint.name)
         asked = self._configs.listener(endpoint.name).text("ssl.client.auth")
-        if tls.followed.settings.client_auth != asked:
+        if tls.reloadable.settings.client_auth != asked:
             log.warning(
                 "ssl.client.auth without effect: with SASL_SSL it counts as listener.name.%s.ssl.client.auth",
                 endpoint.name.lower(),
@@ -60,13 +60,13 @@ class BrokerTls:
         """Return the TLS of connections to other brokers, None without. Raise InvalidSetting."""
         name = self._config.inter_broker_listener
         if any(one.name == name and one.is_encrypted for one in self._config.listeners):
-            self._to_brokers = FollowingClientTls(self._settings(name), "other brokers")
+            self._to_brokers = ReloadableClientTls(self._settings(name), "other brokers")
         return self._to_brokers
 
-    async def follow_files(self) -> None:
+    async def reload_files(self) -> None:
         """Use the files as they are now for connections from now on; to be called from time to time."""
         for tls in self._listeners.values():
-            tls.followed.refresh()
+            tls.reloadable.refresh()
 
     def _fault(self, overrides: Mapping[str, str]) -> str | None:
         """Return why dynamic overrides of this broker could not be applied: a store cannot be used, say."""
@@ -74,7 +74,7 @@ class BrokerTls:
             for name, tls in self._listeners.items():
                 merged = self._configs.merged_listener(name, overrides)
                 settings = tls_settings(merged, self._protocols.get(name, "SSL"))
-                if settings != tls.followed.settings:
+                if settings != tls.reloadable.settings:
                     server_context(settings)
         except InvalidSetting as error:
             return str(error)
@@ -82,11 +82,11 @@ class BrokerTls:
 
     def _settings_changed(self) -> None:
         for name, tls in self._listeners.items():
-            self._configure(tls.followed, name)
+            self._configure(tls.reloadable, name)
         if self._to_brokers is not None:
             self._configure(self._to_brokers, self._config.inter_broker_listener)
 
-    def _configure(self, tls: FollowedContext | FollowingClientTls, listener: str) -> None:
+    def _configure(self, tls: ReloadableContext | ReloadableClientTls, listener: str) -> None:
         try:
             tls.configure(self._settings(listener))
         except InvalidSetting as error:
