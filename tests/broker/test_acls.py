@@ -321,3 +321,27 @@ def test_an_authorizer_of_ones_own_decides(
         assert response.error_code == ErrorCode.SECURITY_DISABLED
 
     run(story, authorizer__class__name="house_rules:OfTheHouse", kavka__log__level="INFO")
+
+
+def test_what_others_write_among_the_notifications_does_not_hide_later_ones(run: Run) -> None:
+    async def story(served: Any) -> None:
+        registry = served.broker.registry
+        rules = served.broker.security.access_control.acls.rules
+        row = {"principal": "User:a", "permissionType": "Deny", "operation": "All", "host": "*"}
+        node = json.dumps({"version": 1, "acls": [row]}).encode()
+
+        async def deny(topic: str) -> None:
+            before = rules.count
+            await registry.create(f"/kafka-acl/Topic/{topic}", node)
+            notice = f"Topic:{topic}".encode()
+            await registry.create("/kafka-acl-changes/acl_changes_", notice, sequence=True)
+            await until(lambda: rules.count == before + 1)
+
+        await registry.create("/kafka-acl-changes/zzz", b"Topic:t")
+        await deny("t")
+        await deny("u")
+        await registry.create("/kafka-acl/Topic/deep", b"[" * 100_000)
+        await registry.create("/kafka-acl-changes/acl_changes_", b"Topic:deep", sequence=True)
+        await deny("v")
+
+    run(story, **SETTINGS)

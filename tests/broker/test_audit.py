@@ -144,3 +144,15 @@ def test_one_denial_a_second_is_logged_and_the_others_are_counted(
     first, second = [record.getMessage() for record in caplog.records]
     assert "not_logged" not in first
     assert second.endswith("not_logged_since_last=2")
+
+
+def test_what_anybody_can_cause_does_not_hide_what_was_done(run: Run, tmp_path: Path) -> None:
+    async def story(served: Any) -> None:
+        audit = served.broker.security.access_control.audit
+        session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
+        for _ in range(100):
+            audit.authentication_failed(session, "PLAIN", "wrong password")
+        audit.authenticated(session, "PLAIN")
+
+    lines = audited(run, tmp_path, story, kavka__audit__max__per__second="5")
+    assert [line["event"] for line in lines].count("authenticated") == 1

@@ -6,17 +6,20 @@ import asyncio
 import json
 import threading
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
+from urllib.request import Request
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from kavka.broker.security.signed_tokens import SafeRedirects
 from kavka.client.admin import Admin
 from kavka.core.sasl.oauthbearer import OAuthBearerClient
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
@@ -154,6 +157,8 @@ class Issuer:
         self.key: Any = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.kid = "first"
         self.grants: list[dict[str, list[str]]] = []
+        self.others: list[dict[str, Any]] = []
+        """Keys in the published set that are not to be used."""
         self.reads = 0
 
     def rotate(self) -> None:
@@ -176,7 +181,7 @@ class Issuer:
             key = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
         else:
             key = jwt.algorithms.ECAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
-        return {"keys": [{**key, "kid": self.kid, "use": "sig"}]}
+        return {"keys": [*self.others, {**key, "kid": self.kid, "use": "sig"}]}
 
 
 @pytest.fixture
@@ -196,6 +201,12 @@ def issuer() -> Iterator[Issuer]:
             self.respond(200, made.keys())
 
         def do_POST(self) -> None:
+            if self.path == "/moved":
+                self.send_response(302)
+                self.send_header("Location", f"{made.url}/token")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             form = self.rfile.read(int(self.headers["Content-Length"])).decode()
             scheme, _, encoded = self.headers["Authorization"].partition(" ")
             if (scheme, b64decode(encoded)) != ("Basic", b"carol:s%20cret"):
@@ -277,7 +288,7 @@ def test_keys_that_the_issuer_publishes_later_are_read_but_not_for_each_unknown_
         issuer.rotate()
         assert await refusal(server, bearing(issuer.token())) == '{"status":"invalid_token"}'
         assert issuer.reads == 1
-        monkeypatch.setattr("kavka.broker.security.signed_tokens._LEAST_INTERVAL_MS", 0)
+        monkeypatch.setattr("kavka.broker.security.signed_tokens._MIN_INTERVAL_MS", 0)
         assert await connect(server, bearing(issuer.token())) == ["carol"]
         assert issuer.reads == 2
 
@@ -295,3 +306,53 @@ def test_a_session_does_not_outlive_its_token(run: Run) -> None:
         peer.close()
 
     run(story, **{JAAS: f"{MODULE} required;", "connections.max.reauth.ms": "3600000"})
+
+
+def test_published_keys_that_are_no_keys_for_signatures_are_not_used(
+    run: Run, issuer: Issuer
+) -> None:
+    async def story(server: Server) -> None:
+        for kid in ("secret", "other"):
+            issuer.kid = kid
+            algorithm, key = ("HS256", "k" * 32) if kid == "secret" else ("RS256", issuer.key)
+            claims = {"sub": "carol", "exp": int(time.time()) + 60, "iss": issuer.url}
+            token = jwt.encode({**claims, "aud": "kafka"}, key, algorithm, headers={"kid": kid})
+            assert await refusal(server, bearing(token)) == '{"status":"invalid_token"}'
+        issuer.kid = "first"
+        assert await connect(server, bearing(issuer.token())) == ["carol"]
+
+    public = jwt.algorithms.RSAAlgorithm.to_jwk(issuer.key.public_key(), as_dict=True)
+    secret = {"kty": "oct", "k": "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s"}
+    issuer.others = [{**secret, "kid": "secret"}, {**public, "kid": "other", "use": "enc"}]
+    run(story, **trusting(issuer))
+
+
+def test_a_token_that_is_nested_too_deeply_is_refused(run: Run, issuer: Issuer) -> None:
+    async def story(server: Server) -> None:
+        deep = urlsafe_b64encode(b"[" * 100_000).decode()
+        assert await refusal(server, bearing(f"{deep}.e30.AAAA")) == '{"status":"invalid_token"}'
+
+    run(story, **trusting(issuer))
+
+
+def test_the_secret_of_a_client_is_not_sent_to_another_address(run: Run, issuer: Issuer) -> None:
+    async def story(server: Server) -> None:
+        endpoint = {
+            "sasl.oauthbearer.token.endpoint.url": f"{issuer.url}/moved",
+            "sasl.oauthbearer.client.id": "carol",
+            "sasl.oauthbearer.client.secret": "s cret",
+        }
+        assert await refusal(server, endpoint) == "the token endpoint answered 302 Found"
+
+    run(story, **trusting(issuer))
+
+
+def test_keys_are_not_read_from_an_address_without_tls_instead_of_one_with_it() -> None:
+    redirects, old = SafeRedirects(), Request("https://issuer/keys")
+
+    def redirected(url: str) -> Any:
+        return redirects.redirect_request(old, BytesIO(), 302, "Found", {}, url)
+
+    assert redirected("https://elsewhere/keys").full_url == "https://elsewhere/keys"
+    with pytest.raises(OSError, match="without TLS"):
+        redirected("http://issuer/keys")

@@ -58,3 +58,14 @@ def test_a_mistyped_setting_is_warned_of_with_the_nearest_name(
         "unknown setting ignored name=log.retention.housr; did you mean log.retention.hours?",
         "unknown setting ignored name=xyz",
     ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [("zookeeper.set.acl", "true"), ("principal.builder.class", "org.acme.Builder")],
+)
+def test_protection_that_is_not_in_this_release_is_refused(setting: str, text: str) -> None:
+    with pytest.raises(InvalidSetting, match=setting):
+        BrokerConfig({setting: text})
+    default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    BrokerConfig({"zookeeper.set.acl": "false", "principal.builder.class": default})

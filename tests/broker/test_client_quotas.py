@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kavka.broker.quotas.client_quotas import KindOfQuota, Metered
 from kavka.broker.requests.policies import Policies
+from kavka.broker.requests.session import Session
+from kavka.core.quota.entities import DEFAULT as ANY_CLIENT
+from kavka.core.quota.entities import Match, QuotaEntity
+from kavka.core.quota.sensors import Sensors
 from kavka.errors import ErrorCode
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.create_partitions import (
@@ -21,7 +27,9 @@ from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsR
 from kavka.wire.messages.describe_cluster import DescribeClusterRequest
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from kavka.wire.messages.update_metadata import UpdateMetadataRequest
 from kavka.wire.stored import znodes
+from support.access import SETTINGS, connected_as
 from support.produce import batch
 from support.quotas import ANY, DEFAULT, EXACT, Entity, alter, describe
 from support.waiting import until
@@ -39,7 +47,9 @@ async def node(served: Any, path: str) -> dict[str, Any]:
 async def applied(served: Any) -> None:
     """Wait until the broker has read the notification of the newest change."""
     names = await served.broker.registry.children(znodes.CONFIG_CHANGES)
-    await until(lambda: served.broker.config_changes.notifications.seen == names[-1])
+    await until(
+        lambda: served.broker.config_changes.notifications.seen[znodes.CONFIG_CHANGE] == names[-1]
+    )
 
 
 async def limit(served: Any, entity: Entity, **quotas: float | None) -> None:
@@ -395,3 +405,52 @@ def test_growth_and_deletion_take_from_the_same_bucket(run: Run) -> None:
         assert "a" in served.broker.metadata.topics
 
     run(story)
+
+
+def test_quotas_are_read_again_in_another_session_of_the_registry(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await limit(served, {"user": "u"}, producer_byte_rate=5)
+        assert served.broker.quotas.client_quotas is not None
+        await served.broker.registry.set("/config/users/u", znodes.encode_config({}))
+        served.broker.config_changes.session_renewed()
+        await until(lambda: served.broker.quotas.client_quotas is None)
+
+    run(story)
+
+
+def test_who_calls_itself_a_broker_and_is_none_is_charged(run: Run) -> None:
+    async def story(served: Any) -> None:
+        await served.topic("t")
+        await limit(served, {"user": "alice"}, request_percentage=0.000_1)
+        alice = await connected_as(served, "alice")
+        row = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
+        topics = [FetchRequestTopic(topic="t", partitions=[row])]
+        response = await alice.send(FetchRequest(replica_id=1, topics=topics), 11)
+        assert response.throttle_time_ms > 0
+        ((_key, metered),) = served.broker.quotas.client_quotas.request.counted(
+            served.broker.clock.tick_ms()
+        )
+        before = metered.meter.rate.total
+        await alice.send(UpdateMetadataRequest(), 5)
+        assert metered.meter.rate.total > before
+
+    run(story, **SETTINGS)
+
+
+def test_a_long_client_id_takes_little_memory_and_is_told_from_others() -> None:
+    kind = KindOfQuota(Sensors(lambda: Metered(None)))
+    kind.set_limits({QuotaEntity(None, ANY_CLIENT): 5.0, QuotaEntity(None, "x" * 1000): 7.0})
+
+    def match(client_id: str) -> Match:
+        session = Session("PLAINTEXT", "PLAINTEXT", "10.0.0.1")
+        context: Any = SimpleNamespace(session=session, client_id=client_id)
+        found = kind.match(context)
+        assert found is not None
+        return found
+
+    one, other = match("a" * 30_000), match("a" * 29_999)
+    assert (one.limit, other.limit, match("x" * 1000).limit) == (5, 5, 7)
+    assert one.key != other.key
+    assert one == match("a" * 30_000)
+    assert all(len(each.key.client_id or "") < 400 for each in (one, other))
+    assert not kind._known

@@ -7,6 +7,7 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,16 @@ import pytest
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.context import BrokerContext
 from kavka.broker.environment import OsEnvironment
+from kavka.broker.requests.session import Session
 from kavka.broker.security.inter_broker_login import inter_broker_login
+from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
+from kavka.broker.security.sasl_mechanisms import Mechanism
+from kavka.client.admin import DEFAULT_ENTITY, Admin, ClientQuotaEntity
+from kavka.core.sasl.conversation import Offer, TokenReply
+from kavka.core.sasl.exchange import Failure, Success
+from kavka.core.sasl.plain import PlainServer
 from kavka.errors import AuthenticationFailed, ErrorCode
+from kavka.net.clock import SystemClock
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.peer import Peer
 from kavka.settings.declaration import InvalidSetting
@@ -25,6 +34,7 @@ from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from support.sasl import SETTINGS, Server, served
+from support.waiting import until
 
 
 async def repeat(peer: Peer, request: Any, version: int) -> None:
@@ -303,3 +313,45 @@ def test_a_broker_that_could_not_authenticate_to_others_refuses_the_start(
     context = BrokerContext(BrokerConfig(texts), OsEnvironment(), has_own_registry=False)
     with pytest.raises(InvalidSetting, match=message):
         inter_broker_login(context)
+
+
+def test_a_check_that_fails_refuses_its_client_and_shows_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def failing(question: Any) -> Success | Failure:
+        raise RuntimeError(question.password)
+
+    mechanisms = {"PLAIN": Mechanism(Offer(PlainServer), failing)}
+    ended: list[str | None] = []
+    listener = SaslListener(
+        mechanisms, SystemClock(), 1000, 0, lambda _session, _mechanism, why: ended.append(why)
+    )
+    session = Session("CLIENTS", "SASL_PLAINTEXT", "10.0.0.1", is_authenticated=False)
+    connection: Any = SimpleNamespace(limit_frames=lambda _most: None)
+    sasl = SaslConnection(listener, session, connection)
+    sasl.handshake("PLAIN", 1)
+
+    async def answered() -> TokenReply:
+        reply = sasl.token(b"\0alice\0alice secret")
+        return reply if isinstance(reply, TokenReply) else await reply
+
+    assert asyncio.run(answered()).closes
+    assert not session.is_authenticated
+    assert ended == ["the check failed"]
+    assert "alice secret" not in caplog.text
+
+
+def test_requests_before_authentication_are_charged_to_nobody(run: Run) -> None:
+    """All clients would share that rate: one could keep the others from authenticating."""
+
+    async def story(server: Server) -> None:
+        async with Admin(server.config("alice", "alice secret")) as admin:
+            everyone = ClientQuotaEntity(user=DEFAULT_ENTITY)
+            await admin.alter_client_quotas({everyone: {"request_percentage": 0.000_1}})
+            await until(lambda: server.broker.quotas.client_quotas is not None)
+        for _ in range(3):
+            peer = await server.anonymous()
+            assert peer.features.throttle_time_ms == 0
+            peer.close()
+
+    run(story)

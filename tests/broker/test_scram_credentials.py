@@ -269,3 +269,39 @@ def test_the_tool_creates_shows_and_deletes_credentials(
     ):
         assert sentence in printed.err
     assert "topsecret" not in printed.err
+
+
+def test_what_others_write_among_the_notifications_does_not_hide_later_ones(run: Run) -> None:
+    async def story(server: Server, admin: Admin) -> None:
+        registry = server.broker.registry
+        assert server.broker.security.sessions is not None
+        credentials = server.broker.security.sessions.credentials
+        credential = ScramCredential.of_password(SHA_256, b"salt", "pass word", 4096)
+        config = znodes.encode_config({"SCRAM-SHA-256": credential.encode()})
+        await registry.create(f"{znodes.CONFIG_CHANGES}/zzz", b"")
+        for user in ("zoe", "zac"):
+            await registry.create(f"/config/users/{user}", config)
+            notice = znodes.encode_config_change(f"users/{user}")
+            await registry.create(znodes.CONFIG_CHANGE, notice, sequence=True)
+            await until(lambda user=user: credentials.of(SHA_256, user) is not None)  # type: ignore[misc]
+
+    run(story)
+
+
+def test_a_user_that_was_deleted_unseen_is_refused_in_another_session_of_the_registry(
+    run: Run,
+) -> None:
+    async def story(server: Server, admin: Admin) -> None:
+        upsertion = ScramUpsertion("zoe", "SCRAM-SHA-256", "pass word")
+        assert await admin.alter_user_scram_credentials([upsertion]) == {"zoe": None}
+        (await server.connect("zoe", "pass word", "SCRAM-SHA-256")).close()
+        # Its notification came and went while the session was lost.
+        await server.broker.registry.set("/config/users/zoe", znodes.encode_config({}))
+        server.broker.config_changes.session_renewed()
+        assert server.broker.security.sessions is not None
+        credentials = server.broker.security.sessions.credentials
+        await until(lambda: credentials.of(SHA_256, "zoe") is None)
+        with pytest.raises(AuthenticationFailed):
+            await server.connect("zoe", "pass word", "SCRAM-SHA-256")
+
+    run(story)

@@ -9,9 +9,14 @@ import ssl
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kavka.broker.requests.policies import plaintext_session
+from kavka.broker.requests.session import SessionRefused
+from kavka.broker.security.tls_sessions import TlsSessions
 from kavka.errors import ErrorCode
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
@@ -379,3 +384,24 @@ def test_nothing_is_logged_of_a_client_that_connects_and_leaves(
         assert not caplog.records
 
     run(files, story)
+
+
+def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
+    """An OID of more digits than Python prints; OpenSSL takes it."""
+
+    def der(tag: int, *parts: bytes) -> bytes:
+        content = b"".join(parts)
+        return bytes([tag, 0x82]) + len(content).to_bytes(2, "big") + content
+
+    attribute = der(0x30, der(0x06, b"\x55" + b"\xff" * 3000 + b"\x7f"), der(0x0C, b"alice"))
+    name = der(0x30, der(0x31, attribute))
+    fields = [der(0x02, b"\x01"), der(0x30), der(0x30), der(0x30), name]
+    endpoint = SimpleNamespace(name="SSL", protocol="SSL")
+    context: Any = SimpleNamespace(
+        config=SimpleNamespace(listeners=[endpoint]),
+        configs=SimpleNamespace(listener=lambda _name: {"ssl.principal.mapping.rules": "DEFAULT"}),
+    )
+    certificate = der(0x30, der(0x30, *fields))
+    connection: Any = SimpleNamespace(listener_name="SSL", peer_certificate=certificate)
+    with pytest.raises(SessionRefused):
+        TlsSessions(context, plaintext_session).open(connection)

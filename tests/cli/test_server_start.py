@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from kavka.cli.commands import server_start, zookeeper_server_start
-from kavka.cli.server.process import listen_for_signals
+from kavka.cli.server.process import OneLine, listen_for_signals
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
@@ -45,3 +46,10 @@ def test_help_says_where_a_server_in_the_background_logs(
     said = capsys.readouterr().out
     assert "-daemon" in said
     assert "LOG_DIR, by default logs in the current directory" in " ".join(said.split())
+
+
+def test_a_name_that_a_client_chose_makes_no_line_of_the_log() -> None:
+    values = ("alice\n[2026-01-01 00:00:00] INFO forged", "\u2028")
+    record = logging.LogRecord("kavka", logging.INFO, "", 0, "user=%s %s", values, None)
+    line = OneLine("%(levelname)s %(message)s").format(record)
+    assert line == r"INFO user=alice\n[2026-01-01 00:00:00] INFO forged \u2028"

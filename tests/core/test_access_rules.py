@@ -195,3 +195,12 @@ def test_bindings_that_cannot_be_are_refused_by_their_fault():
 def test_each_resource_type_has_operations():
     types = [t for t in AclResourceType if t > AclResourceType.ANY]
     assert sorted(SUPPORTED_OPERATIONS) == types
+
+
+def test_decisions_about_names_that_a_client_made_long_are_not_remembered():
+    rules = AccessRules()
+    alice = Principal("User", "alice")
+    decisions = rules.decisions(alice, "h")
+    for length in (32_767, 249):
+        assert not rules.allows(alice, "h", AclOperation.READ, _TOPIC, "t" * length)
+    assert [len(name) for _operation, _kind, name in decisions] == [249]

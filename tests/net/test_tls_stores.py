@@ -222,3 +222,16 @@ def test_no_private_key_touches_a_disk(tmp_path: Path, monkeypatch: pytest.Monke
     server_context(key_store("PKCS12", tmp_path / "store"))
     assert all(path.startswith("/proc/self/fd/") for path in loaded)
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_no_secret_is_in_the_text_of_settings(tmp_path: Path) -> None:
+    settings = tls(
+        keystore__type="PEM",
+        keystore__key="my key",
+        keystore__certificate__chain="my chain",
+        keystore__password="my store",
+        key__password="my password",
+        truststore__password="my trust",
+    )
+    assert "my " not in repr(settings)
+    assert "PRIVATE" not in repr(read_key_store(key_store("PEM", tmp_path / "key.pem")))

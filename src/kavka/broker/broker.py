@@ -186,6 +186,7 @@ class Broker:
         self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
         self.config_changes = ConfigChanges(context, self.dynamic_configs)
         self.config_changes.on_entity_change.append(self.quotas.entity_changed)
+        self.config_changes.notifications.reloads.append(self.quotas.load)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,

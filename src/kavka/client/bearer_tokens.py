@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from kavka.client.config import Config
 from kavka.core.sasl.exchange import ClientExchange, SaslError
@@ -192,10 +192,18 @@ def _lifetime_ms(lifetime_s: object) -> int:
     return int(lifetime_s * 1000) if isinstance(lifetime_s, int | float) else 60_000
 
 
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows to no other address: the secret of the client would go there."""
+
+    def redirect_request(self, *_given: Any) -> None:
+        """Have it fail as any other answer that is no token."""
+
+
 def _post(request: Request, timeout_s: float) -> dict[str, Any]:
     """Return the endpoint's answer. Raise SaslError for a refusal, OSError when it is not reached."""
     try:
-        with urlopen(request, timeout=timeout_s) as response:  # the scheme was checked
+        # The scheme was checked.
+        with build_opener(_NoRedirect).open(request, timeout=timeout_s) as response:
             answer = json.loads(response.read(_MAX_BYTES))
     except HTTPError as error:
         error.close()

@@ -37,7 +37,7 @@ ACCESS_SETTINGS: list[Setting] = [
         "kavka.audit.max.per.second",
         _T.INT,
         1_000,
-        "Lines of kavka.audit.log in one second. Of more only the number is written.",
+        "Lines of kavka.audit.log in one second, of each event. Of more only the number is written.",
         minimum=1,
     ),
 ]

@@ -205,6 +205,19 @@ class BrokerConfig:
         if factory:
             reason = "classes of Java do not run here; remove the setting to use OpenSSL"
             raise InvalidSetting("ssl.engine.factory.class", factory, reason)
+        if self.flag("zookeeper.set.acl"):
+            reason = (
+                "ACLs of znodes are not in this release, so a client that reaches ZooKeeper could change users and ACLs: "
+                "keep its port to brokers (firewall, zookeeper.ssl.*), and set it to false"
+            )
+            raise InvalidSetting("zookeeper.set.acl", "true", reason)
+        builder = self.optional("principal.builder.class")
+        if builder and builder != BROKER_SETTINGS["principal.builder.class"].default:
+            reason = (
+                "classes of Java do not run here, and ACLs for its principals would be for others; "
+                "ssl.principal.mapping.rules makes names of certificates"
+            )
+            raise InvalidSetting("principal.builder.class", builder, reason)
 
     def _check_authorizer(self) -> None:
         name = self.text("authorizer.class.name")

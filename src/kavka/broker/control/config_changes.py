@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.change_notifications import ChangeNotifications
 from kavka.broker.control.dynamic_configs import DynamicConfigs
-from kavka.broker.control.watch_loop import WatchLoop
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 
@@ -31,24 +30,25 @@ class ConfigChanges:
 
         Each may raise ConnectionError: then all are called again.
         """
-        self.notifications = ChangeNotifications(context, znodes.CONFIG_CHANGES, self._apply)
-        self._watch_loop = WatchLoop(self._read, log, "changes of settings not read")
+        self.notifications = ChangeNotifications(
+            context,
+            {znodes.CONFIG_CHANGE: self._apply},
+            log,
+            "changes of settings not read",
+        )
 
     async def start(self) -> None:
         """Follow from now on: what was changed before is to be read after this. Raise ConnectionError."""
-        await self.notifications.start(self._watch_loop.notify)
-        self._watch_loop.start()
+        await self.notifications.mark_seen()
+        self.notifications.start()
 
     async def stop(self) -> None:
         """Stop watching the registry."""
-        await self._watch_loop.stop()
+        await self.notifications.stop()
 
     def session_renewed(self) -> None:
         """Note that the watch is gone, and perhaps changes were missed."""
-        self._watch_loop.notify()
-
-    async def _read(self) -> None:
-        await self.notifications.read(self._watch_loop.notify)
+        self.notifications.session_renewed()
 
     async def _apply(self, data: bytes, path: str) -> None:
         entity = decode_or_none(data, znodes.decode_config_change, path)

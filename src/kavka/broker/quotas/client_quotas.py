@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.loop_time import LoopTime
+from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.core.quota.alterations import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -44,9 +46,12 @@ BETWEEN_BROKERS: Final = frozenset(
     )
 )
 """APIs that no quota of request time holds for."""
+_ACT: Final = AclOperation.CLUSTER_ACTION
 _NS_PER_PERCENT: Final = 10_000_000
 """One hundredth of a second of the loop's time is one percent of a second."""
 _MAX_KNOWN: Final = 10_000
+_MAX_ID: Final = 255
+"""Characters of a client id that are kept; of a longer one, which may have 32767, a digest is."""
 
 T = TypeVar("T")
 
@@ -94,9 +99,12 @@ class KindOfQuota(Generic[T]):
         try:
             return self._known[client]
         except KeyError:
+            found = self._limits.match(*client)
+            if len(client[1]) > _MAX_ID:
+                return None if found is None else found._replace(key=_short(found.key))
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            found = self._known[client] = self._limits.match(*client)
+            self._known[client] = found
             return found
 
     def limit_of(self, key: QuotaKey) -> float | None:
@@ -107,6 +115,14 @@ class KindOfQuota(Generic[T]):
     def counted(self, now_ms: int) -> Iterator[tuple[QuotaKey, Metered[T]]]:
         """Yield what is counted, for the metrics."""
         return self.sensors.items(now_ms)
+
+
+def _short(key: QuotaKey) -> QuotaKey:
+    """Return a key that takes little memory, and is another one for another client id."""
+    if key.client_id is None:
+        return key
+    digest = sha256(key.client_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return key._replace(client_id=f"{key.client_id[:_MAX_ID]}...{digest}")
 
 
 class ClientQuotas:
@@ -143,9 +159,14 @@ class ClientQuotas:
     # -- Quota
 
     def loop_time(self, context: RequestContext) -> LoopTime | None:
-        """Return a stopwatch for a request whose time counts."""
+        """Return a stopwatch for a request whose time counts.
+
+        Before authentication none does: all clients would share one rate, and each could use it up.
+        """
         request = self.request
-        if not request.has_limits or context.api.key in BETWEEN_BROKERS:
+        if not request.has_limits or not context.session.is_authenticated:
+            return None
+        if context.api.key in BETWEEN_BROKERS and _is_broker(context):
             return None
         return None if request.match(context) is None else LoopTime(self._clock.work_ns)
 
@@ -157,7 +178,7 @@ class ClientQuotas:
                 context.forget_loop_time()  # as in Apache Kafka
             if self.produce.has_limits:
                 return self._charge(self.produce, context, context.slot.held_bytes)
-        elif key is ApiKey.FETCH and is_of_follower(request):
+        elif key is ApiKey.FETCH and is_of_follower(request) and _is_broker(context):
             context.forget_loop_time()
         return 0
 
@@ -229,6 +250,11 @@ class ClientQuotas:
         if match is not None:
             now_ms = self._clock.tick_ms()
             self.mutations.sensors.get(match.key, now_ms).throttle_ms.record(throttle_ms, now_ms)
+
+
+def _is_broker(context: RequestContext) -> bool:
+    """Return whether the client may do what brokers do: others are charged for what they say as such."""
+    return context.allows(_ACT, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False)
 
 
 def is_of_follower(request: Any) -> bool:

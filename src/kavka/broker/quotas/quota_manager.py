@@ -80,9 +80,9 @@ class QuotaManager:
         return TopicChanges(self._context.clock, context, self.client_quotas, strict_since)
 
     async def load(self) -> None:
-        """Read all quotas, before the first request is served. Raise ConnectionError."""
+        """Read all quotas, before the first request is served, and in another session. Raise ConnectionError."""
         registry = self._context.registry
-        if not any([await registry.children(root) for root in _ROOTS]):
+        if not self._quotas and not any([await registry.children(root) for root in _ROOTS]):
             return
         from kavka.broker.quotas.stored_quotas import read_quotas
         from kavka.core.quota.alterations import ALL

@@ -1,7 +1,6 @@
 """Notifications of changed ACLs: each broker reads the changed ones again.
 
-They stand in two places, for literal and for prefixed patterns. After a session that was lost all ACLs are read:
-notifications may have come and gone meanwhile. Source: Kafka's `ZkAclStore`.
+They stand in two places, for literal and for prefixed patterns. Source: Kafka's `ZkAclStore`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from functools import partial
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.change_notifications import ChangeNotifications
-from kavka.broker.control.watch_loop import WatchLoop
 from kavka.broker.security.acl_store import AclStore, UnreadableAcls
 from kavka.core.access.entries import ResourcePattern
 from kavka.core.access.names import AclResourceType, PatternType, titled
@@ -27,43 +25,38 @@ class AclChanges:
     def __init__(self, context: BrokerContext, store: AclStore) -> None:
         """Follow nothing before `start`."""
         self._store = store
-        self._notifications = [
-            ChangeNotifications(context, path, partial(self._apply, is_prefixed=is_prefixed))
-            for is_prefixed, path in acl_znodes.CHANGES.items()
-        ]
-        self._must_load = False
-        self._watch_loop = WatchLoop(self._read, log, "changes of ACLs not read")
+        self._notifications = ChangeNotifications(
+            context,
+            {
+                f"{root}/{acl_znodes.CHANGE_NAME}": partial(self._apply, is_prefixed=is_prefixed)
+                for is_prefixed, root in acl_znodes.CHANGES.items()
+            },
+            log,
+            "changes of ACLs not read",
+        )
+        self._notifications.reloads.append(store.load)
 
     async def start(self) -> None:
         """Load all ACLs, and follow their changes from now on. Raise ConnectionError, UnreadableAcls."""
         await self._store.prepare()
-        for notifications in self._notifications:
-            await notifications.start(self._watch_loop.notify)
+        await self._notifications.mark_seen()
         await self._store.load()
-        self._watch_loop.start()
+        self._notifications.start()
 
     async def stop(self) -> None:
         """Stop watching the registry."""
-        await self._watch_loop.stop()
+        await self._notifications.stop()
 
     def session_renewed(self) -> None:
         """Note that the watches are gone, and perhaps changes were missed."""
-        self._must_load = True
-        self._watch_loop.notify()
-
-    async def _read(self) -> None:
-        for notifications in self._notifications:
-            await notifications.read(self._watch_loop.notify)
-        if self._must_load:
-            await self._store.load()
-            self._must_load = False
+        self._notifications.session_renewed()
 
     async def _apply(self, data: bytes, path: str, *, is_prefixed: bool) -> None:
         change = decode_or_none(
             data, lambda data: acl_znodes.decode_change(data, is_prefixed=is_prefixed), path
         )
         if change is None:
-            self._must_load = True  # some ACL has changed
+            self._notifications.must_reload = True  # some ACL has changed
             return
         try:
             kind = titled(AclResourceType, change.resource_type)

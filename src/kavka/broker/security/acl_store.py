@@ -164,7 +164,7 @@ class AclStore:
             return frozenset(), _ABSENT
         try:
             return frozenset(map(_entry, acl_znodes.decode_acls(data))), stat.version
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableAcls(path, error) from error
 
 
@@ -184,7 +184,7 @@ def _operations(pattern: ResourcePattern, after: Entries, version: int) -> list[
         write = SetData(path, acl_znodes.encode_acls(map(_row, sorted(after))), version)
     is_prefixed = pattern.pattern_type == PatternType.PREFIXED
     change = AclChange(pattern.resource_type.name, pattern.name, is_prefixed)
-    notification = f"{acl_znodes.CHANGES[is_prefixed]}/acl_changes_"
+    notification = f"{acl_znodes.CHANGES[is_prefixed]}/{acl_znodes.CHANGE_NAME}"
     return [write, Create(notification, acl_znodes.encode_change(change), sequence=True)]
 
 

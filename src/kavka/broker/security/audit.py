@@ -5,8 +5,9 @@
      "correlation_id": 7, "operation": "WRITE", "resource_type": "TOPIC", "resource": "orders"}
 
 Events are `denied`, `administrative`, `authenticated`, `authentication_failed`, and `dropped` with the number of lines
-that were too many. Lines wait in memory for a moment, and are appended to the file together; the file may be renamed
-at any time. No value of a setting, credential or token is in a line: settings and users are named only.
+that were too many: `kavka.audit.max.per.second` holds for each event apart. Lines wait in memory for a moment, and are
+appended to the file together; the file may be renamed at any time. No value of a setting, credential or token is in a
+line: settings and users are named only.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 _FLUSH_S: Final = 0.1
 _MAX_WAITING: Final = 20_000
 """Lines in memory while the disk does not take them."""
+_OF_ANYBODY: Final = ("denied", "authentication_failed")
+"""Events that any client can cause: half of the lines in memory are kept free of them."""
 _MAX_TEXT: Final = 512
 """Characters of a text that comes from a client."""
 _MAX_SUBJECTS: Final = 50
@@ -50,7 +53,9 @@ class Audit:
         self._disk: Disk = context.environment.disk
         self._path = context.config.text("kavka.audit.log")
         self._max_per_second = context.config.integer("kavka.audit.max.per.second")
-        self._second = self._in_second = 0
+        self._second = 0
+        self._in_second: Counter[str] = Counter()
+        """Lines of this second, by event: many denials, which anybody can cause, must not hide what was done."""
         self._waiting: list[str] = []
         self._dropped = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -145,11 +150,13 @@ class Audit:
         now_ms = self._context.clock.now_ms()
         second = now_ms // 1000
         if second != self._second:
-            self._second, self._in_second = second, 0
-        if self._in_second >= self._max_per_second or len(self._waiting) >= _MAX_WAITING:
+            self._second = second
+            self._in_second.clear()
+        most = _MAX_WAITING // 2 if event in _OF_ANYBODY else _MAX_WAITING
+        if self._in_second[event] >= self._max_per_second or len(self._waiting) >= most:
             self._dropped += 1
         else:
-            self._in_second += 1
+            self._in_second[event] += 1
             line = self._head(event, now_ms) | {
                 "principal": str(session.principal)[:_MAX_TEXT],
                 "host": session.host,

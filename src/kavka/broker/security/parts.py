@@ -47,6 +47,7 @@ class SecurityParts:
 
         self.sessions = Sessions(context)
         config_changes.on_entity_change.append(self.sessions.entity_changed)
+        config_changes.notifications.reloads.append(self.sessions.start)
         context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
         policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
         self._dispatcher.set_policies(policies)

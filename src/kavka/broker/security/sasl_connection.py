@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
@@ -14,6 +15,8 @@ from kavka.core.sasl.exchange import Failure, Success
 from kavka.io import Clock
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.values import frozen
+
+log = logging.getLogger(__name__)
 
 _SIZE = struct.Struct(">i").pack
 Later = Coroutine[Any, Any, TokenReply]
@@ -102,8 +105,14 @@ class SaslConnection:
             return self._answered(answer)
         return self._answered_later(answer)
 
-    async def _answered_later(self, answer: Awaitable[Success | Failure]) -> TokenReply:
-        reply = self._answered(await answer)
+    async def _answered_later(self, checking: Awaitable[Success | Failure]) -> TokenReply:
+        try:
+            answer = await checking
+        except Exception as error:  # noqa: BLE001 - whatever keeps a token from being checked refuses its client
+            # Neither text nor traceback: they may hold the token.
+            log.error("SASL check failed error=%s", type(error).__name__)
+            answer = Failure("the check failed")
+        reply = self._answered(answer)
         return reply if isinstance(reply, TokenReply) else await reply
 
     def _answered(self, answer: Success | Failure) -> TokenReply | Later:

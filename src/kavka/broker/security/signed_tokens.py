@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
@@ -95,7 +96,7 @@ class SignedTokenCheck:
                 leeway=self._skew_s,
                 options={"verify_aud": bool(self._audience), "require": ["exp"]},
             )
-        except jwt.InvalidTokenError as error:
+        except (jwt.InvalidTokenError, RecursionError) as error:
             raise InvalidToken(f"the token does not hold: {error}") from None
         return owner_of(
             claims,
@@ -128,16 +129,31 @@ class SignedTokenCheck:
         try:
             text = await asyncio.to_thread(_get, self._url)
             read = jwt.PyJWKSet.from_dict(json.loads(text)).keys
-        except (OSError, ValueError, jwt.PyJWTError) as error:
+        except (OSError, ValueError, AttributeError, RecursionError, jwt.PyJWTError) as error:
             log.error("keys of the issuer of tokens not read url=%s reason=%s", self._url, error)
             return
-        self._keys = {key.key_id: key for key in read}
+        # A secret in the set would be public: whoever reads it could sign with it. Others are not for signatures.
+        self._keys = {
+            key.key_id: key
+            for key in read
+            if key.algorithm_name in _ALGORITHMS and key.public_key_use in (None, "sig")
+        }
+
+
+class SafeRedirects(HTTPRedirectHandler):
+    """Follows to another address, but from none with TLS to one without."""
+
+    def redirect_request(self, req: Request, *given: Any) -> Request | None:
+        """Return the request to the other address. Raise OSError."""
+        target = super().redirect_request(req, *given)
+        if target is not None and req.type == "https" != target.type:
+            raise OSError(f"it redirects to an address without TLS: {target.full_url}")
+        return target
 
 
 def _get(url: str) -> bytes:
     """Return what an address holds. Raise OSError."""
-    from urllib.request import urlopen
-
-    with urlopen(url, timeout=_TIMEOUT_S) as response:  # the scheme was checked at the start
+    # The scheme was checked at the start.
+    with build_opener(SafeRedirects).open(url, timeout=_TIMEOUT_S) as response:
         data: bytes = response.read(_MAX_BYTES)
     return data

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.requests.session import ANONYMOUS, Principal, Session, SessionRefused
-from kavka.core.distinguished_names import BadCertificate, subject_of
-from kavka.core.ssl_principals import BadMappingRules, NoMatchingRule, SslPrincipalMapper
+from kavka.core.distinguished_names import subject_of
+from kavka.core.ssl_principals import BadMappingRules, SslPrincipalMapper
 from kavka.net.connection import Connection
 from kavka.settings.declaration import InvalidSetting
 
@@ -39,7 +39,9 @@ class TlsSessions:
         if certificate is not None:
             try:
                 principal = Principal("User", mapper.name(subject_of(certificate)))
-            except (BadCertificate, NoMatchingRule) as error:
+            except (
+                ValueError
+            ) as error:  # no rule fits; or DER that OpenSSL takes, and Python's numbers do not
                 raise SessionRefused(str(error)) from error
         return Session(name, "SSL", connection.peer_host, principal)
 

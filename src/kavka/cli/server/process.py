@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import resource
 import signal
 import sys
 from collections.abc import Coroutine
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kavka.settings.properties import parse_properties
 
@@ -19,6 +20,7 @@ T = TypeVar("T")
 
 SUPERVISED = "KAVKA_SUPERVISED"
 """The variable that names a process which a supervisor has started; it ends when its standard input does."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class UsageError(Exception):
@@ -64,14 +66,20 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class OneLine(logging.Formatter):
+    """Writes a message in one line: a name that a client chose must not look like a line of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line, with escapes in place of control characters."""
+        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().formatMessage(record))
+
+
 def log_to_stderr(level: str, path: str | None) -> None:
     """Log at `level`, to the file `path` if there is one."""
     handler: logging.Handler = logging.FileHandler(path) if path else logging.StreamHandler()
     name = os.environ.get(SUPERVISED)
     prefix = f"[{name}] " if name else ""
-    handler.setFormatter(
-        logging.Formatter(f"[%(asctime)s] %(levelname)s {prefix}%(message)s (%(name)s)")
-    )
+    handler.setFormatter(OneLine(f"[%(asctime)s] %(levelname)s {prefix}%(message)s (%(name)s)"))
     root = logging.getLogger("kavka")
     root.addHandler(handler)
     root.setLevel(level if level in ("DEBUG", "INFO", "WARNING", "ERROR") else "INFO")

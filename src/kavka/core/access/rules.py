@@ -41,6 +41,8 @@ _ALLOW, _DENY = AclPermission.ALLOW, AclPermission.DENY
 _MAPPED: Final = "::ffff:"
 _MAX_REMEMBERED: Final = 50_000
 """Decisions; a client may ask for any number of names."""
+_MAX_NAME: Final = 255
+"""Characters of a name whose decision is remembered; one that a client makes up may have 32767."""
 
 _IMPLIED_BY: Final = {
     _O.DESCRIBE: frozenset((_O.ALL, _O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER)),
@@ -181,6 +183,8 @@ class AccessRules:
         return found
 
     def _remember(self, decisions: Decisions, key: _Question, allowed: bool) -> bool:
+        if key[2] is not None and len(key[2]) > _MAX_NAME:
+            return allowed
         if self._decision_count >= _MAX_REMEMBERED:
             self._forget()
         self._decision_count += 1

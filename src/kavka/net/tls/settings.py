@@ -31,6 +31,10 @@ class Store:
     key_location: str | None = None
     """A PEM file with the private key, where it is not in the file of the chain."""
 
+    def __repr__(self) -> str:
+        """Show neither password nor key."""
+        return f"Store({self.prefix}, {self.type}, location={self.location!r})"
+
     @property
     def is_given(self) -> bool:
         """Return whether the settings name a store."""
@@ -64,6 +68,12 @@ class TlsSettings:
     """Of a client: whether the certificate of the server is verified at all."""
     checks_host: bool = True
     """Of a client: whether that certificate must be valid for the name that was connected to."""
+
+    def __repr__(self) -> str:
+        """Show no password."""
+        return (
+            f"TlsSettings({self.key_store!r}, {self.trust_store!r}, protocols={self.protocols!r})"
+        )
 
     @property
     def files(self) -> tuple[str, ...]:

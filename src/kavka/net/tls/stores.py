@@ -41,6 +41,10 @@ class KeyMaterial:
     password: str | None
     """What the key is encrypted with; None if it is not."""
 
+    def __repr__(self) -> str:
+        """Show neither password nor key."""
+        return "KeyMaterial()"
+
 
 def read_key_store(settings: TlsSettings) -> KeyMaterial | None:
     """Return the key of `ssl.keystore.*`, None without a key store. Raise InvalidStore."""

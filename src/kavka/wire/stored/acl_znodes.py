@@ -19,6 +19,8 @@ ROOTS: Final = {False: "/kafka-acl", True: "/kafka-acl-extended/prefixed"}
 """By whether patterns are prefixes."""
 CHANGES: Final = {False: "/kafka-acl-changes", True: "/kafka-acl-extended-changes"}
 """By whether patterns are prefixes."""
+CHANGE_NAME: Final = "acl_changes_"
+"""The beginning of the name of each notification; the number follows."""
 RESOURCE_TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
 
 
