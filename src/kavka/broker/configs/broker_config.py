@@ -207,8 +207,8 @@ class BrokerConfig:
             raise InvalidSetting("ssl.engine.factory.class", factory, reason)
         if self.flag("zookeeper.set.acl"):
             reason = (
-                "ACLs of znodes are not in this release, so a client that reaches ZooKeeper could change users and ACLs: "
-                "keep its port to brokers (firewall, zookeeper.ssl.*), and set it to false"
+                "ACLs of znodes are not in this release, so a client that reaches ZooKeeper could change users and "
+                "ACLs: keep its port to brokers (firewall, zookeeper.ssl.*), and set it to false"
             )
             raise InvalidSetting("zookeeper.set.acl", "true", reason)
         builder = self.optional("principal.builder.class")
