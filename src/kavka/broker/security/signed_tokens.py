@@ -132,7 +132,7 @@ class SignedTokenCheck:
         except (OSError, ValueError, AttributeError, RecursionError, jwt.PyJWTError) as error:
             log.error("keys of the issuer of tokens not read url=%s reason=%s", self._url, error)
             return
-        # A secret in the set would be public: whoever reads it could sign with it. Others are not for signatures.
+        # A secret in the set would be public: its readers could sign with it. Others are not for signatures.
         self._keys = {
             key.key_id: key
             for key in read
