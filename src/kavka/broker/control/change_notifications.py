@@ -35,7 +35,6 @@ class ChangeNotifications:
         self._context = context
         self._appliers = appliers
         self._log = log
-        self._failure_message = failure_message
         self.seen = dict.fromkeys(appliers, "")
         """By path, the name of the last notification that was applied, or was there at the start."""
         self.reloads: list[Callable[[], Awaitable[None]]] = []
@@ -97,7 +96,7 @@ class ChangeNotifications:
             await self._appliers[prefix](data, path)
         except RegistryRefused as refused:
             # It names what can be no znode: the notifications behind it count all the same.
-            self._log.error("%s znode=%s reason=%s", self._failure_message, path, refused)
+            self._log.error("notification not applied znode=%s reason=%s", path, refused)
 
     async def _reload(self) -> None:
         self.must_reload = False  # the session may change once more meanwhile
