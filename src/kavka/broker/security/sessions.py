@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
-from kavka.broker.requests.session import Session
+from kavka.broker.requests.session import Ended, Session
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
@@ -23,8 +22,6 @@ from kavka.net.connection import Connection
 log = logging.getLogger(__name__)
 
 _SECRET_BYTES = 32
-Ended = Callable[[Session, str, str | None], None]
-"""Takes note of an authentication: its session, its mechanism, and the reason of a failure."""
 
 
 class Sessions:
