@@ -298,7 +298,7 @@ class ServerTls(Protocol):
 
     @property
     def max_handshakes(self) -> int:
-        """Return the bound of handshakes in progress; beyond it the oldest is given up."""
+        """Return the bound of handshakes in progress; beyond it one is given up."""
         ...
 
     @property

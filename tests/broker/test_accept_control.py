@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.quotas.quota_manager import _address
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.wire.messages.api_versions import ApiVersionsRequest
@@ -140,3 +141,8 @@ def test_an_address_goes_by_the_default_unless_it_has_a_rate(run: Run) -> None:
         writer.close()
 
     run(story)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.7", "::ffff:10.0.0.7", "::ffff:a00:7"])
+def test_an_address_in_the_form_of_ipv6_is_that_of_its_connections(text: str) -> None:
+    assert _address(text) == "10.0.0.7"

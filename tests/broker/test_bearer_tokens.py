@@ -28,6 +28,7 @@ from kavka.net.event_loop import MeasuredEventLoop
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from support.sasl import Server, served
+from support.waiting import until
 
 Run = Callable[..., None]
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -160,6 +161,8 @@ class Issuer:
         self.others: list[dict[str, Any]] = []
         """Keys in the published set that are not to be used."""
         self.reads = 0
+        self.answers = threading.Event()
+        self.answers.set()
 
     def rotate(self) -> None:
         self.key, self.kid = ec.generate_private_key(ec.SECP256R1()), "second"
@@ -177,6 +180,7 @@ class Issuer:
 
     def keys(self) -> dict[str, Any]:
         self.reads += 1
+        self.answers.wait(60)
         if self.kid == "first":
             key = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
         else:
@@ -356,3 +360,20 @@ def test_keys_are_not_read_from_an_address_without_tls_instead_of_one_with_it() 
     assert redirected("https://elsewhere/keys").full_url == "https://elsewhere/keys"
     with pytest.raises(OSError, match="without TLS"):
         redirected("http://issuer/keys")
+
+
+def test_tokens_of_known_keys_do_not_wait_for_an_issuer_that_does_not_answer(
+    run: Run, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(server: Server) -> None:
+        assert await connect(server, bearing(issuer.token())) == ["carol"]
+        monkeypatch.setattr("kavka.broker.security.signed_tokens._MIN_INTERVAL_MS", 0)
+        issuer.answers.clear()
+        unknown = jwt.encode({"sub": "eve"}, issuer.key, "RS256", headers={"kid": "unknown"})
+        waiting = asyncio.create_task(refusal(server, bearing(unknown)))
+        await until(lambda: issuer.reads == 2)
+        assert "carol" in await connect(server, bearing(issuer.token()))
+        issuer.answers.set()
+        assert await waiting == '{"status":"invalid_token"}'
+
+    run(story, **trusting(issuer))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.cli.main import main
 from kavka.client.admin import Admin, ScramCredentialInfo, ScramDeletion, ScramUpsertion
 from kavka.core.sasl.scram_credential import SHA_256, ScramCredential
@@ -305,3 +306,19 @@ def test_a_user_that_was_deleted_unseen_is_refused_in_another_session_of_the_reg
             await server.connect("zoe", "pass word", "SCRAM-SHA-256")
 
     run(story)
+
+
+def test_a_user_cannot_find_out_how_unknown_users_are_answered() -> None:
+    """Whose name is the first knows his own server key; what another has changes the answer all the same."""
+
+    def imitated(password: str) -> ScramCredential:
+        credentials = ScramCredentials(b"")
+        credentials._users = {
+            user: {"SCRAM-SHA-256": ScramCredential.of_password(SHA_256, b"salt", given, 4096)}
+            for user, given in (("aaron", "known to aaron"), ("zoe", password))
+        }
+        credentials._refresh()
+        return credentials.imitated(SHA_256, "mallory")
+
+    assert imitated("one").salt != imitated("two").salt
+    assert imitated("one") == imitated("one")

@@ -29,6 +29,7 @@ from support.certificates import Authority
 from support.config_requests import BROKER, SET, altered
 from support.one_broker import Served, serve
 from support.tls import TlsFiles
+from support.waiting import until
 
 Story = Callable[[Served], Awaitable[None]]
 
@@ -441,3 +442,21 @@ def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
     )
     with pytest.raises(SessionRefused):
         TlsSessions(context, plaintext_session).open(connection)
+
+
+def test_half_open_handshakes_of_one_address_do_not_crowd_out_another(files: TlsFiles) -> None:
+    async def story(served: Served) -> None:
+        tls = served.broker.security.tls
+        assert tls is not None
+        other = socket.create_connection(
+            ("127.0.0.1", served.port), source_address=("127.0.0.2", 0)
+        )
+        sockets = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(30)]
+        await until(lambda: tls._listeners["SSL"].failures >= 28)
+        context = ssl.create_default_context(cafile=files.trust)
+        secured = await asyncio.to_thread(context.wrap_socket, other, server_hostname="127.0.0.1")
+        assert secured.version()
+        for each in (*sockets, secured):
+            each.close()
+
+    run(files, story, kavka__ssl__max__handshakes="3", kavka__ssl__handshake__timeout__ms="600000")

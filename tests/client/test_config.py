@@ -6,6 +6,7 @@ from kavka import client
 from kavka.client import SettingWithoutEffect, UnknownSetting, blocking
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config, as_callable
 from kavka.client.setting_names import effective_settings
+from kavka.settings.declaration import InvalidSetting
 
 
 def test_text_numbers_and_booleans_mean_the_same() -> None:
@@ -109,3 +110,9 @@ def test_javas_string_serializer_is_understood() -> None:
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": "com.example.Mine"})
     with pytest.raises(ValueError, match=r"key\.serializer"):
         as_callable(config, "key.serializer")
+
+
+def test_a_secret_of_a_wrong_type_is_not_shown() -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        Config(ADMIN, {"bootstrap.servers": "h:1", "sasl.password": b"very secret"})
+    assert "very secret" not in str(refused.value)

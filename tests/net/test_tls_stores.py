@@ -235,3 +235,11 @@ def test_no_secret_is_in_the_text_of_settings(tmp_path: Path) -> None:
     )
     assert "my " not in repr(settings)
     assert "PRIVATE" not in repr(read_key_store(key_store("PEM", tmp_path / "key.pem")))
+
+
+@pytest.mark.parametrize(("algorithm", "is_checked"), [(None, True), ("HTTPS", True), ("", False)])
+def test_the_host_is_checked_unless_a_setting_says_that_it_is_not(
+    algorithm: str | None, is_checked: bool
+) -> None:
+    settings = tls(endpoint__identification__algorithm=algorithm)
+    assert client_context(settings).check_hostname is is_checked

@@ -224,7 +224,8 @@ def _parse(setting: Setting, value: Any) -> Any:
     elif isinstance(value, float) and value.is_integer():
         value = int(value)
     elif not isinstance(value, str | int | float):
-        raise InvalidSetting(setting.name, value, f"Not a value of type {setting.type.name}")
+        shown = "[hidden]" if setting.is_sensitive else value
+        raise InvalidSetting(setting.name, shown, f"Not a value of type {setting.type.name}")
     return setting.parse(str(value))
 
 

@@ -110,7 +110,7 @@ TLS_SETTINGS: list[Setting] = [
         "kavka.ssl.max.handshakes",
         _T.INT,
         1000,
-        "TLS handshakes in progress of one listener; beyond, the oldest is given up.",
+        "TLS handshakes in progress of one listener; beyond, the oldest of the address with most is given up.",
         minimum=1,
     ),
     Setting(

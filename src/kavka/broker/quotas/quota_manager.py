@@ -141,7 +141,8 @@ def _address(text: str) -> str | None:
     from ipaddress import ip_address
 
     try:
-        return str(ip_address(text)).removeprefix("::ffff:")
+        address = ip_address(text)
+        return str(getattr(address, "ipv4_mapped", None) or address)
     except ValueError:
         log.warning("quota of a host name ignored: this broker takes addresses only name=%r", text)
         return None

@@ -7,6 +7,7 @@ OAUTHBEARER    signed tokens (`sasl.oauthbearer.jwks.endpoint.url`), unsecured o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -26,6 +27,8 @@ from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
 from kavka.io import Clock, Random
 from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
+
+log = logging.getLogger(__name__)
 
 JAAS: Final = "sasl.jaas.config"
 CALLBACK: Final = "sasl.server.callback.handler.class"
@@ -131,6 +134,11 @@ class Mechanisms:
                 f"signature are accepted with {settings.name_of(JAAS, OAUTHBEARER)}={example}"
             )
             raise InvalidSetting("sasl.oauthbearer.jwks.endpoint.url", "", reason)
+
+        log.warning(
+            "tokens without a signature are accepted, which anybody can write listener=%s",
+            settings.listener,
+        )
 
         def check(question: Question) -> Success | Failure:
             assert isinstance(question, CheckToken)

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 USERS = "users"
 _AT_ONCE = 100
+_SECRETS = 5
+"""Credentials that the answers for unknown users depend on: with more, those would change more often."""
 
 
 def scram_credentials(config: Mapping[str, str], user: str) -> dict[str, ScramCredential]:
@@ -92,12 +94,14 @@ class ScramCredentials:
 
     def _refresh(self) -> None:
         """Keep what answers for unknown users alike on all brokers: it depends on what is stored alone."""
-        parts = [
-            f"{user}\0{name}\0".encode() + credential.server_key
-            for user, credentials in sorted(self._users.items())[:1]
-            for name, credential in sorted(credentials.items())
-        ]
-        self._secret = hashlib.sha256(b"".join(parts)).digest() if parts else self._random_secret
+        digests = sorted(
+            hashlib.sha256(f"{user}\0{name}\0".encode() + credential.server_key).digest()
+            for user, credentials in self._users.items()
+            for name, credential in credentials.items()
+        )
+        # Of several, and of whom is not known: a user, who can make his own server key, must not find it out.
+        found = b"".join(digests[:_SECRETS])
+        self._secret = hashlib.sha256(found).digest() if found else self._random_secret
         self._models = {
             name: sorted(
                 credentials[name] for credentials in self._users.values() if name in credentials

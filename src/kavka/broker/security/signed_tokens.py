@@ -44,6 +44,8 @@ def signed_token_check(settings: ListenerSettings, url: str, clock: Clock) -> Si
     except ImportError as error:
         reason = "signed tokens need an extra: pip install 'kavka[oauth]'"
         raise InvalidSetting(_URL, url, reason) from error
+    if url.startswith("http:"):
+        log.warning("keys of the issuer of tokens are read without TLS url=%s", url)
     return SignedTokenCheck(settings, url, clock)
 
 
@@ -108,18 +110,23 @@ class SignedTokenCheck:
         )
 
     async def _key(self, kid: str | None) -> PyJWK:
-        async with self._reading:
-            age_ms = None if self._read_ms is None else self._clock.tick_ms() - self._read_ms
-            is_old = age_ms is None or age_ms >= self._refresh_ms
-            is_unknown = kid not in self._keys and (age_ms is None or age_ms >= _MIN_INTERVAL_MS)
-            if is_old or is_unknown:
-                await self._read()
+        if self._must_read(kid, 0):  # tokens of known keys do not wait for what others cause
+            async with self._reading:
+                if self._must_read(kid, _MIN_INTERVAL_MS):
+                    await self._read()
         key = self._keys.get(kid)
         if key is None and kid is None and len(self._keys) == 1:
             (key,) = self._keys.values()
         if key is None:
             raise InvalidToken("the token is signed by a key that its issuer does not publish")
         return key
+
+    def _must_read(self, kid: str | None, least_ms: int) -> bool:
+        """Return whether the keys are old, or this one is not known and they are at least `least_ms` old."""
+        if self._read_ms is None:
+            return True
+        age_ms = self._clock.tick_ms() - self._read_ms
+        return age_ms >= self._refresh_ms or (kid not in self._keys and age_ms >= least_ms)
 
     async def _read(self) -> None:
         """Read the keys; those that were known stay when they cannot be read."""

@@ -3,8 +3,9 @@
     accepted -> waits for the client <-> OpenSSL's step on a thread -> done: a transport | failed: closed
 
 A step is a signature or the check of a chain: a millisecond or several, in which OpenSSL leaves the interpreter to
-others. Two threads do the steps of all clients, in order. Beyond the bound of handshakes in progress the oldest is
-given up: a client that means it needs milliseconds, so it gets through while an attacker holds all places.
+others. Two threads do the steps of all clients, in order. Beyond the bound of handshakes in progress one is given up,
+the oldest of the address that has most: a client that means it needs milliseconds, so it gets through while an attacker
+holds all places.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -47,9 +49,13 @@ class Handshakes:
     def begin(self, sock: socket.socket) -> None:
         """Take over the non-blocking socket of a client."""
         if len(self.open) >= self.tls.max_handshakes:
-            oldest = next(iter(self.open))
-            oldest.fail("too many handshakes at once (kavka.ssl.max.handshakes)")
+            self._least_missed().fail("too many handshakes at once (kavka.ssl.max.handshakes)")
         Handshake(self, sock)
+
+    def _least_missed(self) -> Handshake:
+        """Return the oldest of the address that has most: one address must not crowd out the others."""
+        ((host, _number),) = Counter(each.host for each in self.open).most_common(1)
+        return next(each for each in self.open if each.host == host)
 
     def close(self) -> None:
         """Give up those in progress. Calling it twice is allowed."""
@@ -67,6 +73,9 @@ class Handshake:
         self._loop = owner.loop
         self._sock = sock
         self._descriptor = sock.fileno()
+        self.host = ""
+        with suppress(OSError):  # the client is gone already
+            self.host = str(sock.getpeername()[0])
         self._session = TlsSession(owner.tls.context(), owner.scratch)
         self._received = 0
         self._unsent = b""
@@ -149,11 +158,8 @@ class Handshake:
 
     def fail(self, reason: str) -> None:
         """Close the connection and note the reason."""
-        peer = ""
-        with suppress(OSError):  # the client is gone already
-            peer = str(self._sock.getpeername()[0])
         self.close()
-        self._owner.tls.handshake_failed(peer, reason)
+        self._owner.tls.handshake_failed(self.host, reason)
 
     def close(self) -> None:
         """Close the connection."""

@@ -94,7 +94,8 @@ def parse_settings(
         found = value(name)
         return str(found) if found not in (None, "") else None
 
-    algorithm = (text("ssl.endpoint.identification.algorithm") or "").lower()
+    given = value("ssl.endpoint.identification.algorithm")
+    algorithm = "https" if given is None else str(given).lower()
     if algorithm not in ("", "none", "https"):
         reason = "Expected https, or an empty value for no check of the host's name"
         name = f"{prefix}ssl.endpoint.identification.algorithm"
