@@ -99,7 +99,7 @@ class ScramCredentials:
             for user, credentials in self._users.items()
             for name, credential in credentials.items()
         )
-        # Of several, and of whom is not known: a user, who can make his own server key, must not find it out.
+        # Of several credentials, and no user can compute of which: one alone would be known to its user.
         found = b"".join(digests[:_SECRETS])
         self._secret = hashlib.sha256(found).digest() if found else self._random_secret
         self._models = {
