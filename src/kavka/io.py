@@ -289,7 +289,7 @@ class ClientTls(Protocol):
         ...
 
     def server_hostname(self, host: str) -> str:
-        """Return the name for which the certificate of the broker at `host` must be valid (and that SNI tells)."""
+        """Return the name for which the certificate of the broker at `host` must be valid, which SNI sends."""
         ...
 
 

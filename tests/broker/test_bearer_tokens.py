@@ -292,7 +292,7 @@ def test_keys_that_the_issuer_publishes_later_are_read_but_not_for_each_unknown_
         issuer.rotate()
         assert await refusal(server, bearing(issuer.token())) == '{"status":"invalid_token"}'
         assert issuer.reads == 1
-        monkeypatch.setattr("kavka.broker.security.signed_tokens._LEAST_INTERVAL_MS", 0)
+        monkeypatch.setattr("kavka.broker.security.signed_tokens._MIN_INTERVAL_MS", 0)
         assert await connect(server, bearing(issuer.token())) == ["carol"]
         assert issuer.reads == 2
 
@@ -367,7 +367,7 @@ def test_tokens_of_known_keys_do_not_wait_for_an_issuer_that_does_not_answer(
 ) -> None:
     async def story(server: Server) -> None:
         assert await connect(server, bearing(issuer.token())) == ["carol"]
-        monkeypatch.setattr("kavka.broker.security.signed_tokens._LEAST_INTERVAL_MS", 0)
+        monkeypatch.setattr("kavka.broker.security.signed_tokens._MIN_INTERVAL_MS", 0)
         issuer.answers.clear()
         unknown = jwt.encode({"sub": "eve"}, issuer.key, "RS256", headers={"kid": "unknown"})
         waiting = asyncio.create_task(refusal(server, bearing(unknown)))

@@ -47,7 +47,9 @@ async def node(served: Any, path: str) -> dict[str, Any]:
 async def applied(served: Any) -> None:
     """Wait until the broker has read the notification of the newest change."""
     names = await served.broker.registry.children(znodes.CONFIG_CHANGES)
-    await until(lambda: served.broker.config_changes._seen == names[-1])
+    await until(
+        lambda: served.broker.config_changes.notifications.seen[znodes.CONFIG_CHANGE] == names[-1]
+    )
 
 
 async def limit(served: Any, entity: Entity, **quotas: float | None) -> None:

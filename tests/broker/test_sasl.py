@@ -274,6 +274,12 @@ def test_frames_before_authentication_are_few_and_small(run: Run) -> None:
             {"listener.name.clients.plain.sasl.server.callback.handler.class": "no_such_module:X"},
             "No module named",
         ),
+        (
+            {
+                "listener.name.clients.plain.sasl.server.callback.handler.class": "fractions:Fraction"
+            },
+            "cannot be made",
+        ),
     ],
 )
 def test_a_listener_that_no_client_could_use_refuses_the_start(

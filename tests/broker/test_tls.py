@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.requests.policies import plaintext_session
 from kavka.broker.requests.session import SessionRefused
 from kavka.broker.security.tls_sessions import TlsSessions
@@ -22,6 +24,7 @@ from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.net.peer_security import PeerSecurity, TlsHandshakeFailed
+from kavka.settings.declaration import Value
 from support.certificates import Authority
 from support.config_requests import BROKER, SET, altered
 from support.one_broker import Served, serve
@@ -127,6 +130,36 @@ def test_a_name_for_which_there_is_no_rule_closes_the_connection(files: TlsFiles
     run(
         files, story, client_auth="requested", ssl__principal__mapping__rules="RULE:^CN=bob.*$/bob/"
     )
+
+
+def test_the_owners_of_certificates_are_in_the_audit(files: TlsFiles) -> None:
+    path = files.directory / "audit.json"
+
+    async def story(served: Served) -> None:
+        with pytest.raises(ConnectionError):
+            await connect(served, files.security(certificate=files.client))
+
+    settings = {
+        "client_auth": "requested",
+        "kavka__audit__log": str(path),
+        "ssl__principal__mapping__rules": "RULE:^CN=bob.*$/bob/",
+    }
+    run(files, story, **settings)
+    run(
+        files,
+        nothing,
+        certificate=files.client,
+        kavka__audit__log=str(path),
+        client_auth="required",
+    )
+    refused, accepted = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (refused["event"], refused["mechanism"]) == ("authentication_failed", "SSL")
+    assert "No rule of ssl.principal.mapping.rules" in refused["reason"]
+    assert (accepted["event"], accepted["principal"]) == ("authenticated", "User:CN=alice,O=Acme")
+
+
+async def nothing(_served: Served) -> None:
+    """Connect only."""
 
 
 def test_a_client_without_a_required_certificate_learns_why(
@@ -274,10 +307,10 @@ def test_a_new_certificate_holds_for_new_connections_and_none_is_lost(files: Tls
     async def story(served: Served) -> None:
         before = subject(served.peer)
         (files.directory / "broker.pem").write_bytes(b"-----BEGIN broken")
-        await served.broker.security.tls.follow_files()
+        await served.broker.security.tls.reload_files()
         assert subject(await connect(served, files.security())) == before
         files.write("broker.pem", files.authority.sign("renewed"))
-        await served.broker.security.tls.follow_files()
+        await served.broker.security.tls.reload_files()
         assert subject(await connect(served, files.security())) != before
         await served.topic("t")
         assert subject(served.peer) == before
@@ -398,12 +431,15 @@ def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
     name = der(0x30, der(0x31, attribute))
     fields = [der(0x02, b"\x01"), der(0x30), der(0x30), der(0x30), name]
     endpoint = SimpleNamespace(name="SSL", protocol="SSL")
+    rules: dict[str, Value] = {"ssl.principal.mapping.rules": "DEFAULT"}
     context: Any = SimpleNamespace(
         config=SimpleNamespace(listeners=[endpoint]),
-        configs=SimpleNamespace(listener=lambda _name: {"ssl.principal.mapping.rules": "DEFAULT"}),
+        configs=SimpleNamespace(listener=lambda name: ListenerSettings(name, rules, {})),
     )
     certificate = der(0x30, der(0x30, *fields))
-    connection: Any = SimpleNamespace(listener_name="SSL", peer_certificate=certificate)
+    connection: Any = SimpleNamespace(
+        listener_name="SSL", peer_certificate=certificate, peer_host="127.0.0.1"
+    )
     with pytest.raises(SessionRefused):
         TlsSessions(context, plaintext_session).open(connection)
 

@@ -118,8 +118,11 @@ def test_a_broker_whose_session_ends_while_it_loads_its_logs_starts_in_another(r
         assert stat is not None
         assert stat.ephemeral_owner == session.session_id
         await other.create(f"{znodes.CONFIG_CHANGES}/config_change_", b"{}", sequence=True)
-        changes = cluster.brokers[1].config_changes
-        await cluster.until(lambda: changes._seen.endswith("0"), "it follows the settings")
+        notifications = cluster.brokers[1].config_changes.notifications
+        await cluster.until(
+            lambda: notifications.seen[znodes.CONFIG_CHANGE].endswith("0"),
+            "it follows the settings",
+        )
 
     run(story, brokers=0)
 

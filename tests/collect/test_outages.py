@@ -153,7 +153,7 @@ def test_a_collector_whose_transaction_was_ended_by_brokers_begins_again(
         process.wait_for("collected records=10", 60)
         asyncio.run(fence(at, f"kavka-collect-{fresh_name}"))
         sent += write(log, "b", 10)
-        process.wait_for("session lost, the collector begins again", 60)
+        process.wait_for("session lost, starting a new one", 60)
         process.wait_for("collected records=20", 60)
         with collector(tmp_path / "out2", "files", at, fresh_name, *arguments) as other:
             other.wait_for("collected ", 60)

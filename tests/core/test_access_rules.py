@@ -104,7 +104,7 @@ def test_decisions_follow_each_change(changes, questions):
         rules.put(binding.pattern, entries)
         for question in questions:
             assert rules.allows(*question) == oracle(list(present), question, default=False)
-        assert set(rules.find(AclFilter())) == present
+        assert set(rules.search(AclFilter())) == present
 
 
 @given(st.lists(_BINDINGS, max_size=10), _QUESTIONS)
@@ -166,7 +166,7 @@ def test_remembered_decisions_are_bounded_and_shared_while_they_are_held():
 @settings(max_examples=examples(200))
 def test_a_match_filter_finds_the_acls_that_stand_for_a_resource(bindings, name, is_match):
     kind = PatternType.MATCH if is_match else PatternType.ANY
-    found = set(rules_of(bindings).find(AclFilter(_TOPIC, name, kind)))
+    found = set(rules_of(bindings).search(AclFilter(_TOPIC, name, kind)))
     for binding in bindings:
         pattern = binding.pattern
         wanted = pattern.name == name if not is_match else stands_for(pattern, _TOPIC, name)

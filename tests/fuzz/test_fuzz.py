@@ -34,7 +34,8 @@ def test_fixed_part_is_the_same_each_time_and_has_every_api(target: Target) -> N
     first, second = (list(Search(target, SEED).fixed(PLAIN, OTHERS)) for _ in range(2))
     assert first == second
     assert len(first) == PLAIN + OTHERS
-    assert {recipe.api for recipe in first[:PLAIN]} >= set(SUPPORTED_APIS)
+    # SaslHandshake has one short string, with which no frame is filled (`test_sasl_frames` sends it).
+    assert {recipe.api for recipe in first[:PLAIN]} == set(SUPPORTED_APIS) - {ApiKey.SASL_HANDSHAKE}
 
 
 def test_cost_of_a_request_is_measured(target: Target) -> None:

@@ -115,9 +115,9 @@ def test_librdkafka_authenticates(run: Run, mechanism: str) -> None:
         while message is None:
             message = consumer.poll(1)
         assert (message.error(), message.value()) == (None, b"value")
-        consumer.close()
         sessions = [s.session for s in server.broker.dispatcher.connections.values()]
         assert {s.principal.name for s in sessions if s.is_authenticated} == {"alice"}
+        consumer.close()
 
     run(story)
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from kavka.net.tls.ciphers import openssl_name
-from kavka.net.tls.contexts import FollowedContext, client_context, server_context
+from kavka.net.tls.contexts import ReloadableContext, client_context, server_context
 from kavka.net.tls.settings import TlsSettings, parse_settings
 from kavka.net.tls.stores import read_key_store, read_trust_store
 from kavka.settings.declaration import InvalidSetting
@@ -187,27 +187,27 @@ def test_only_the_suites_that_are_named_are_offered(tmp_path: Path) -> None:
     assert older == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
 
 
-def test_a_context_follows_its_files_and_keeps_the_one_before_a_broken_one(
+def test_a_context_is_reloaded_from_its_files_and_keeps_the_one_before_a_broken_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "store"
     OWNER.write_pem(path)
     settings = tls(keystore__type="PEM", keystore__location=str(path))
-    followed = FollowedContext(settings, server_context, "INSIDE")
-    first = followed.current
-    followed.refresh()
-    assert followed.current is first
+    reloadable = ReloadableContext(settings, server_context, "INSIDE")
+    first = reloadable.current
+    reloadable.refresh()
+    assert reloadable.current is first
     path.write_bytes(b"-----BEGIN ")
-    followed.refresh()
-    followed.refresh()
-    assert followed.current is first
+    reloadable.refresh()
+    reloadable.refresh()
+    assert reloadable.current is first
     path.unlink()
-    followed.refresh()
-    assert followed.current is first
+    reloadable.refresh()
+    assert reloadable.current is first
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     BETWEEN.sign("new").write_pem(path)
-    followed.refresh()
-    assert followed.current is not first
+    reloadable.refresh()
+    assert reloadable.current is not first
 
 
 def test_no_private_key_touches_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

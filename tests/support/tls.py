@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kavka.net.peer_security import PeerSecurity
-from kavka.net.tls.client import FollowingClientTls
+from kavka.net.tls.client import ReloadableClientTls
 from kavka.net.tls.settings import parse_settings
 from support.certificates import Authority, Signed
 
@@ -54,4 +54,4 @@ class TlsFiles:
     def security(self, *, certificate: str | None = None) -> PeerSecurity:
         """Return the security of connections to the broker."""
         settings = parse_settings(self.client_settings(certificate=certificate).get)
-        return PeerSecurity(FollowingClientTls(settings, "test"))
+        return PeerSecurity(ReloadableClientTls(settings, "test"))

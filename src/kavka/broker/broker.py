@@ -184,8 +184,9 @@ class Broker:
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
         self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))
-        self.config_changes = ConfigChanges(context, self.dynamic_configs, self.quotas.changed)
-        self.config_changes.reloads.append(self.quotas.load)
+        self.config_changes = ConfigChanges(context, self.dynamic_configs)
+        self.config_changes.on_entity_change.append(self.quotas.entity_changed)
+        self.config_changes.notifications.reloads.append(self.quotas.load)
         self.features = Features(context, self._fail)
         self.lazy = LazyParts(
             context,
@@ -370,7 +371,7 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
-        self.security.follow_files(self.periodic_tasks)
+        self.security.reload_files(self.periodic_tasks)
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)

@@ -26,7 +26,7 @@ from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
 
 _SHARE: Final = 0.8
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 _CALLBACK: Final = "sasl.login.callback.handler.class"
 _ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 _JAVA_HANDLERS: Final = "OAuthBearerLoginCallbackHandler"
@@ -204,7 +204,7 @@ def _post(request: Request, timeout_s: float) -> dict[str, Any]:
     try:
         # The scheme was checked.
         with build_opener(_NoRedirect).open(request, timeout=timeout_s) as response:
-            answer = json.loads(response.read(_MOST_BYTES))
+            answer = json.loads(response.read(_MAX_BYTES))
     except HTTPError as error:
         error.close()
         raise SaslError(f"the token endpoint answered {error.code} {error.reason}") from None

@@ -99,7 +99,7 @@ class Connections:
         self.last_failure: str | None = None
         """Reason why the last connection could not be made, None when it was made."""
         self.authentication_failure: AuthenticationFailed | None = None
-        """The newest refusal of the credential, until a connection is authenticated; who raises it sets None."""
+        """The newest refusal of the credential: None once it is raised, or a connection is authenticated."""
         self.transaction_version = 0
         """The cluster's level of `transaction.version`, as far as brokers have announced it."""
 

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kavka.client.config import Config
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER
-from kavka.core.sasl.plain import PLAIN
-from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.io import Clock, Random
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
-
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
-_MODULES: Final = {
-    "PlainLoginModule": (PLAIN,),
-    "ScramLoginModule": tuple(SCRAM_MECHANISMS),
-    "OAuthBearerLoginModule": (OAUTHBEARER,),
-}
 
 
 def sasl_login(config: Config, clock: Clock, random: Random) -> SaslLogin:
@@ -61,10 +51,12 @@ def _jaas(config: Config) -> JaasLogin | None:
 def _mechanism(config: Config, jaas: JaasLogin | None) -> str:
     """Return the mechanism that is set, or the only one of the login module."""
     given = config.optional_text("sasl.mechanism") or config.optional_text("sasl.mechanisms")
-    module = "" if jaas is None else jaas.module.rpartition(".")[2]
-    possible = _MODULES.get(module, () if jaas is not None else MECHANISMS)
+    possible = [
+        name for name, module in LOGIN_MODULES.items() if jaas is None or jaas.is_module(module)
+    ]
     if not possible:
-        reason = f"the login module is none of {', '.join(_MODULES)}"
+        known = dict.fromkeys(module.rpartition(".")[2] for module in LOGIN_MODULES.values())
+        reason = f"the login module is none of {', '.join(known)}"
         raise InvalidSetting("sasl.jaas.config", "[hidden]", reason)
     if given is None:
         if len(possible) == 1:
@@ -75,6 +67,7 @@ def _mechanism(config: Config, jaas: JaasLogin | None) -> str:
     if mechanism not in MECHANISMS:
         reason = f"kavka supports {', '.join(MECHANISMS)}"
         raise InvalidSetting("sasl.mechanism", given, reason)
-    if mechanism not in possible:
-        raise InvalidSetting("sasl.mechanism", given, f"the login module is {module}")
+    if jaas is not None and mechanism not in possible:
+        reason = f"the login module is {jaas.module.rpartition('.')[2]}"
+        raise InvalidSetting("sasl.mechanism", given, reason)
     return mechanism

@@ -68,7 +68,7 @@ TLS_SETTINGS: list[Setting] = [
     Setting("ssl.key.location", _TEXT, None, "librdkafka's name: a PEM file with the private key."),
     Setting("ssl.key.pem", _SECRET, None, "librdkafka's name: the private key as PEM text."),
     Setting("enable.ssl.certificate.verification", _BOOL, True,
-            "librdkafka's name: false trusts any broker. Whoever is between client and broker can then read and change "
+            "librdkafka's name: false trusts any broker. A machine between client and broker can then read and change "
             "everything."),
     Setting("ssl.crl.location", _TEXT, None, "Refused: lists of revoked certificates are not in this release.",
             check=_refused("Lists of revoked certificates (CRL, OCSP) are not in this release; remove the issuer from "
@@ -80,7 +80,7 @@ TLS_SETTINGS: list[Setting] = [
 
 def client_tls(value: Callable[[str], Any], client_id: str) -> ClientTls:
     """Return the TLS of a client's connections. Raise InvalidSetting, which names the setting and the reason."""
-    from kavka.net.tls.client import FollowingClientTls
+    from kavka.net.tls.client import ReloadableClientTls
     from kavka.net.tls.settings import parse_settings
 
     settings = parse_settings(value)
@@ -90,7 +90,7 @@ def client_tls(value: Callable[[str], Any], client_id: str) -> ClientTls:
         trust_store=_librdkafka_trust(value) or settings.trust_store,
         key_store=_librdkafka_key(value) or settings.key_store,
     )
-    return FollowingClientTls(settings, client_id or "client")
+    return ReloadableClientTls(settings, client_id or "client")
 
 
 def _librdkafka_trust(value: Callable[[str], Any]) -> Store | None:

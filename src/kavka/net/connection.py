@@ -29,9 +29,7 @@ log = logging.getLogger(__name__)
 
 _SLICE_FRAMES = 16  # what one connection may have handled before the loop serves the others
 _SLICE_BYTES = 1 << 20  # of answers, after which a time slice ends
-_SLICE_MS = (
-    2  # a frame that begins later than so much after the first one is the last of its time slice
-)
+_SLICE_MS = 2  # a frame that begins so much after the first one is the last of its time slice
 _FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
 _NO_LIMIT = 1 << 62
 _NOTHING = memoryview(b"")
@@ -323,7 +321,7 @@ class Connection:
         self._flush()
 
     def send_ready(self) -> None:
-        """Send the answers that are ready now, in the middle of a turn."""
+        """Send the answers that are ready now, in the middle of a time slice."""
         self._flush()
 
     @property

@@ -51,9 +51,8 @@ class TcpNetwork:
                 ssl=None if tls is None else tls.context(),
                 server_hostname=None if tls is None else tls.server_hostname(host),
             )
-        except (
-            ssl.SSLError
-        ) as error:  # before ValueError: of which that of a certificate is one as well
+        except ssl.SSLError as error:
+            # Before ValueError: that of a certificate is one as well.
             from kavka.net.tls.failures import client_failure
 
             raise client_failure(error, f"{host}:{port}") from error

@@ -76,9 +76,8 @@ class Peer(asyncio.BufferedProtocol):
         self.name = "a broker"
         self.last_used = self._loop.time()
         self._throttled_until = 0.0
-        self._held: list[Sequence[Any]] | None = (
-            None  # requests that wait while it authenticates again
-        )
+        # Requests that wait while it authenticates again; None at other times.
+        self._held: list[Sequence[Any]] | None = None
         self._authenticating_again: asyncio.Task[None] | None = None
         self._session_timer: asyncio.TimerHandle | None = None
 

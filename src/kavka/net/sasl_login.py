@@ -8,7 +8,7 @@ from typing import Final
 
 from kavka.core.sasl.exchange import ClientExchange, SaslError
 from kavka.core.sasl.plain import PLAIN, PlainClient
-from kavka.core.sasl.scram import ScramClient, new_nonce
+from kavka.core.sasl.scram import NONCE_BYTES, ScramClient, new_nonce
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import AuthenticationFailed, ErrorCode
 from kavka.io import Random
@@ -16,8 +16,7 @@ from kavka.net.peer_security import Negotiated
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-_NONCE_BYTES: Final = 24
-_MOST_TOKENS: Final = 10
+_MAX_TOKENS: Final = 10
 _SESSION_SHARE: Final = 0.85
 _SESSION_JITTER: Final = 0.10
 """A session is renewed after 85 to 95% of its lifetime, as by Kafka's clients."""
@@ -50,7 +49,7 @@ class MechanismLogin:
         try:
             exchange = await self._begin()
             token: bytes | None = exchange.first()
-            for _ in range(_MOST_TOKENS):
+            for _ in range(_MAX_TOKENS):
                 assert token is not None
                 response = await self._send(peer, token, timeout_ms)
                 # Off the loop: SCRAM's key takes milliseconds.
@@ -97,7 +96,7 @@ def password_login(
     async def begin() -> ClientExchange:
         if mechanism == PLAIN:
             return PlainClient(user, password)
-        nonce = new_nonce(random.random_bytes(_NONCE_BYTES))
+        nonce = new_nonce(random.random_bytes(NONCE_BYTES))
         scram = SCRAM_MECHANISMS[mechanism]
         return ScramClient(scram, user, password, nonce, token_auth=token_auth)
 

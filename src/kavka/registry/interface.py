@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from kavka.core.znodes import ANY_VERSION, Check, Create, Event, Operation, Stat, ZnodeError
 
 Watch = Callable[[Event], None]
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 class RegistryRefused(Exception):
@@ -135,3 +138,24 @@ async def ensure_path(registry: Registry, path: str) -> None:
     except RegistryRefused as refused:
         if refused.error is not ZnodeError.NODE_EXISTS:
             raise
+
+
+async def existing_children(registry: Registry, path: str) -> list[str]:
+    """Return the names of the children of a node, sorted; none where there is no such node. Raise ConnectionError."""
+    try:
+        return await registry.children(path)
+    except RegistryRefused as refused:
+        require_no_node(refused)
+        return []
+
+
+async def gathered(
+    read: Callable[[K], Coroutine[Any, Any, T]], keys: Sequence[K], at_once: int
+) -> list[T]:
+    """Read all keys, `at_once` together, which a far registry answers in one round trip."""
+    if at_once == 1:
+        return [await read(key) for key in keys]
+    found: list[T] = []
+    for at in range(0, len(keys), at_once):
+        found += await asyncio.gather(*(read(key) for key in keys[at : at + at_once]))
+    return found

@@ -73,7 +73,8 @@ TLS_SETTINGS: list[Setting] = [
         "ssl.client.auth",
         _T.STRING,
         "none",
-        "Certificates of clients: required, requested (a client may do without), or none.",
+        "Certificates of clients: required, requested (a client may do without), or none. With SASL_SSL only as "
+        "listener.name.<name>.ssl.client.auth.",
         choices=("required", "requested", "none"),
         scope=_HERE,
     ),

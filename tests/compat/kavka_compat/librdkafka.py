@@ -44,7 +44,7 @@ NOT_APPLICABLE = {
 LACKING = {
     "0052": "messages of brokers before 0.11 (magic 0 and 1) are refused, but Kafka 3.9 converts them",
     "0081": "AlterConfigs of a setting of Kerberos, which the broker does not have, is refused",
-    "0109": "ends with kafka-acls: there are no access lists yet",
+    "0109": "ends with kafka-acls: the brokers of this test have no authorizer",
 }
 """Tests that fail because a broker of ours does not have something yet; they are run all the same."""
 _PARTS = {
@@ -61,7 +61,7 @@ _PARTS = {
         "ListOffsets",
     ),
 }
-"""Sub-tests by a part of their names, where one that needs access lists or SCRAM would end the rest."""
+"""Sub-tests by a part of their names, where one that needs an authorizer or SCRAM would end the rest."""
 _SCENARIOS = {"default": "true", "noautocreate": "false"}
 """The runner's names, and `auto.create.topics.enable` of each."""
 _ELSEWHERE = ("", "Filtered due to negative test flags")

@@ -68,7 +68,8 @@ class Story:
         kind, _colon, name = words[-1].partition(":")
         pattern_type = titled(PatternType, words[0]) if len(words) > 1 else PatternType.ANY
         chosen = AclFilter(titled(AclResourceType, kind), name or None, pattern_type)
-        return "\n".join(map(_shown, sorted(self.rules.find(chosen)))) or "none"
+        found = filter(None, self.rules.search(chosen))
+        return "\n".join(map(_shown, sorted(found))) or "none"
 
 
 def _who(text: str) -> tuple[Principal, str]:

@@ -51,8 +51,8 @@ def handle(
             return SecondStage(_unauthorized(context, request))
         return services.replication_manager.followers.handle(context, request, replica_id)
     quotas = services.quotas.client_quotas
-    if quotas is not None and (most := quotas.most_fetched(context)) is not None:
-        request.max_bytes = min(request.max_bytes, most)
+    if quotas is not None and (max_bytes := quotas.max_fetch_bytes(context)) is not None:
+        request.max_bytes = min(request.max_bytes, max_bytes)
     if context.large is not None:
         return SecondStage(_handle_many(services, context, request))
     session = services.fetch_sessions.begin(

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
-from kavka.settings.declaration import InvalidSetting, Value, whole_number
+from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
 from kavka.values import frozen
@@ -207,8 +207,8 @@ class BrokerConfig:
             raise InvalidSetting("ssl.engine.factory.class", factory, reason)
         if self.flag("zookeeper.set.acl"):
             reason = (
-                "ACLs of znodes are not in this release, so whoever reaches ZooKeeper could change users and ACLs: "
-                "keep its port to brokers (firewall, zookeeper.ssl.*), and set it to false"
+                "ACLs of znodes are not in this release, so a client that reaches ZooKeeper could change users and "
+                "ACLs: keep its port to brokers (firewall, zookeeper.ssl.*), and set it to false"
             )
             raise InvalidSetting("zookeeper.set.acl", "true", reason)
         builder = self.optional("principal.builder.class")
@@ -218,23 +218,6 @@ class BrokerConfig:
                 "ssl.principal.mapping.rules makes names of certificates"
             )
             raise InvalidSetting("principal.builder.class", builder, reason)
-
-    def of_listener(self, listener: str, overrides: Mapping[str, str]) -> dict[str, Value]:
-        """Return the values that a listener's own settings give, static ones below `overrides`.
-
-        Those that cannot be read are left out: stored ones may be another program's.
-        """
-        prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
-        values: dict[str, Value] = {}
-        for name, text in {**self.listener_texts, **overrides}.items():
-            base = name.removeprefix(prefix)
-            if base == name or base not in BROKER_SETTINGS:
-                continue
-            try:
-                values[base] = BROKER_SETTINGS[base].parse(text)
-            except InvalidSetting as error:
-                log.warning("stored setting ignored name=%s reason=%s", name, error.reason)
-        return values
 
     def _check_authorizer(self) -> None:
         name = self.text("authorizer.class.name")

@@ -15,6 +15,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
@@ -100,15 +101,15 @@ class Configs:
         """Return a whole number now in force."""
         return whole_number(self._broker_values, name)
 
-    def listener(self, listener: str) -> dict[str, Value]:
-        """Return every broker setting now in force for one listener: its own, `listener.name.<name>.*`, first."""
+    def listener(self, listener: str) -> ListenerSettings:
+        """Return the settings now in force for one listener."""
         return self.merged_listener(listener, self._broker)
 
-    def merged_listener(self, listener: str, overrides: Mapping[str, str]) -> dict[str, Value]:
+    def merged_listener(self, listener: str, overrides: Mapping[str, str]) -> ListenerSettings:
         """Return what `listener` would with other dynamic overrides of this broker."""
         values = self._merged_broker(self._default_broker, overrides)
-        everywhere = {**self._default_broker, **overrides}
-        return {**values, **self._static.of_listener(listener, everywhere)}
+        texts = {**self._static.listener_texts, **self._default_broker, **overrides}
+        return ListenerSettings(listener, values, texts)
 
     def topic(self, topic: str) -> Mapping[str, Value]:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""

@@ -17,7 +17,7 @@ from kavka.core.znodes import Create, Operation, SetData, ZnodeError
 from kavka.registry.interface import Registry, RegistryRefused, ensure_path, require_no_node
 from kavka.wire.stored import znodes
 
-_BEFORE_US = (ZnodeError.BAD_VERSION, ZnodeError.NODE_EXISTS, ZnodeError.NO_NODE)
+_RACES = (ZnodeError.BAD_VERSION, ZnodeError.NODE_EXISTS, ZnodeError.NO_NODE)
 
 
 async def read_entity_config(registry: Registry, path: str) -> dict[str, str]:
@@ -54,7 +54,7 @@ async def edit_entity_config(
         try:
             await registry.multi([write, change])
         except RegistryRefused as refused:
-            if refused.error not in _BEFORE_US:
+            if refused.error not in _RACES:
                 raise
         else:
             return

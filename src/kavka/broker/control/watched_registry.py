@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -12,7 +11,13 @@ from kavka.core.controller.state import Endpoint, LiveBroker, TopicRead
 from kavka.core.znodes import Event
 from kavka.ids import TopicPartition
 from kavka.registry.embedded import EmbeddedRegistry
-from kavka.registry.interface import Registry, RegistryRefused, Watch, require_no_node
+from kavka.registry.interface import (
+    Registry,
+    RegistryRefused,
+    Watch,
+    gathered,
+    require_no_node,
+)
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import BrokerNode, StateNode, TopicNode
@@ -64,12 +69,12 @@ class WatchedRegistry:
         self.watched_topics: set[str] = set()
         """The topics with watched assignments."""
         self._is_stopped = False
-        self._semaphore = 1 if isinstance(registry, EmbeddedRegistry) else _MAX_CONCURRENT_READS
+        self._at_once = 1 if isinstance(registry, EmbeddedRegistry) else _MAX_CONCURRENT_READS
 
     async def _read_all(
         self, read: Callable[[K], Coroutine[Any, Any, T]], keys: Sequence[K]
     ) -> list[T]:
-        return await gathered(read, keys, self._semaphore)
+        return await gathered(read, keys, self._at_once)
 
     def stop(self) -> None:
         """Report nothing more."""
@@ -301,15 +306,3 @@ def endpoints_of(node: BrokerNode) -> Iterable[Endpoint]:
             raise ValueError(f"no address: {text!r}")
         protocol = node.protocols.get(listener, listener)
         yield Endpoint(listener, host.strip("[]"), int(port), protocol)
-
-
-async def gathered(
-    read: Callable[[K], Coroutine[Any, Any, T]], keys: Sequence[K], at_once: int
-) -> list[T]:
-    """Read all keys: some hundred together, where a far registry answers them in one round trip."""
-    if at_once == 1:
-        return [await read(key) for key in keys]
-    found: list[T] = []
-    for at in range(0, len(keys), at_once):
-        found += await asyncio.gather(*(read(key) for key in keys[at : at + at_once]))
-    return found

@@ -44,11 +44,11 @@ async def open_registry(
 def _network_to_zookeeper(config: BrokerConfig, network: Network) -> Network:
     if not config.flag("zookeeper.ssl.client.enable"):
         return network
-    from kavka.net.tls.client import FollowingClientTls, TlsNetwork
+    from kavka.net.tls.client import ReloadableClientTls, TlsNetwork
     from kavka.net.tls.settings import parse_settings
 
     settings = parse_settings(_zookeeper_tls(config).get, prefix="zookeeper.")
-    return TlsNetwork(network, FollowingClientTls(settings, "zookeeper"))
+    return TlsNetwork(network, ReloadableClientTls(settings, "zookeeper"))
 
 
 def _zookeeper_tls(config: BrokerConfig) -> dict[str, Value]:

@@ -14,12 +14,11 @@ Connections that are not accepted wait in the kernel, up to the backlog of the l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kavka.broker.context import BrokerContext
 from kavka.net.connection import Connection
-from kavka.settings.declaration import Value, whole_number
 
 if TYPE_CHECKING:
     from kavka.broker.quotas.accept_rates import AcceptRates
@@ -139,9 +138,9 @@ class AcceptControl:
         values = self._configs.broker_values()
         if values is not self._values:
             self._values = values
-            self._of_broker = _limits_in(values)
+            self._of_broker = _limits(self._configs.broker_integer)
             self._of_listeners = {
-                name: _limits_in(self._configs.listener(name)) for name in self._counts
+                name: _limits(self._configs.listener(name).integer) for name in self._counts
             }
         return self._of_broker
 
@@ -187,8 +186,5 @@ class AcceptControl:
             min(others, key=lambda one: one.last_active_ms).abort()
 
 
-def _limits_in(values: Mapping[str, Value]) -> _Limits:
-    return _Limits(
-        whole_number(values, "max.connections"),
-        whole_number(values, "max.connection.creation.rate"),
-    )
+def _limits(setting: Callable[[str], int]) -> _Limits:
+    return _Limits(setting("max.connections"), setting("max.connection.creation.rate"))

@@ -139,8 +139,8 @@ class ClientQuotas:
             config.integer("controller.quota.window.size.seconds"),
         )
 
-        def rates(longest_ms: int) -> Sensors[QuotaKey, Metered[LimitedRate]]:
-            return Sensors(lambda: Metered(LimitedRate(windows, longest_ms)))
+        def rates(max_throttle_ms: int) -> Sensors[QuotaKey, Metered[LimitedRate]]:
+            return Sensors(lambda: Metered(LimitedRate(windows, max_throttle_ms)))
 
         self.produce = KindOfQuota(rates(MAX_THROTTLE_MS))
         self.fetch = KindOfQuota(rates(MAX_THROTTLE_MS))
@@ -215,7 +215,7 @@ class ClientQuotas:
 
     # -- for handlers
 
-    def most_fetched(self, context: RequestContext) -> int | None:
+    def max_fetch_bytes(self, context: RequestContext) -> int | None:
         """Return how many bytes a Fetch may find: more would be refused each time. None: as many as it asks for."""
         if not self.fetch.has_limits:
             return None

@@ -69,7 +69,7 @@ class QuotaManager:
         self._enforce = enforce
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.counted: ClientQuotas | None = None
-        """The same since the first was set, with what was counted, also after all are removed."""
+        """The enforcing object, made with the first quota and kept with its counts when all are removed."""
         self.client_quotas: ClientQuotas | None = None
         """The quotas of users and clients; None while there are none."""
         self.ip_rates: dict[str | None, float] = {}
@@ -90,8 +90,8 @@ class QuotaManager:
         self._quotas = await read_quotas(registry, ALL)
         self._apply()
 
-    async def changed(self, path: str) -> None:
-        """Read the quotas of one entity again: `path` is of a notification. Raise ConnectionError."""
+    async def entity_changed(self, path: str) -> None:
+        """Read the quotas of one entity again: `path` is below `/config`. Raise ConnectionError."""
         from kavka.broker.quotas.stored_quotas import read_entity_quotas
         from kavka.core.quota.paths import entity_at
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
 
 from kavka.broker.configs.entity_configs import edit_entity_config, read_entity_config
 from kavka.core.quota.alterations import (
@@ -17,11 +17,10 @@ from kavka.core.quota.alterations import (
 )
 from kavka.core.quota.entities import QuotaEntity
 from kavka.core.quota.paths import KINDS, entity_at, entity_path
-from kavka.registry.interface import Registry, RegistryRefused, require_no_node
+from kavka.registry.interface import Registry, existing_children, gathered
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 Quotas = dict[str, float]
 """Values by key, `producer_byte_rate` say."""
 
@@ -39,10 +38,11 @@ async def read_quotas(registry: Registry, wanted: QuotaFilter) -> dict[QuotaEnti
         if wanted.may_match(entity)
     ]
     users = [entity for entity in named if entity.user is not None]
-    below = await _all([_children(registry, f"{entity_path(user)}/clients") for user in users])
+    paths = [f"{entity_path(user)}/clients" for user in users]
+    below = await gathered(partial(_children, registry), paths, _AT_ONCE)
     named += [entity for entities in below for entity in entities]
     found = [entity for entity in named if wanted.matches(entity)]
-    quotas = await _all([read_entity_quotas(registry, entity) for entity in found])
+    quotas = await gathered(partial(read_entity_quotas, registry), found, _AT_ONCE)
     return {entity: each for entity, each in zip(found, quotas, strict=True) if each}
 
 
@@ -72,18 +72,6 @@ async def alter_quotas(
 
 async def _children(registry: Registry, path: str) -> list[QuotaEntity]:
     """Return the entities that have nodes below a path; a node may be there without quotas."""
-    try:
-        names = await registry.children(f"/config/{path}")
-    except RegistryRefused as refused:
-        require_no_node(refused)
-        return []
+    names = await existing_children(registry, f"/config/{path}")
     entities = (entity_at(f"{path}/{name}") for name in names)
     return [entity for entity in entities if entity is not None]
-
-
-async def _all(reads: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results of reads, of which a bounded number is on the way at once."""
-    found: list[T] = []
-    for at in range(0, len(reads), _AT_ONCE):
-        found += await asyncio.gather(*reads[at : at + _AT_ONCE])
-    return found

@@ -20,6 +20,7 @@ __all__ = [
     "Allows",
     "AllowsAny",
     "ConnectionAuthorizer",
+    "Ended",
     "Principal",
     "Session",
 ]
@@ -84,6 +85,8 @@ class Session:
         """What an authorizer remembers of the session, for the principal that it had then."""
 
 
+Ended = Callable[[Session, str, str | None], None]
+"""Takes note of an authentication: its session, its mechanism (`SSL` or one of SASL), and the reason of a failure."""
 Allows = Callable[[Session, AclOperation, AclResourceType, str], bool]
 """Return whether the session's principal may do this with the resource of this name."""
 AllowsAny = Callable[[Session, AclOperation, AclResourceType], bool]

@@ -1,1 +1,1 @@
-"""Security: the authorizer and its ACLs, what each API needs, the audit."""
+"""Security: sessions by TLS and SASL, SCRAM credentials, the authorizer and its ACLs, the audit."""

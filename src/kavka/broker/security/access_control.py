@@ -14,7 +14,7 @@ from kavka.values import replace
 
 
 class AccessControl:
-    """The parts of one broker that decide and record who does what; each is None where settings do not ask for it."""
+    """The authorizer, the ACLs and the audit of one broker; each is None where settings do not ask for it."""
 
     def __init__(self, context: BrokerContext) -> None:
         """Make the authorizer. Raise InvalidSetting."""

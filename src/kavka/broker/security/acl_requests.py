@@ -74,15 +74,11 @@ def read_filter(asked: Any, *, version: int) -> AclFilter | str:
 
 async def chosen(store: AclStore, wanted: AclFilter, pace: Pace) -> AsyncIterator[AclBinding]:
     """Yield the ACLs that a filter chooses, in slices of the loop's time."""
-    for pattern in wanted.patterns() or store.rules.patterns():
+    for binding in store.rules.search(wanted):
         if pace.is_over():
             await pace.rest()
-        if wanted.matches_pattern(pattern):
-            for entry in sorted(store.rules.entries(pattern)):
-                if wanted.matches_entry(entry):
-                    yield AclBinding(pattern, entry)
-                if pace.is_over():
-                    await pace.rest()
+        if binding is not None:
+            yield binding
 
 
 # -- changes

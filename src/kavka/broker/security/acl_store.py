@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kavka.broker.control.watched_registry import gathered
 from kavka.core.access.entries import AclEntry, ResourcePattern
 from kavka.core.access.names import (
     AclOperation,
@@ -22,7 +21,13 @@ from kavka.core.access.names import (
 from kavka.core.access.rules import AccessRules
 from kavka.core.znodes import ANY_VERSION, Create, Delete, Operation, SetData, ZnodeError
 from kavka.registry.embedded import EmbeddedRegistry
-from kavka.registry.interface import Registry, RegistryRefused, ensure_paths, require_no_node
+from kavka.registry.interface import (
+    Registry,
+    RegistryRefused,
+    ensure_paths,
+    gathered,
+    require_no_node,
+)
 from kavka.wire.stored import acl_znodes
 from kavka.wire.stored.acl_znodes import AclChange, AclRow
 

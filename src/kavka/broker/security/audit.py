@@ -55,7 +55,7 @@ class Audit:
         self._max_per_second = context.config.integer("kavka.audit.max.per.second")
         self._second = 0
         self._in_second: Counter[str] = Counter()
-        """Lines of this second, by event: many denials, which anybody can cause, must not hide what was done."""
+        """Lines of this second, by event: many denials, which any client can cause, must not hide what was done."""
         self._waiting: list[str] = []
         self._dropped = 0
         self._timer: asyncio.TimerHandle | None = None

@@ -15,7 +15,6 @@ Arguments are texts: `User:alice`, `10.0.0.1`, `WRITE`, `TOPIC`, `orders`. An ex
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 from kavka.broker.configs.broker_config import ACL_AUTHORIZER, BrokerConfig
 from kavka.broker.requests.session import Session
+from kavka.broker.security.user_classes import make_user_object
 from kavka.core.access.entries import Principal, parse_super_users
 from kavka.core.access.names import AclOperation, AclResourceType
 from kavka.core.access.rules import AccessRules, Decisions
@@ -85,7 +85,9 @@ class CustomAuthorizer:
     def __init__(self, name: str, settings: Mapping[str, str]) -> None:
         """Import and make it. Raise InvalidSetting."""
         self._name = name
-        self._authorizer = _make(name, settings)
+        self._authorizer = make_user_object(_SETTING, name, settings, "allows")
+        if inspect.iscoroutinefunction(self._authorizer.allows):
+            raise InvalidSetting(_SETTING, name, "Its method allows must not be async")
         self._allows: Callable[..., Any] = self._authorizer.allows
         self._allows_any: Callable[..., Any] | None = getattr(self._authorizer, "allows_any", None)
 
@@ -132,19 +134,6 @@ class CustomAuthorizer:
             result = call()
             if inspect.isawaitable(result):
                 await result
-
-
-def _make(name: str, settings: Mapping[str, str]) -> Any:
-    module, _colon, class_name = name.partition(":")
-    try:
-        made = getattr(importlib.import_module(module), class_name)(dict(settings))
-    except Exception as error:
-        # Code of a user: whatever keeps it from being made keeps the broker from starting.
-        raise InvalidSetting(_SETTING, name, f"cannot be made: {error!r}") from error
-    if not callable(getattr(made, "allows", None)) or inspect.iscoroutinefunction(made.allows):
-        reason = "must have a method allows(principal, host, operation, resource_type, name)"
-        raise InvalidSetting(_SETTING, name, f"{reason} that is not async")
-    return made
 
 
 def make_authorizer(config: BrokerConfig) -> AclAuthorizer | CustomAuthorizer | None:

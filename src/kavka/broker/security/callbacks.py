@@ -15,34 +15,17 @@ thread, so that they may block. What they raise is logged, and refuses the clien
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kavka.core.sasl.exchange import CheckPassword, CheckToken, Failure, Question, Success
 from kavka.core.sasl.oauthbearer import refusal_of
 from kavka.core.sasl.plain import INVALID
 from kavka.core.sasl.unsecured_jwt import InvalidToken
-from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
-
-
-def load_callback(setting: str, text: str, method: str, options: Mapping[str, str]) -> Any:
-    """Return an object of the class that `module:Class` names. Raise InvalidSetting."""
-    module, colon, name = text.partition(":")
-    if not colon:
-        reason = f"Expected module:Class, a Python class with the method {method}"
-        raise InvalidSetting(setting, text, reason)
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidSetting(setting, text, str(error)) from error
-    if not callable(getattr(found, method, None)):
-        raise InvalidSetting(setting, text, f"The class has no method {method}")
-    return found(options)
 
 
 class CallbackCheck:

@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.security.listener_settings import ListenerSettings
 from kavka.broker.security.sasl_mechanisms import JAAS, jaas_login, parsed_login
-from kavka.core.sasl.plain import PLAIN
-from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
+from kavka.core.sasl.mechanisms import PASSWORD_MECHANISMS
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
-_SUPPORTED: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 
 def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
@@ -31,12 +28,12 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
     protocol = next((e.protocol for e in config.advertised if e.name == name), "")
     if context.has_own_registry or not protocol.startswith("SASL_"):
         return None
-    settings = ListenerSettings(config, name)
+    settings = context.configs.listener(name)
     mechanism = config.text(_MECHANISM).upper()
-    if mechanism not in _SUPPORTED:
+    if mechanism not in PASSWORD_MECHANISMS:
         reason = (
-            f"kavka does not support {mechanism} between brokers, who reach each other by the listener {name}: set "
-            f"{_MECHANISM} to one of {', '.join(_SUPPORTED)}"
+            f"kavka does not support {mechanism} between brokers, which reach each other by the listener {name}: set "
+            f"{_MECHANISM} to one of {', '.join(PASSWORD_MECHANISMS)}"
         )
         raise InvalidSetting(_MECHANISM, mechanism, reason)
     enabled = [each.upper() for each in settings.items("sasl.enabled.mechanisms")]

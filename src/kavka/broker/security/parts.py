@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.sessions import Sessions
     from kavka.broker.security.tls import BrokerTls
+    from kavka.broker.security.tls_sessions import TlsSessions
     from kavka.io import ServerTls
 
 
@@ -32,6 +33,7 @@ class SecurityParts:
         self._dispatcher = dispatcher
         self.sessions: Sessions | None = None
         self.tls: BrokerTls | None = None
+        self.tls_sessions: TlsSessions | None = None
         self.access_control: AccessControl | None = None
         self._make_sessions(config_changes)
         self._make_tls()
@@ -46,8 +48,8 @@ class SecurityParts:
         from kavka.broker.security.sessions import Sessions
 
         self.sessions = Sessions(context)
-        config_changes.user_changed = self.sessions.user_changed
-        config_changes.reloads.append(self.sessions.start)
+        config_changes.on_entity_change.append(self.sessions.entity_changed)
+        config_changes.notifications.reloads.append(self.sessions.start)
         context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
         policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
         self._dispatcher.set_policies(policies)
@@ -68,11 +70,11 @@ class SecurityParts:
             from kavka.broker.security.tls_sessions import TlsSessions
 
             policies = self._dispatcher.policies
-            sessions = TlsSessions(context, policies.open_session)
-            self._dispatcher.set_policies(replace(policies, open_session=sessions.open))
+            self.tls_sessions = TlsSessions(context, policies.open_session)
+            self._dispatcher.set_policies(replace(policies, open_session=self.tls_sessions.open))
 
     def _make_access_control(self) -> None:
-        """Make what decides and records who may do what."""
+        """Make the authorizer and the audit."""
         config = self._context.config
         if not (config.text("authorizer.class.name") or config.optional("kavka.audit.log")):
             return
@@ -81,8 +83,10 @@ class SecurityParts:
         self.access_control = AccessControl(self._context)
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
-        if self.sessions is not None and self.access_control.audit is not None:
-            self.sessions.observers.append(self.access_control.audit.authentication_ended)
+        audit = self.access_control.audit
+        for sessions in (self.sessions, self.tls_sessions):
+            if sessions is not None and audit is not None:
+                sessions.observers.append(audit.authentication_ended)
 
     def tls_of(self, endpoint: Endpoint) -> ServerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting where a store cannot be used."""
@@ -105,11 +109,11 @@ class SecurityParts:
         if self.access_control is not None:
             await self.access_control.start()
 
-    def follow_files(self, periodic_tasks: PeriodicTasks) -> None:
+    def reload_files(self, periodic_tasks: PeriodicTasks) -> None:
         """Look at files of key and trust stores for changes, from time to time."""
         if self.tls is not None:
             interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
-            periodic_tasks.run_every(interval_ms, self.tls.follow_files)
+            periodic_tasks.run_every(interval_ms, self.tls.reload_files)
 
     def session_renewed(self) -> None:
         """Note that the registry's session is another one."""

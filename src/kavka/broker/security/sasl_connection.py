@@ -1,4 +1,4 @@
-"""The authentication of one connection: the conversation's decisions carried out."""
+"""The authentication of one connection by SASL: carries out what its conversation decides."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class SaslConnection:
         clock = self._listener.clock
         reply = self._conversation.token(token, clock.tick_ms(), clock.now_ms())
         if isinstance(reply, TokenReply):
-            return self._obeyed(reply)
+            return self._applied(reply)
         answer = self._listener.mechanisms[self._conversation.tried].check(reply)
         if isinstance(answer, Success | Failure):
             return self._answered(answer)
@@ -117,9 +117,9 @@ class SaslConnection:
 
     def _answered(self, answer: Success | Failure) -> TokenReply | Later:
         clock = self._listener.clock
-        return self._obeyed(self._conversation.verdict(answer, clock.tick_ms(), clock.now_ms()))
+        return self._applied(self._conversation.verdict(answer, clock.tick_ms(), clock.now_ms()))
 
-    def _obeyed(self, reply: TokenReply) -> TokenReply | Later:
+    def _applied(self, reply: TokenReply) -> TokenReply | Later:
         """Set the session to the state of the conversation."""
         session, conversation = self._session, self._conversation
         if conversation.is_authenticated and not session.is_authenticated:

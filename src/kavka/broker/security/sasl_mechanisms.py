@@ -11,22 +11,17 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from kavka.broker.security.callbacks import CallbackCheck, load_callback
-from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.broker.configs.listener_settings import ListenerSettings
+from kavka.broker.security.callbacks import CallbackCheck
 from kavka.broker.security.scram_credentials import ScramCredentials
+from kavka.broker.security.user_classes import make_user_object
 from kavka.core.sasl.conversation import Offer
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
-from kavka.core.sasl.jaas import (
-    OAUTHBEARER_MODULE,
-    PLAIN_MODULE,
-    SCRAM_MODULE,
-    JaasError,
-    JaasLogin,
-    parse_jaas,
-)
+from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_of
 from kavka.core.sasl.plain import PLAIN, PlainServer, check_password, jaas_users
-from kavka.core.sasl.scram import ScramServer, new_nonce
+from kavka.core.sasl.scram import NONCE_BYTES, ScramServer, new_nonce
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
 from kavka.io import Clock, Random
@@ -35,21 +30,14 @@ from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 JAAS: Final = "sasl.jaas.config"
 CALLBACK: Final = "sasl.server.callback.handler.class"
 _ENABLED: Final = "sasl.enabled.mechanisms"
-_MODULES: Final = {
-    PLAIN: PLAIN_MODULE,
-    OAUTHBEARER: OAUTHBEARER_MODULE,
-    **dict.fromkeys(SCRAM_MECHANISMS, SCRAM_MODULE),
-}
 _JAVA_TOKEN_HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
 )
 """Of Kafka's classes those that check signed tokens, as this broker does by itself."""
-_NONCE_BYTES: Final = 24
 
 Check = Callable[[Question], Success | Failure | Awaitable[Success | Failure]]
 
@@ -103,7 +91,7 @@ class Mechanisms:
                 mechanism,
                 lambda user: credentials.of(mechanism, user),
                 lambda user: credentials.imitated(mechanism, user),
-                new_nonce(random.random_bytes(_NONCE_BYTES)),
+                new_nonce(random.random_bytes(NONCE_BYTES)),
             )
 
         return begin
@@ -114,10 +102,10 @@ class Mechanisms:
         if callback is not None:
             setting = settings.name_of(CALLBACK, PLAIN)
             options: Mapping[str, str] = login.options if login else {}
-            return CallbackCheck(load_callback(setting, callback, "authenticate", options))
+            return CallbackCheck(make_user_object(setting, callback, options, "authenticate"))
         users = jaas_users(login.options) if login else {}
         if not users:
-            example = f'{PLAIN_MODULE} required user_alice="<password>";'
+            example = f'{LOGIN_MODULES[PLAIN]} required user_alice="<password>";'
             reason = f"PLAIN has no users: set it to: {example} or set {settings.name_of(CALLBACK, PLAIN)}"
             raise InvalidSetting(settings.name_of(JAAS, PLAIN), "[hidden]" if login else "", reason)
 
@@ -134,13 +122,13 @@ class Mechanisms:
         url = settings.optional("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if callback is not None and callback not in _JAVA_TOKEN_HANDLERS:
             setting = settings.name_of(CALLBACK, OAUTHBEARER)
-            return CallbackCheck(load_callback(setting, callback, "validate", options))
+            return CallbackCheck(make_user_object(setting, callback, options, "validate"))
         if url is not None:
             from kavka.broker.security.signed_tokens import signed_token_check
 
             return signed_token_check(settings, url, self._clock)
         if login is None or callback is not None:
-            example = f"{OAUTHBEARER_MODULE} required;"
+            example = f"{LOGIN_MODULES[OAUTHBEARER]} required;"
             reason = (
                 "OAUTHBEARER checks signed tokens by the keys of their issuer: set it. For tests, tokens without "
                 f"signature are accepted with {settings.name_of(JAAS, OAUTHBEARER)}={example}"
@@ -177,8 +165,8 @@ def parsed_login(setting: str, text: str, mechanism: str) -> JaasLogin:
         login = parse_jaas(text)
     except JaasError as error:
         raise InvalidSetting(setting, "[hidden]", str(error)) from None
-    if not login.is_module(_MODULES[mechanism]):
-        reason = f"{mechanism} needs the login module {_MODULES[mechanism]}"
+    if not login.is_module(LOGIN_MODULES[mechanism]):
+        reason = f"{mechanism} needs the login module {LOGIN_MODULES[mechanism]}"
         raise InvalidSetting(setting, "[hidden]", reason)
     return login
 

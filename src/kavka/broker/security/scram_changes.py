@@ -53,17 +53,31 @@ class Refusal:
     message: str
 
 
-def check_changes(changes: Sequence[Upsertion | Deletion]) -> dict[str, Refusal | None]:
-    """Return each user of a request, in order, with what refuses its changes whatever is stored; None for nothing."""
-    named = Counter((change.user, change.mechanism) for change in changes)
-    checked: dict[str, Refusal | None] = {}
-    for change in changes:
-        refusal = checked.get(change.user) or _fault(change)
-        if refusal is None and named[change.user, change.mechanism] > 1:
+class CheckedChanges:
+    """The users of a request, in order, with what refuses their changes whatever is stored.
+
+    Every change is counted before the first is checked, one at a time: a request may have very many.
+    """
+
+    def __init__(self) -> None:
+        """Begin without changes."""
+        self._named: Counter[tuple[str, int]] = Counter()
+        self.outcomes: dict[str, Refusal | None] = {}
+        """None for a user whose changes may be made."""
+        self.of_user: dict[str, list[Upsertion | Deletion]] = {}
+
+    def count(self, change: Upsertion | Deletion) -> None:
+        """Count a change."""
+        self._named[change.user, change.mechanism] += 1
+
+    def check(self, change: Upsertion | Deletion) -> None:
+        """Add a change to those of its user."""
+        refusal = self.outcomes.get(change.user) or _fault(change)
+        if refusal is None and self._named[change.user, change.mechanism] > 1:
             message = "A user credential cannot be altered twice in the same request"
             refusal = Refusal(ErrorCode.DUPLICATE_RESOURCE, message)
-        checked[change.user] = refusal
-    return checked
+        self.outcomes[change.user] = refusal
+        self.of_user.setdefault(change.user, []).append(change)
 
 
 def _fault(change: Upsertion | Deletion) -> Refusal | None:

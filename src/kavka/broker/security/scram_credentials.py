@@ -5,10 +5,10 @@ Apache Kafka keeps them in `/config/users/<user>`. Notifications bring changes t
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from kavka.broker.configs.entity_configs import read_entity_config
 from kavka.broker.security.scram_changes import UNSTORABLE
@@ -18,7 +18,7 @@ from kavka.core.sasl.scram_credential import (
     ScramMechanism,
     imitation,
 )
-from kavka.registry.interface import Registry, RegistryRefused, require_no_node
+from kavka.registry.interface import Registry, existing_children, gathered
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
@@ -48,30 +48,19 @@ async def stored_credentials(
 ) -> dict[str, dict[str, ScramCredential]]:
     """Return what the registry has, of some users or of all, of those that have any. Raise ConnectionError."""
     if users is None:
-        nodes = await _children(registry)
+        nodes = await existing_children(registry, f"/config/{USERS}")
     else:
         nodes = [znodes.sanitized_name(user) for user in users if user not in UNSTORABLE]
+    nodes = [node for node in nodes if node != znodes.DEFAULT_ENTITY]
+    paths = [f"{USERS}/{node}" for node in nodes]
+    configs = await gathered(partial(read_entity_config, registry), paths, _AT_ONCE)
     found: dict[str, dict[str, ScramCredential]] = {}
-    for at in range(0, len(nodes), _AT_ONCE):
-        part = nodes[at : at + _AT_ONCE]
-        configs = await asyncio.gather(
-            *(read_entity_config(registry, f"{USERS}/{node}") for node in part)
-        )
-        for node, config in zip(part, configs, strict=True):
-            user = znodes.entity_name(node)
-            credentials = scram_credentials(config, user)
-            if credentials:
-                found[user] = credentials
+    for node, config in zip(nodes, configs, strict=True):
+        user = znodes.entity_name(node)
+        credentials = scram_credentials(config, user)
+        if credentials:
+            found[user] = credentials
     return found
-
-
-async def _children(registry: Registry) -> list[str]:
-    try:
-        names = await registry.children(f"/config/{USERS}")
-    except RegistryRefused as refused:
-        require_no_node(refused)
-        return []
-    return [name for name in names if name != znodes.DEFAULT_ENTITY]
 
 
 class ScramCredentials:
@@ -89,12 +78,13 @@ class ScramCredentials:
         self._users = await stored_credentials(registry)
         self._refresh()
 
-    async def user_changed(self, registry: Registry, node: str) -> None:
-        """Read one user again: the child of `/config/users` that changed. Raise ConnectionError."""
-        if "/" in node or node == znodes.DEFAULT_ENTITY:
+    async def entity_changed(self, registry: Registry, path: str) -> None:
+        """Read a user again, if `path` below `/config` is that of one. Raise ConnectionError."""
+        kind, _slash, node = path.partition("/")
+        if kind != USERS or "/" in node or node == znodes.DEFAULT_ENTITY:
             return
         user = znodes.entity_name(node)
-        credentials = scram_credentials(await read_entity_config(registry, f"{USERS}/{node}"), user)
+        credentials = scram_credentials(await read_entity_config(registry, path), user)
         if credentials == self._users.get(user, {}):
             return
         if credentials:
@@ -110,7 +100,7 @@ class ScramCredentials:
             for user, credentials in self._users.items()
             for name, credential in credentials.items()
         )
-        # Of several, and of whom is not known: a user, who can make his own server key, must not find it out.
+        # Of several credentials, and no user can compute of which: one alone would be known to its user.
         found = b"".join(digests[:_SECRETS])
         self._secret = hashlib.sha256(found).digest() if found else self._random_secret
         self._models = {

@@ -1,18 +1,18 @@
 """The security session of each connection, by the security protocol of its listener.
 
-PLAINTEXT        the client is `ANONYMOUS`
-SASL_PLAINTEXT   the client authenticates first (`sasl_connection`)
+PLAINTEXT                  the client is `ANONYMOUS`
+SASL_PLAINTEXT, SASL_SSL   the client authenticates first (`sasl_connection`)
+SSL                        opened by `tls_sessions`: the owner of the client's certificate
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
-from kavka.broker.requests.session import Session
-from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.broker.requests.session import Ended, Session
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
@@ -22,8 +22,6 @@ from kavka.net.connection import Connection
 log = logging.getLogger(__name__)
 
 _SECRET_BYTES = 32
-Ended = Callable[[Session, str, str | None], None]
-"""Takes note of an authentication: its session, its mechanism, and the reason of a failure."""
 
 
 class Sessions:
@@ -41,7 +39,7 @@ class Sessions:
         self._protocols = {e.name: e.protocol for e in config.listeners}
         mechanisms = Mechanisms(self.credentials, context.clock, context.random)
         self._sasl = {
-            name: self._listener(ListenerSettings(config, name), mechanisms)
+            name: self._listener(context.configs.listener(name), mechanisms)
             for name, protocol in self._protocols.items()
             if protocol.startswith("SASL_")
         }
@@ -67,10 +65,10 @@ class Sessions:
         if self.uses_credentials:
             await self.credentials.load(self._context.registry)
 
-    async def user_changed(self, node: str) -> None:
-        """Read a user again: the child of `/config/users` that changed. Raise ConnectionError."""
+    async def entity_changed(self, path: str) -> None:
+        """Read a user again, if `path` below `/config` is that of one. Raise ConnectionError."""
         if self.uses_credentials:
-            await self.credentials.user_changed(self._context.registry, node)
+            await self.credentials.entity_changed(self._context.registry, path)
 
     def open(self, connection: Connection) -> Session:
         """Return the session of a new connection."""

@@ -1,7 +1,7 @@
 """Signed bearer tokens (RFC 7519), checked by the keys that their issuer publishes (RFC 7517). Needs `kavka[oauth]`.
 
 The keys are read at the first token, when they are old, and when a token names a key that is not known, though not
-more often than every ten seconds: anybody may send a token. Of what issuers sign with, only pairs of keys are accepted.
+more often than every ten seconds: any client may send a token. Only signatures by key pairs are accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from kavka.broker.security.listener_settings import ListenerSettings
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, refusal_of
 from kavka.core.sasl.unsecured_jwt import InvalidToken, TokenOwner, owner_of
@@ -30,9 +30,9 @@ _ALGORITHMS: Final = (
 )
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _SCHEMES: Final = ("http://", "https://", "file:")
-_LEAST_INTERVAL_MS: Final = 10_000
+_MIN_INTERVAL_MS: Final = 10_000
 _TIMEOUT_S: Final = 10
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 def signed_token_check(settings: ListenerSettings, url: str, clock: Clock) -> SignedTokenCheck:
@@ -112,7 +112,7 @@ class SignedTokenCheck:
     async def _key(self, kid: str | None) -> PyJWK:
         if self._must_read(kid, 0):  # tokens of known keys do not wait for what others cause
             async with self._reading:
-                if self._must_read(kid, _LEAST_INTERVAL_MS):
+                if self._must_read(kid, _MIN_INTERVAL_MS):
                     await self._read()
         key = self._keys.get(kid)
         if key is None and kid is None and len(self._keys) == 1:
@@ -139,7 +139,7 @@ class SignedTokenCheck:
         except (OSError, ValueError, AttributeError, RecursionError, jwt.PyJWTError) as error:
             log.error("keys of the issuer of tokens not read url=%s reason=%s", self._url, error)
             return
-        # A secret in the set would be public: whoever reads it could sign with it. Others are not for signatures.
+        # A secret in the set would be public: its readers could sign with it. Others are not for signatures.
         self._keys = {
             key.key_id: key
             for key in read
@@ -162,5 +162,5 @@ def _get(url: str) -> bytes:
     """Return what an address holds. Raise OSError."""
     # The scheme was checked at the start.
     with build_opener(SafeRedirects).open(url, timeout=_TIMEOUT_S) as response:
-        data: bytes = response.read(_MOST_BYTES)
+        data: bytes = response.read(_MAX_BYTES)
     return data

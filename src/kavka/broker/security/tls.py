@@ -6,32 +6,44 @@ import logging
 from collections.abc import Mapping
 
 from kavka.broker.configs.broker_config import Endpoint
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
-from kavka.net.tls.client import FollowingClientTls
-from kavka.net.tls.contexts import FollowedContext, server_context
+from kavka.net.tls.client import ReloadableClientTls
+from kavka.net.tls.contexts import ReloadableContext, server_context
 from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
-from kavka.settings.declaration import InvalidSetting, Value
+from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
 
 
 class BrokerTls:
-    """The TLS of each listener, and of connections to other brokers; it follows changes of settings and files."""
+    """The TLS of each listener, and of connections to other brokers; reloaded when settings or files change."""
 
     def __init__(self, context: BrokerContext) -> None:
         """Read no store yet."""
         self._config = context.config
         self._configs = context.configs
+        # The port of the metrics is none of them: it has SSL.
+        self._protocols = {one.name: one.protocol for one in context.config.listeners}
         self._listeners: dict[str, ListenerTls] = {}
-        self._to_brokers: FollowingClientTls | None = None
+        self._to_brokers: ReloadableClientTls | None = None
         self._configs.on_broker_change.append(self._settings_changed)
         self._configs.broker_checks.append(self._fault)
 
     def of_listener(self, endpoint: Endpoint) -> ListenerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting."""
-        return self.of_name(endpoint.name) if endpoint.is_encrypted else None
+        if not endpoint.is_encrypted:
+            return None
+        tls = self.of_name(endpoint.name)
+        asked = self._configs.listener(endpoint.name).text("ssl.client.auth")
+        if tls.reloadable.settings.client_auth != asked:
+            log.warning(
+                "ssl.client.auth without effect: with SASL_SSL it counts as listener.name.%s.ssl.client.auth",
+                endpoint.name.lower(),
+            )
+        return tls
 
     def of_name(self, name: str) -> ListenerTls:
         """Return the TLS by the settings of the listener of this name. Raise InvalidSetting."""
@@ -48,20 +60,21 @@ class BrokerTls:
         """Return the TLS of connections to other brokers, None without. Raise InvalidSetting."""
         name = self._config.inter_broker_listener
         if any(one.name == name and one.is_encrypted for one in self._config.listeners):
-            self._to_brokers = FollowingClientTls(self._settings(name), "other brokers")
+            self._to_brokers = ReloadableClientTls(self._settings(name), "other brokers")
         return self._to_brokers
 
-    async def follow_files(self) -> None:
+    async def reload_files(self) -> None:
         """Use the files as they are now for connections from now on; to be called from time to time."""
         for tls in self._listeners.values():
-            tls.followed.refresh()
+            tls.reloadable.refresh()
 
     def _fault(self, overrides: Mapping[str, str]) -> str | None:
         """Return why dynamic overrides of this broker could not be applied: a store cannot be used, say."""
         try:
             for name, tls in self._listeners.items():
-                settings = tls_settings(self._configs.merged_listener(name, overrides))
-                if settings != tls.followed.settings:
+                merged = self._configs.merged_listener(name, overrides)
+                settings = tls_settings(merged, self._protocols.get(name, "SSL"))
+                if settings != tls.reloadable.settings:
                     server_context(settings)
         except InvalidSetting as error:
             return str(error)
@@ -69,11 +82,11 @@ class BrokerTls:
 
     def _settings_changed(self) -> None:
         for name, tls in self._listeners.items():
-            self._configure(tls.followed, name)
+            self._configure(tls.reloadable, name)
         if self._to_brokers is not None:
             self._configure(self._to_brokers, self._config.inter_broker_listener)
 
-    def _configure(self, tls: FollowedContext | FollowingClientTls, listener: str) -> None:
+    def _configure(self, tls: ReloadableContext | ReloadableClientTls, listener: str) -> None:
         try:
             tls.configure(self._settings(listener))
         except InvalidSetting as error:
@@ -82,9 +95,16 @@ class BrokerTls:
             )
 
     def _settings(self, listener: str) -> TlsSettings:
-        return tls_settings(self._configs.listener(listener))
+        return tls_settings(self._configs.listener(listener), self._protocols.get(listener, "SSL"))
 
 
-def tls_settings(values: Mapping[str, Value]) -> TlsSettings:
-    """Return the settings of TLS among those of a listener. Raise InvalidSetting."""
-    return parse_settings(values.get, str(values["ssl.client.auth"]))
+def tls_settings(settings: ListenerSettings, protocol: str) -> TlsSettings:
+    """Return the settings of TLS among those of a listener. Raise InvalidSetting.
+
+    With SASL_SSL the listener's own `ssl.client.auth` counts, and not that of all listeners: clients authenticate by
+    SASL (KIP-684).
+    """
+    client_auth = settings.text("ssl.client.auth")
+    if protocol == "SASL_SSL" and not settings.is_own("ssl.client.auth"):
+        client_auth = "none"
+    return parse_settings(settings.value, client_auth)

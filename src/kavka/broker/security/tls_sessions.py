@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.requests.session import ANONYMOUS, Principal, Session, SessionRefused
+from kavka.broker.requests.session import Ended, Principal, Session, SessionRefused
 from kavka.core.distinguished_names import subject_of
 from kavka.core.ssl_principals import BadMappingRules, SslPrincipalMapper
 from kavka.net.connection import Connection
@@ -22,6 +22,8 @@ class TlsSessions:
     def __init__(self, context: BrokerContext, open_other: Callable[[Connection], Session]) -> None:
         """Read the rules of each listener. Raise InvalidSetting."""
         self._open_other = open_other
+        self.observers: list[Ended] = []
+        """Called with each client's certificate that was taken for a principal, or refused."""
         self._mappers = {
             endpoint.name: _mapper(context, endpoint.name)
             for endpoint in context.config.listeners
@@ -34,20 +36,26 @@ class TlsSessions:
         mapper = self._mappers.get(name)
         if mapper is None:
             return self._open_other(connection)
+        session = Session(name, "SSL", connection.peer_host)
         certificate = connection.peer_certificate
-        principal = ANONYMOUS
-        if certificate is not None:
-            try:
-                principal = Principal("User", mapper.name(subject_of(certificate)))
-            except (
-                ValueError
-            ) as error:  # no rule fits; or DER that OpenSSL takes, and Python's numbers do not
-                raise SessionRefused(str(error)) from error
-        return Session(name, "SSL", connection.peer_host, principal)
+        if certificate is None:
+            return session
+        try:
+            session.principal = Principal("User", mapper.name(subject_of(certificate)))
+        except ValueError as error:
+            # No rule fits; or DER that OpenSSL takes, and Python's numbers do not.
+            self._notify(session, str(error))
+            raise SessionRefused(str(error)) from error
+        self._notify(session, None)
+        return session
+
+    def _notify(self, session: Session, failure: str | None) -> None:
+        for observer in self.observers:
+            observer(session, "SSL", failure)
 
 
 def _mapper(context: BrokerContext, listener: str) -> SslPrincipalMapper:
-    rules = str(context.configs.listener(listener)["ssl.principal.mapping.rules"])
+    rules = context.configs.listener(listener).text("ssl.principal.mapping.rules")
     try:
         return SslPrincipalMapper(rules)
     except BadMappingRules as error:

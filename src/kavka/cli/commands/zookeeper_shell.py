@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
         return 1
     connect, *typed = words
     if typed[:1] == ["-zk-tls-config-file"]:
-        print("-zk-tls-config-file: this release speaks no TLS to ZooKeeper", file=sys.stderr)
+        print("-zk-tls-config-file: this shell speaks no TLS to ZooKeeper", file=sys.stderr)
         return 1
     print(f"Connecting to {connect}", flush=True)
 

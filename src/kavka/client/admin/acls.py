@@ -1,4 +1,4 @@
-"""ACLs: who may do what with which resource (KIP-140, KIP-290)."""
+"""ACLs: the operations that principals may do with resources (KIP-140, KIP-290)."""
 
 from __future__ import annotations
 

@@ -158,17 +158,17 @@ class AccessRules:
         if not by_length[len(name)]:
             del by_length[len(name)]
 
-    def find(self, chosen: AclFilter) -> Iterator[AclBinding]:
-        """Yield the ACLs that a filter chooses."""
-        if chosen.has_unknown:
-            return
-        patterns = chosen.patterns() or self._rules
-        for pattern in patterns:
-            rules = self._rules.get(pattern)
-            if rules is not None and chosen.matches_pattern(pattern):
-                for entry in sorted(rules.entries):
-                    if chosen.matches_entry(entry):
-                        yield AclBinding(pattern, entry)
+    def search(self, chosen: AclFilter) -> Iterator[AclBinding | None]:
+        """Yield the ACLs that a filter chooses, and None for what it does not: a long search may rest at each.
+
+        What is changed during a rest may be found or not.
+        """
+        for pattern in chosen.patterns() or self.patterns():
+            if not chosen.matches_pattern(pattern):
+                yield None
+                continue
+            for entry in sorted(self.entries(pattern)):
+                yield AclBinding(pattern, entry) if chosen.matches_entry(entry) else None
 
     # -- decisions
 

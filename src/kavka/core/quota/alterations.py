@@ -125,8 +125,8 @@ def quotas_in(entity: QuotaEntity, config: Mapping[str, str]) -> dict[str, float
 
 def limits_in(entity: QuotaEntity, quotas: Mapping[str, float]) -> dict[str, float]:
     """Return the quotas that limit something."""
-    least = 0 if entity.ip is not None else 1e-9
-    return {key: value for key, value in quotas.items() if least <= value and isfinite(value)}
+    minimum = 0 if entity.ip is not None else 1e-9
+    return {key: value for key, value in quotas.items() if minimum <= value and isfinite(value)}
 
 
 class Component(NamedTuple):

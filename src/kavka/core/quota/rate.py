@@ -119,12 +119,12 @@ class LimitedRate:
     and several clients that share a limit exceed it by a request each.
     """
 
-    __slots__ = ("_limit", "_longest_ms", "_paid_at_ms", "_windows", "rate")
+    __slots__ = ("_limit", "_max_throttle_ms", "_paid_at_ms", "_windows", "rate")
 
-    def __init__(self, windows: Windows, longest_ms: int = MAX_THROTTLE_MS) -> None:
-        """Begin with nothing recorded; no throttle is longer than `longest_ms`."""
+    def __init__(self, windows: Windows, max_throttle_ms: int = MAX_THROTTLE_MS) -> None:
+        """Begin with nothing recorded; no throttle is longer than `max_throttle_ms`."""
         self._windows = windows
-        self._longest_ms = longest_ms
+        self._max_throttle_ms = max_throttle_ms
         self.rate = SampledRate(windows)
         self._limit = 0.0
         self._paid_at_ms = -inf
@@ -133,14 +133,14 @@ class LimitedRate:
     def record(self, value: float, limit: float, now_ms: int) -> int:
         """Count, and return for how many milliseconds that throttles those who share the limit."""
         self.rate.record(value, now_ms)
-        excess_ms = min(self.excess_ms(limit, now_ms), self._longest_ms)
+        excess_ms = min(self.excess_ms(limit, now_ms), self._max_throttle_ms)
         self._set_limit(limit, now_ms)
         if limit > 0:
             credit_ms = self._windows.burst_seconds * 1000
             self._paid_at_ms = max(self._paid_at_ms, now_ms - credit_ms) + value * 1000 / limit
         if excess_ms > 0:
             self._paid_at_ms = max(self._paid_at_ms, now_ms + excess_ms)
-        return max(excess_ms, min(self.unpaid_ms(limit, now_ms), self._longest_ms))
+        return max(excess_ms, min(self.unpaid_ms(limit, now_ms), self._max_throttle_ms))
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
         """Return for how many milliseconds the rate is above the limit, as Apache Kafka says."""

@@ -24,11 +24,11 @@ class Sensors(Generic[K, T]):
     """Sensors by key. The one that was not used for longest makes room for a new one."""
 
     def __init__(
-        self, make: Callable[[], T], *, most: int = MAX_SENSORS, expiry_ms: int = EXPIRY_MS
+        self, make: Callable[[], T], *, max_sensors: int = MAX_SENSORS, expiry_ms: int = EXPIRY_MS
     ) -> None:
         """Make each at its first use."""
         self._make = make
-        self._most = most
+        self._max_sensors = max_sensors
         self._expiry_ms = expiry_ms
         # Invariant: in the order of last use, the stalest first.
         self._entries: dict[K, _Entry[T]] = {}
@@ -38,7 +38,7 @@ class Sensors(Generic[K, T]):
         entry = self._entries.pop(key, None)
         self._forget_silent(now_ms)
         if entry is None or now_ms - entry.used_ms >= self._expiry_ms:
-            if len(self._entries) >= self._most:
+            if len(self._entries) >= self._max_sensors:
                 del self._entries[next(iter(self._entries))]
             entry = _Entry(self._make(), now_ms)
         entry.used_ms = now_ms

@@ -9,7 +9,7 @@
     FAILED          any                                  the connection is closed
 
 A request that does not fit its state is answered ILLEGAL_SASL_STATE; then, before authentication, the connection is
-closed. Who authenticates again stays the same user by the same mechanism.
+closed. A client that authenticates again stays the same user by the same mechanism.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kavka.errors import ErrorCode
 from kavka.values import frozen
 
 MAX_FRAMES: Final = 32
-"""That a client may send before it is authenticated."""
+"""Frames that a client may send before it is authenticated."""
 _MIN_INTERVAL_MS: Final = 1000
 """Between two authentications of one connection after the first; half of a session's life where that is less."""
 
@@ -145,8 +145,10 @@ class Conversation:
         if self._began_again_ms is None:
             return False
         lifetime_ms = self._offers[self.mechanism].max_reauth_ms
-        least_ms = min(_MIN_INTERVAL_MS, lifetime_ms // 2) if lifetime_ms > 0 else _MIN_INTERVAL_MS
-        return tick_ms - self._began_again_ms < least_ms
+        min_interval_ms = (
+            min(_MIN_INTERVAL_MS, lifetime_ms // 2) if lifetime_ms > 0 else _MIN_INTERVAL_MS
+        )
+        return tick_ms - self._began_again_ms < min_interval_ms
 
     def token(self, token: bytes, tick_ms: int, now_ms: int) -> TokenReply | Question:
         """Take a token; a question is to be answered by `verdict`."""

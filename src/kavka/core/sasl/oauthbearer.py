@@ -81,7 +81,7 @@ class OAuthBearerServer:
 
 
 def refusal_of(error: InvalidToken) -> Failure:
-    """Return how a client is told that its token is not accepted."""
+    """Return the failure of a client whose token is not accepted, with its challenge (RFC 7628)."""
     status = {"status": error.status} | ({"scope": error.scope} if error.scope else {})
     text = json.dumps(status, separators=(",", ":"))
     return Failure(f"bearer token refused: {error}", text, text.encode())

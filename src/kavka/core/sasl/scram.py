@@ -25,8 +25,10 @@ from kavka.core.sasl.scram_credential import (
     ScramMechanism,
 )
 
-_MOST_ITERATIONS: Final = 1_000_000
-"""That a client computes for a broker: more would stop it for seconds."""
+NONCE_BYTES: Final = 24
+"""Random bytes of a nonce, on either side."""
+_MAX_ITERATIONS: Final = 1_000_000
+"""Iterations that a client computes for a broker: more would stop it for seconds."""
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
 _BASE64: Final = r"[A-Za-z0-9+/]+={0,2}"
@@ -173,9 +175,9 @@ class ScramClient:
         if not found["nonce"].startswith(self._nonce) or found["nonce"] == self._nonce:
             raise SaslError("the broker's nonce does not continue the client's")
         iterations = int(found["iterations"])
-        if not MIN_ITERATIONS <= iterations <= _MOST_ITERATIONS:
+        if not MIN_ITERATIONS <= iterations <= _MAX_ITERATIONS:
             raise SaslError(
-                f"the broker asks for {iterations} iterations, not {MIN_ITERATIONS} to {_MOST_ITERATIONS}"
+                f"the broker asks for {iterations} iterations, not {MIN_ITERATIONS} to {_MAX_ITERATIONS}"
             )
         mechanism = self._mechanism
         salted = mechanism.salted_password(self._password, _decoded(found["salt"]), iterations)

@@ -117,9 +117,9 @@ Lookup = Callable[[str], ScramCredential | None]
 def imitation(
     mechanism: ScramMechanism, user: str, secret: bytes, model: ScramCredential | None
 ) -> ScramCredential:
-    """Return what a user that does not exist is answered with: always the same, shaped like a credential that exists.
+    """Return the credential by which a user that does not exist is answered: always the same, shaped like `model`.
 
-    The password that fits it is not known to anybody. `secret` must not be known to clients.
+    No password is known that fits it. `secret` must not be known to clients.
     """
     name = user.encode()
     iterations = MIN_ITERATIONS if model is None else model.iterations

@@ -1,4 +1,4 @@
-"""JSON Web Tokens without a signature (`"alg":"none"`): for tests, because everybody can write one.
+"""JSON Web Tokens without a signature (`"alg":"none"`): for tests, because any client can write one.
 
 Source: RFC 7519, 6; Apache Kafka's `OAuthBearerUnsecuredJws` and its validator.
 """

@@ -1,1 +1,1 @@
-"""TLS: key and trust stores, contexts that follow their files, and the transport of a listener."""
+"""TLS: key and trust stores, contexts that are reloaded from their files, and the transport of a listener."""

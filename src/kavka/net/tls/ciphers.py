@@ -19,7 +19,7 @@ _OF_TLS_1_3: Final = (
     "TLS_CHACHA20_POLY1305_SHA256",
     "TLS_AES_128_GCM_SHA256",
 )
-"""Those that OpenSSL offers unless it is told otherwise."""
+"""The suites of TLS 1.3 that OpenSSL offers by default."""
 _JAVA: Final = re.compile(
     r"TLS_(?P<exchange>ECDHE_ECDSA|ECDHE_RSA|DHE_RSA|RSA)_WITH_"
     r"(?P<cipher>AES_(?:128|256)_(?:GCM|CBC)|CHACHA20_POLY1305)_(?P<digest>SHA\d*)"

@@ -117,11 +117,11 @@ def _in_memory(data: bytes) -> Iterator[str]:
         os.close(descriptor)
 
 
-class FollowedContext:
-    """The context of one listener or client, which follows its settings and the files that these name.
+class ReloadableContext:
+    """The context of one listener or client, made again when its settings or the files that these name have changed.
 
-    A change counts for connections that are made afterwards. What cannot be used is logged, and the context before
-    stays in use.
+    A change counts for connections that are made afterwards. Settings or files that cannot be used are logged, and the
+    context before stays in use.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""TLS of a listener: `io.ServerTls` over a context that follows its files; failed handshakes are counted and logged."""
+"""TLS of a listener: `io.ServerTls` over a context that is reloaded; failed handshakes are counted and logged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import ssl
 import time
 
-from kavka.net.tls.contexts import FollowedContext, server_context
+from kavka.net.tls.contexts import ReloadableContext, server_context
 from kavka.net.tls.settings import TlsSettings
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ListenerTls:
     ) -> None:
         """Read the stores. Raise InvalidSetting."""
         self._name = name
-        self.followed = FollowedContext(settings, server_context, name)
+        self.reloadable = ReloadableContext(settings, server_context, name)
         self.max_handshakes = max_handshakes
         self.handshake_timeout_ms = handshake_timeout_ms
         self.failures = 0
@@ -39,7 +39,7 @@ class ListenerTls:
 
     def context(self) -> ssl.SSLContext:
         """Return the context of the next connection."""
-        return self.followed.current
+        return self.reloadable.current
 
     def handshake_failed(self, host: str, reason: str) -> None:
         """Count a failure, and log it unless there are many."""

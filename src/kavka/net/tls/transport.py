@@ -159,7 +159,7 @@ class TlsTransport(SocketTransport):
         return bool(self._sealed or self._queue or (self._closing and not self._has_ended))
 
     def _send(self) -> None:
-        """Encrypt and send until the queue is empty, the socket is full, or this connection has had its turn."""
+        """Encrypt and send until the queue is empty, the socket is full, or the time slice is over."""
         budget = _SLICE_BYTES
         try:
             while budget > 0 and (self._sealed or self._seal()):
