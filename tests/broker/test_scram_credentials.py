@@ -143,6 +143,11 @@ def upsertion(
     [
         ([upsertion("")], [], ("", 93, "Username must not be empty")),
         ([], [("", 1)], ("", 93, "Username must not be empty")),
+        (
+            [upsertion("..")],
+            [],
+            ("..", 93, "The registry has no place for a user that is called . or .."),
+        ),
         ([upsertion("u", mechanism=3)], [], ("u", 33, "Unknown SCRAM mechanism")),
         ([], [("u", 0)], ("u", 33, "Unknown SCRAM mechanism")),
         ([upsertion("u", iterations=4095)], [], ("u", 93, "Too few iterations")),
@@ -193,9 +198,10 @@ def test_changes_that_kafka_refuses_are_refused_alone(
 
 def test_users_without_a_credential_are_not_described(run: Run) -> None:
     async def story(server: Server, admin: Admin) -> None:
-        found = (await admin.describe_user_scram_credentials(["nobody"]))["nobody"]
-        assert isinstance(found, KafkaError)
-        assert found.code is ErrorCode.RESOURCE_NOT_FOUND
+        for name in ("nobody", ".."):
+            found = (await admin.describe_user_scram_credentials([name]))[name]
+            assert isinstance(found, KafkaError)
+            assert found.code is ErrorCode.RESOURCE_NOT_FOUND
 
     run(story)
 

@@ -15,6 +15,8 @@ from kavka.core.sasl.scram_credential import (
 from kavka.errors import ErrorCode
 from kavka.values import frozen
 
+UNSTORABLE: Final = (".", "..")
+"""Names that no znode can have."""
 _UNKNOWN: Final = "Unknown SCRAM mechanism"
 _EMPTY: Final = "Username must not be empty"
 
@@ -68,6 +70,8 @@ def _fault(change: Upsertion | Deletion) -> Refusal | None:
     unacceptable = ErrorCode.UNACCEPTABLE_CREDENTIAL
     if not change.user:
         return Refusal(unacceptable, _EMPTY)
+    if change.user in UNSTORABLE:
+        return Refusal(unacceptable, "The registry has no place for a user that is called . or ..")
     mechanism = SCRAM_NUMBERS.get(change.mechanism)
     if mechanism is None:
         return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, _UNKNOWN)
