@@ -116,10 +116,10 @@ def test_a_throttle_time_fits_a_response() -> None:
 
 
 def test_a_throttle_with_a_bound_leaves_no_more_to_pay_than_was_used() -> None:
-    rate = LimitedRate(Windows(), longest_ms=1000)
+    rate = LimitedRate(Windows(), max_throttle_ms=1000)
     assert rate.record(40_000, 1000, _T0) == 1000
     assert rate.unpaid_ms(1000, _T0) == 30_000  # what was used, above what a silent client may use
-    lowered = LimitedRate(Windows(), longest_ms=1000)
+    lowered = LimitedRate(Windows(), max_throttle_ms=1000)
     for second in range(11):
         assert lowered.record(900, 1000, _T0 + 1000 * second) == 0
     assert lowered.record(1, 10, _T0 + 11_000) == 1000
@@ -220,7 +220,7 @@ def test_sensors_are_forgotten_after_an_hour_of_silence() -> None:
 
 
 def test_sensors_are_bounded_and_the_stalest_makes_room() -> None:
-    sensors: Sensors[str, list[int]] = Sensors(list, most=2)
+    sensors: Sensors[str, list[int]] = Sensors(list, max_sensors=2)
     for now_ms, key in enumerate(("a", "b", "a", "c")):
         sensors.get(key, now_ms)
     assert [key for key, _ in sensors.items(4)] == ["a", "c"]

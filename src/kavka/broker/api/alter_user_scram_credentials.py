@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterator
 
 from kavka.broker.configs.entity_configs import edit_entity_config
 from kavka.broker.requests.context import RequestContext
@@ -19,8 +19,6 @@ from kavka.broker.services import Services
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsRequestScramCredentialDeletion,
-    AlterUserScramCredentialsRequestScramCredentialUpsertion,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResponseResult,
 )
@@ -34,8 +32,7 @@ async def handle(
     pace = context.pace
     checked = CheckedChanges()
     changes: list[Upsertion | Deletion] = []
-    for each in chain(request.deletions, request.upsertions):
-        change = _change_of(each)
+    for change in _changes(request):
         changes.append(change)
         checked.count(change)
         if pace.is_over():
@@ -58,14 +55,12 @@ async def handle(
     return answer
 
 
-def _change_of(
-    each: AlterUserScramCredentialsRequestScramCredentialDeletion
-    | AlterUserScramCredentialsRequestScramCredentialUpsertion,
-) -> Upsertion | Deletion:
-    if isinstance(each, AlterUserScramCredentialsRequestScramCredentialDeletion):
-        return Deletion(each.name, each.mechanism)
-    salt, salted_password = bytes(each.salt), bytes(each.salted_password)
-    return Upsertion(each.name, each.mechanism, each.iterations, salt, salted_password)
+def _changes(request: AlterUserScramCredentialsRequest) -> Iterator[Upsertion | Deletion]:
+    for removed in request.deletions:
+        yield Deletion(removed.name, removed.mechanism)
+    for each in request.upsertions:
+        salt, salted_password = bytes(each.salt), bytes(each.salted_password)
+        yield Upsertion(each.name, each.mechanism, each.iterations, salt, salted_password)
 
 
 async def _change(

@@ -18,6 +18,7 @@ from kavka.core.quota.alterations import (
 from kavka.core.quota.entities import QuotaEntity
 from kavka.core.quota.paths import KINDS, entity_at, entity_path
 from kavka.registry.interface import Registry, existing_children, gathered
+from kavka.wire.stored.znodes import UNSTORABLE
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,6 @@ Quotas = dict[str, float]
 """Values by key, `producer_byte_rate` say."""
 
 _AT_ONCE: Final = 64
-_UNSTORABLE: Final = (".", "..")
-"""Names that no znode can have."""
 
 
 async def read_quotas(registry: Registry, wanted: QuotaFilter) -> dict[QuotaEntity, Quotas]:
@@ -61,7 +60,7 @@ async def alter_quotas(
     registry: Registry, entity: QuotaEntity, ops: Iterable[QuotaOp], *, validate_only: bool
 ) -> None:
     """Change the quotas of one entity. Raise InvalidAlteration, ConnectionError."""
-    if any(name in _UNSTORABLE for name in (entity.user, entity.client_id)):
+    if any(name in UNSTORABLE for name in (entity.user, entity.client_id)):
         raise InvalidAlteration("The registry has no place for an entity that is called . or ..")
     changes, path = list(ops), entity_path(entity)
     if validate_only:

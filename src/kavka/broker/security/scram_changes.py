@@ -14,9 +14,8 @@ from kavka.core.sasl.scram_credential import (
 )
 from kavka.errors import ErrorCode
 from kavka.values import frozen
+from kavka.wire.stored.znodes import UNSTORABLE
 
-UNSTORABLE: Final = (".", "..")
-"""Names that no znode can have."""
 _UNKNOWN: Final = "Unknown SCRAM mechanism"
 _EMPTY: Final = "Username must not be empty"
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from kavka.broker.configs.entity_configs import read_entity_config
-from kavka.broker.security.scram_changes import UNSTORABLE
 from kavka.core.sasl.scram_credential import (
     SCRAM_MECHANISMS,
     ScramCredential,
@@ -50,7 +49,7 @@ async def stored_credentials(
     if users is None:
         nodes = await existing_children(registry, f"/config/{USERS}")
     else:
-        nodes = [znodes.sanitized_name(user) for user in users if user not in UNSTORABLE]
+        nodes = [znodes.sanitized_name(user) for user in users if user not in znodes.UNSTORABLE]
     nodes = [node for node in nodes if node != znodes.DEFAULT_ENTITY]
     paths = [f"{USERS}/{node}" for node in nodes]
     configs = await gathered(partial(read_entity_config, registry), paths, _AT_ONCE)

@@ -52,6 +52,8 @@ PERSISTENT_ROOTS = (
     "/config/client-metrics",
 )
 DEFAULT_ENTITY = "<default>"
+UNSTORABLE = (".", "..")
+"""Names of users and clients that no znode can have."""
 
 
 def topic_path(topic: str) -> str:
