@@ -14,7 +14,7 @@ PACKAGES = ("broker", "storage", "registry", "net", "cli")
 ALARMS = ("warning", "error", "exception")
 MAY_ALARM = re.compile(r"\.(?:warning|error|exception|log)\(|(?:WatchLoop|ChangeNotifications)\(")
 SAID_BY_OTHERS = {"self._failure_message", "failure_message"}
-"""Log messages that a class gets as arguments: those of its callers are checked (`WatchLoop`, `ChangeNotifications`)."""
+"""Log messages that a class gets as arguments: those of its callers are checked."""
 
 
 def alarms() -> Iterator[tuple[str, str]]:
