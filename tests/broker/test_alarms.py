@@ -12,9 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "storage", "registry", "net", "cli")
 ALARMS = ("warning", "error", "exception")
-MAY_ALARM = re.compile(r"\.(?:warning|error|exception|log)\(|WatchLoop\(")
-SAID_BY_OTHERS = {"self._failure_message"}
-"""Log messages that a class gets as arguments: those of its callers are checked (`WatchLoop`)."""
+MAY_ALARM = re.compile(r"\.(?:warning|error|exception|log)\(|WatchLoop\(|ChangeNotifications\(")
+SAID_BY_OTHERS = {"self._failure_message", "failure_message"}
+"""Log messages that a class gets as arguments: those of its callers are checked."""
 
 
 def alarms() -> Iterator[tuple[str, str]]:
@@ -39,14 +39,14 @@ def sayings(call: ast.Call, tree: ast.Module) -> list[str]:
             said = call.args[0]
         case ast.Attribute(value=ast.Name(id="log" | "logger"), attr="log"):
             said = call.args[1]
-        case ast.Name(id="WatchLoop"):
+        case ast.Name(id="WatchLoop" | "ChangeNotifications"):
             said = call.args[2]
         case _:
             return []
     match said:
         case ast.Constant(value=str(words)):
             return [words] if not words.startswith("%s reason=") else []
-        case ast.Name(id=name):
+        case ast.Name(id=name) if name not in SAID_BY_OTHERS:
             values = [
                 node.value.value
                 for node in ast.walk(tree)
