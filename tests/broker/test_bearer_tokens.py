@@ -317,12 +317,10 @@ def test_published_keys_that_are_no_keys_for_signatures_are_not_used(
 ) -> None:
     async def story(server: Server) -> None:
         for kid in ("secret", "other"):
-            issuer.kid = kid
             algorithm, key = ("HS256", "k" * 32) if kid == "secret" else ("RS256", issuer.key)
             claims = {"sub": "carol", "exp": int(time.time()) + 60, "iss": issuer.url}
             token = jwt.encode({**claims, "aud": "kafka"}, key, algorithm, headers={"kid": kid})
             assert await refusal(server, bearing(token)) == '{"status":"invalid_token"}'
-        issuer.kid = "first"
         assert await connect(server, bearing(issuer.token())) == ["carol"]
 
     public = jwt.algorithms.RSAAlgorithm.to_jwk(issuer.key.public_key(), as_dict=True)
@@ -333,7 +331,7 @@ def test_published_keys_that_are_no_keys_for_signatures_are_not_used(
 
 def test_a_token_that_is_nested_too_deeply_is_refused(run: Run, issuer: Issuer) -> None:
     async def story(server: Server) -> None:
-        deep = urlsafe_b64encode(b"[" * 100_000).decode()
+        deep = urlsafe_b64encode(b"[" * 99_999).decode()
         assert await refusal(server, bearing(f"{deep}.e30.AAAA")) == '{"status":"invalid_token"}'
 
     run(story, **trusting(issuer))
