@@ -15,6 +15,8 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.control.watch_loop import WatchLoop
 from kavka.registry.interface import RegistryRefused, require_no_node
 
+log = logging.getLogger(__name__)
+
 _KEPT_MS: Final = 15 * 60_000
 
 Apply = Callable[[bytes, str], Awaitable[None]]
@@ -28,13 +30,14 @@ class ChangeNotifications:
         self,
         context: BrokerContext,
         appliers: Mapping[str, Apply],
-        log: logging.Logger,
         failure_message: str,
     ) -> None:
-        """Follow none before `start`; `appliers` are by the path of the notifications without their numbers."""
+        """Follow none before `start`; `appliers` are by the path of the notifications without their numbers.
+
+        `failure_message` is logged where the registry cannot be read.
+        """
         self._context = context
         self._appliers = appliers
-        self._log = log
         self.seen = dict.fromkeys(appliers, "")
         """By path, the name of the last notification that was applied, or was there at the start."""
         self.reloads: list[Callable[[], Awaitable[None]]] = []
@@ -96,7 +99,7 @@ class ChangeNotifications:
             await self._appliers[prefix](data, path)
         except RegistryRefused as refused:
             # It names what can be no znode: the notifications behind it count all the same.
-            self._log.error("notification not applied znode=%s reason=%s", path, refused)
+            log.error("notification not applied znode=%s reason=%s", path, refused)
 
     async def _reload(self) -> None:
         self.must_reload = False  # the session may change once more meanwhile

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from kavka.broker.context import BrokerContext
@@ -14,8 +13,6 @@ from kavka.broker.control.change_notifications import ChangeNotifications
 from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
-
-log = logging.getLogger(__name__)
 
 
 class ConfigChanges:
@@ -33,7 +30,6 @@ class ConfigChanges:
         self.notifications = ChangeNotifications(
             context,
             {znodes.CONFIG_CHANGE: self._apply},
-            log,
             "changes of settings not read",
         )
 

@@ -31,7 +31,6 @@ class AclChanges:
                 f"{root}/{acl_znodes.CHANGE_NAME}": partial(self._apply, is_prefixed=is_prefixed)
                 for is_prefixed, root in acl_znodes.CHANGES.items()
             },
-            log,
             "changes of ACLs not read",
         )
         self._notifications.reloads.append(store.load)

@@ -136,7 +136,7 @@ class Mechanisms:
             raise InvalidSetting("sasl.oauthbearer.jwks.endpoint.url", "", reason)
 
         log.warning(
-            "tokens without a signature are accepted, which anybody can write listener=%s",
+            "tokens without a signature are accepted, which any client can write listener=%s",
             settings.listener,
         )
 

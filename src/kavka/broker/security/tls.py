@@ -39,10 +39,7 @@ class BrokerTls:
         tls = self.of_name(endpoint.name)
         asked = self._configs.listener(endpoint.name).text("ssl.client.auth")
         if tls.reloadable.settings.client_auth != asked:
-            log.warning(
-                "ssl.client.auth without effect: with SASL_SSL it counts as listener.name.%s.ssl.client.auth",
-                endpoint.name.lower(),
-            )
+            log.warning("ssl.client.auth without effect with SASL_SSL listener=%s", endpoint.name)
         return tls
 
     def of_name(self, name: str) -> ListenerTls:
