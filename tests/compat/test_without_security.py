@@ -40,16 +40,6 @@ SAME = (
 )
 """Commands that both brokers answer alike."""
 
-_ALTER = ("kafka-configs", "--alter", "--entity-type")
-_SCRAM = (
-    "This broker does not authenticate by SCRAM: no credential was changed, and none would be used."
-)
-REFUSED = {
-    (*_ALTER, *_ALICE, "--add-config", "SCRAM-SHA-256=[password=x]"): _SCRAM,
-    (*_ALTER, *_ALICE, "--delete-config", "SCRAM-SHA-512"): _SCRAM,
-}
-"""Commands that Apache Kafka would carry out, and ours refuses instead of keeping what it would not obey."""
-
 
 @pytest.fixture(scope="module")
 def on_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
@@ -69,10 +59,6 @@ def test_scripts_find_nothing_configured(
 
     for command in SAME:
         assert outcome(kavka_broker, *command) == outcome(on_zookeeper, *command), command
-    for command, reason in REFUSED.items():  # type: ignore[assignment]
-        code, _, errors = outcome(kavka_broker, *command)
-        assert code == 1, command
-        assert f"UnsupportedVersionException: {reason}" in errors
 
 
 def _component(kind: str, match: str | None = None) -> DescribeClientQuotasRequestComponent:
