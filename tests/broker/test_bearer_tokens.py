@@ -366,6 +366,7 @@ def test_tokens_of_known_keys_do_not_wait_for_an_issuer_that_does_not_answer(
     async def story(server: Server) -> None:
         assert await connect(server, bearing(issuer.token())) == ["carol"]
         monkeypatch.setattr("kavka.broker.security.signed_tokens._MIN_INTERVAL_MS", 0)
+        monkeypatch.setattr("kavka.broker.security.signed_tokens._TIMEOUT_S", 600)
         issuer.answers.clear()
         unknown = jwt.encode({"sub": "eve"}, issuer.key, "RS256", headers={"kid": "unknown"})
         waiting = asyncio.create_task(refusal(server, bearing(unknown)))
