@@ -206,11 +206,16 @@ def test_ctrl_c_before_the_start_of_a_call_keeps_it_from_starting(recwarn):
         signal.pthread_kill(main, signal.SIGINT)
 
     thread.loop.call_soon_threadsafe(free.wait)
+    # A program that was started in the background inherits that Ctrl-C is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
-    with pytest.raises(KeyboardInterrupt):
-        thread.run(begin)
-    interrupting.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.run(begin)
+    finally:
+        interrupting.join()
+        signal.signal(signal.SIGINT, before)
     free.set()
     thread.stop()
     assert not has_begun.is_set()
