@@ -24,10 +24,9 @@ from kavka.client.admin import Admin
 from kavka.core.sasl.oauthbearer import OAuthBearerClient
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka.errors import AuthenticationFailed
-from kavka.net.event_loop import MeasuredEventLoop
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
-from support.sasl import Server, served
+from support.sasl import Server, run_beside
 from support.waiting import until
 
 Run = Callable[..., None]
@@ -39,13 +38,7 @@ CALLBACK = "listener.name.clients.oauthbearer.sasl.server.callback.handler.class
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     def run_story(story: Callable[[Server], Awaitable[None]], **settings: str | None) -> None:
-        async def with_broker() -> None:
-            mechanisms = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
-            async with served(tmp_path, **{**mechanisms, **settings}) as server:
-                await story(server)
-
-        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
-            runner.run(with_broker())
+        run_beside(tmp_path, story, **{"sasl.enabled.mechanisms": "OAUTHBEARER", **settings})
 
     return run_story
 

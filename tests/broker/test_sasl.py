@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +26,6 @@ from kavka.core.sasl.exchange import Failure, Success
 from kavka.core.sasl.plain import PlainServer
 from kavka.errors import AuthenticationFailed, ErrorCode
 from kavka.net.clock import SystemClock
-from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.peer import Peer
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.apis import ApiKey
@@ -33,7 +33,7 @@ from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
-from support.sasl import SETTINGS, Server, served
+from support.sasl import SETTINGS, Server, run_beside, served
 from support.waiting import until
 
 
@@ -48,15 +48,7 @@ Run = Callable[..., None]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def run_story(story: Callable[[Server], Awaitable[None]], **settings: str | None) -> None:
-        async def with_broker() -> None:
-            async with served(tmp_path, **settings) as server:
-                await story(server)
-
-        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
-            runner.run(with_broker())
-
-    return run_story
+    return partial(run_beside, tmp_path)
 
 
 def test_a_client_with_the_right_password_is_served(run: Run) -> None:

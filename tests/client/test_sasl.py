@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,9 @@ from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.producer import Producer
 from kavka.errors import AuthenticationFailed, ErrorCode
 from kavka.net.clock import SystemClock, SystemRandom
-from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.settings.declaration import InvalidSetting
-from support.sasl import Server, served
+from support.sasl import Server, run_beside
 from support.waiting import until
 
 Run = Callable[..., None]
@@ -32,15 +32,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def run_story(story: Callable[[Server], Awaitable[None]], **settings: str | None) -> None:
-        async def with_broker() -> None:
-            async with served(tmp_path, **settings) as server:
-                await story(server)
-
-        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
-            runner.run(with_broker())
-
-    return run_story
+    return partial(run_beside, tmp_path)
 
 
 async def create_user(server: Server, user: str, password: str, mechanism: str) -> None:

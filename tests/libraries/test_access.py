@@ -12,9 +12,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, TopicPartition, admin
 
-from kavka.net.event_loop import MeasuredEventLoop
 from support.access import AUTHORIZER
-from support.sasl import PLAIN_USERS, Server, served
+from support.sasl import PLAIN_USERS, Server, run_beside
 
 Story = Callable[[Server], None]
 Run = Callable[..., list[dict[str, Any]]]
@@ -33,12 +32,10 @@ def run(tmp_path: Path) -> Run:
     }
 
     def run_story(story: Story) -> list[dict[str, Any]]:
-        async def with_broker() -> None:
-            async with served(tmp_path, **settings) as server:
-                await asyncio.to_thread(story, server)
+        async def on_a_thread(server: Server) -> None:
+            await asyncio.to_thread(story, server)
 
-        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
-            runner.run(with_broker())
+        run_beside(tmp_path, on_a_thread, **settings)
         lines = (tmp_path / "audit.json").read_text().splitlines()
         return [json.loads(line) for line in lines]
 

@@ -20,7 +20,7 @@ from kavka.client.admin import Admin, ScramUpsertion
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka.net.event_loop import MeasuredEventLoop
 from support.in_process import dotted
-from support.sasl import Server, served
+from support.sasl import Server, run_beside, served
 from support.tls import TlsFiles
 
 SETTINGS = {
@@ -38,18 +38,16 @@ def run(tmp_path: Path) -> Run:
     """Return what runs a blocking story on a thread beside a broker with the users alice and bob."""
 
     def run_story(story: Story, **settings: str) -> None:
-        async def with_broker() -> None:
-            async with served(tmp_path, **SETTINGS, **settings) as server:
-                async with Admin(server.config("alice", "alice secret")) as admin:
-                    upsertions = [
-                        ScramUpsertion("alice", mechanism, "scram secret", iterations=4096)
-                        for mechanism in MECHANISMS[1:3]
-                    ]
-                    assert await admin.alter_user_scram_credentials(upsertions) == {"alice": None}
-                await asyncio.to_thread(story, server)
+        async def with_users(server: Server) -> None:
+            async with Admin(server.config("alice", "alice secret")) as admin:
+                upsertions = [
+                    ScramUpsertion("alice", mechanism, "scram secret", iterations=4096)
+                    for mechanism in MECHANISMS[1:3]
+                ]
+                assert await admin.alter_user_scram_credentials(upsertions) == {"alice": None}
+            await asyncio.to_thread(story, server)
 
-        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
-            runner.run(with_broker())
+        run_beside(tmp_path, with_users, **SETTINGS, **settings)
 
     return run_story
 

@@ -8,16 +8,15 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kavka.net.tls.transport import TlsSession, TlsTransport
-from kavka.storage.disk.os_disk import OsDisk
 from support.certificates import Authority
 from support.examples import examples
+from support.transports import Range, RecordingProtocol
 
 AUTHORITY = Authority()
 
@@ -30,62 +29,6 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     server.load_cert_chain(AUTHORITY.sign().write_pem(directory / "broker.pem"))
     client = ssl.create_default_context(cafile=AUTHORITY.write_pem(directory / "ca.pem"))
     return server, client
-
-
-class Range:
-    """A range of a file that notes its release."""
-
-    def __init__(self, path: Path, position: int, length: int) -> None:
-        self.file = OsDisk().open(str(path))
-        self.position = position
-        self.length = length
-        self.released = 0
-
-    def release(self) -> None:
-        self.released += 1
-        self.file.close()
-
-
-class Wire:
-    """The protocol over the transport under test."""
-
-    def __init__(self, size: int = 65536) -> None:
-        self.buffer = bytearray(size)
-        self.received = bytearray()
-        self.more = asyncio.Event()
-        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self.pauses: list[str] = []
-        self.pauses_after: int | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self.buffer
-
-    async def until_received(self, length: int) -> None:
-        """Return when so many bytes have come."""
-        while len(self.received) < length:
-            self.more.clear()
-            await self.more.wait()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.received += self.buffer[:nbytes]
-        self.more.set()
-        if self.pauses_after is not None and len(self.received) >= self.pauses_after:
-            self.transport.pause_reading()
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost.set_result(exc)
-
-    def pause_writing(self) -> None:
-        self.pauses.append("pause")
-
-    def resume_writing(self) -> None:
-        self.pauses.append("resume")
 
 
 class Client:
@@ -130,7 +73,7 @@ class Client:
         return bytes(found)
 
 
-Story = Callable[[TlsTransport, Wire, Client], Awaitable[None]]
+Story = Callable[[TlsTransport, RecordingProtocol, Client], Awaitable[None]]
 
 
 def connected(
@@ -140,7 +83,7 @@ def connected(
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
-        wire = Wire(buffer_bytes)
+        wire = RecordingProtocol(buffer_bytes)
         session = TlsSession(contexts[0], bytearray(64 << 10))
         client = Client(contexts[1], theirs)
         client.shake(session)
@@ -168,7 +111,7 @@ def test_buffers_and_ranges_leave_in_order(
     content = bytes(number % 251 for number in range(200_000))
     path.write_bytes(content)
 
-    async def story(transport: TlsTransport, wire: Wire, client: Client) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
         ranges: list[Range] = []
         expected, queued = b"", []
         for is_range, length in parts:
@@ -195,7 +138,7 @@ def test_a_slow_reader_is_noticed_and_costs_little_memory(
     path = tmp_path / "log"
     path.write_bytes(bytes(4_000_000))
 
-    async def story(transport: TlsTransport, wire: Wire, client: Client) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
         for _ in range(5):
             transport.writelines((Range(path, 0, 4_000_000),))
         assert transport.get_write_buffer_size() < 100_000
@@ -213,7 +156,7 @@ def test_a_range_that_is_shorter_than_promised_closes_the_connection(
     path = tmp_path / "log"
     path.write_bytes(bytes(100_000))
 
-    async def story(transport: TlsTransport, wire: Wire, client: Client) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
         short = Range(path, 0, 100_001)
         transport.writelines((short,))
         assert "ended 1 bytes before" in str(await wire.lost)
@@ -226,7 +169,7 @@ def test_a_range_that_is_shorter_than_promised_closes_the_connection(
 def test_all_that_was_sent_is_received_whatever_the_buffer(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext], buffer_bytes: int
 ) -> None:
-    async def story(transport: TlsTransport, wire: Wire, client: Client) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
         sent = bytes(number % 251 for number in range(20_000 if buffer_bytes < 10 else 400_000))
         await client.send(sent)
         client.socket.shutdown(socket.SHUT_WR)
@@ -239,7 +182,7 @@ def test_all_that_was_sent_is_received_whatever_the_buffer(
 def test_what_openssl_holds_is_given_after_a_pause(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
-    async def story(transport: TlsTransport, wire: Wire, client: Client) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
         wire.pauses_after = 1
         await client.send(b"x" * 10_000)
         for expected in range(1000, 10_001, 1000):
@@ -253,7 +196,7 @@ def test_what_openssl_holds_is_given_after_a_pause(
 def test_damaged_records_close_the_connection(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
-    async def story(transport: TlsTransport, wire: Wire, client: Client) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
         client.object.write(b"hello")
         sealed = bytearray(client.outgoing.read())
         sealed[-1] ^= 1
@@ -276,7 +219,7 @@ def test_bytes_that_came_with_the_handshake_are_not_lost(
         client.shake(session)
         client.object.write(b"early")
         session.incoming.write(client.outgoing.read())
-        wire = Wire()
+        wire = RecordingProtocol()
         transport = TlsTransport(ours, wire, session)
         await wire.until_received(5)
         assert wire.received == b"early"

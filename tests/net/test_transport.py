@@ -6,68 +6,24 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kavka.net.transport import SocketTransport
-from kavka.storage.disk.os_disk import OsDisk
 from support.examples import examples
+from support.transports import Range, RecordingProtocol
 
 
-class Range:
-    """A range of a file that notes its release."""
-
-    def __init__(self, path: Path, position: int, length: int) -> None:
-        self.file = OsDisk().open(str(path))
-        self.position = position
-        self.length = length
-        self.released = 0
-
-    def release(self) -> None:
-        self.released += 1
-        self.file.close()
-
-
-class Wire:
-    """The other side's view of a transport under test."""
-
-    def __init__(self) -> None:
-        self.buffer = bytearray(65536)
-        self.received = bytearray()
-        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self.pauses: list[str] = []
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.received += self.buffer[:nbytes]
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost.set_result(exc)
-
-    def pause_writing(self) -> None:
-        self.pauses.append("pause")
-
-    def resume_writing(self) -> None:
-        self.pauses.append("resume")
-
-
-def connected(story: Callable[[SocketTransport, Wire, socket.socket], Awaitable[None]]) -> None:
+def connected(
+    story: Callable[[SocketTransport, RecordingProtocol, socket.socket], Awaitable[None]],
+) -> None:
     async def run() -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
-        wire = Wire()
+        wire = RecordingProtocol()
         transport = SocketTransport(ours, wire, high_bytes=100_000)
         try:
             await story(transport, wire, theirs)
@@ -107,7 +63,9 @@ def test_parts_leave_in_order_whatever_their_kind(
     path = tmp_path / "log"
     path.write_bytes(content)
 
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         expected, queued = b"", []
         for number, (is_range, size) in enumerate(parts):
             if is_range:
@@ -127,7 +85,9 @@ def test_parts_leave_in_order_whatever_their_kind(
 
 
 def test_a_reader_that_sleeps_pauses_the_wire_and_wakes_it(tmp_path: Path) -> None:
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         transport.write(b"x" * 2_000_000)
         assert wire.pauses == ["pause"]
         await read(theirs, 2_000_000)
@@ -144,7 +104,9 @@ def test_a_file_that_is_shorter_than_promised_ends_the_connection(
     path = tmp_path / "log"
     path.write_bytes(b"short")
 
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         part, behind = Range(path, 0, size), Range(path, 0, 5)
         transport.writelines([b"size", part, b"next", behind])
         assert f"ended {size - 5} bytes before" in str(await wire.lost)
@@ -156,7 +118,9 @@ def test_short_ranges_stay_in_the_file_when_much_waits(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 16_000)
 
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         transport.write(b"y" * 2_000_000)
         part = Range(path, 0, 16_000)
         transport.writelines([part])
@@ -171,7 +135,9 @@ def test_what_waits_is_released_when_the_peer_goes(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 4_000_000)
 
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         parts = [Range(path, 0, 4_000_000) for _ in range(3)]
         transport.writelines(parts)
         theirs.close()
@@ -184,7 +150,9 @@ def test_what_waits_is_released_when_the_peer_goes(tmp_path: Path) -> None:
 
 
 def test_close_sends_what_is_queued(tmp_path: Path) -> None:
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         transport.write(b"x" * 1_000_000)
         transport.close()
         assert len(await read(theirs, 1_000_001)) == 1_000_000
@@ -195,7 +163,9 @@ def test_close_sends_what_is_queued(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 70_000])
 def test_bytes_are_received(size: int) -> None:
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         await asyncio.get_running_loop().sock_sendall(theirs, b"y" * size)
         theirs.shutdown(socket.SHUT_WR)
         await asyncio.wait_for(wire.lost, 60)
@@ -205,7 +175,9 @@ def test_bytes_are_received(size: int) -> None:
 
 
 def test_one_buffer_that_the_socket_takes_in_part_leaves_whole_and_before_the_next() -> None:
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         answer = bytearray(range(256)) * 8000
         transport.writelines([answer])
         transport.writelines([bytearray(b"next")])
@@ -218,7 +190,9 @@ def test_one_buffer_that_the_socket_takes_in_part_leaves_whole_and_before_the_ne
 
 
 def test_one_buffer_for_a_peer_that_is_gone_ends_the_connection() -> None:
-    async def story(transport: SocketTransport, wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         theirs.close()
         transport.pause_reading()
         transport.writelines([bytearray(b"answer")])
@@ -229,7 +203,9 @@ def test_one_buffer_for_a_peer_that_is_gone_ends_the_connection() -> None:
 
 
 def test_what_the_peer_has_not_read_is_counted_until_it_has() -> None:
-    async def story(transport: SocketTransport, _wire: Wire, theirs: socket.socket) -> None:
+    async def story(
+        transport: SocketTransport, _wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
         sizes: list[int] = []
         transport.call_when_sent(lambda: sizes.append(transport.get_write_buffer_size()))
         transport.write(b"small")

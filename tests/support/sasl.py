@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
 from kavka.core.sasl.jaas import quoted
 from kavka.net.clock import SystemRandom
+from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.net.peer_security import PeerSecurity
@@ -77,3 +79,16 @@ async def served(directory: Path, **settings: str | None) -> AsyncIterator[Serve
         yield Server(broker, endpoints[0].port)
     finally:
         await broker.stop()
+
+
+def run_beside(
+    directory: Path, story: Callable[[Server], Awaitable[None]], **settings: str | None
+) -> None:
+    """Run a story beside a broker with SASL, on a loop of its own."""
+
+    async def with_broker() -> None:
+        async with served(directory, **settings) as server:
+            await story(server)
+
+    with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+        runner.run(with_broker())

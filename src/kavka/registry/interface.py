@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from kavka.core.znodes import ANY_VERSION, Check, Create, Event, Operation, Stat, ZnodeError
@@ -150,12 +151,22 @@ async def existing_children(registry: Registry, path: str) -> list[str]:
 
 
 async def gathered(
-    read: Callable[[K], Coroutine[Any, Any, T]], keys: Sequence[K], at_once: int
+    read: Callable[[K], Coroutine[Any, Any, T]],
+    keys: Iterable[K],
+    at_once: int,
+    rest: Callable[[], Awaitable[None]] | None = None,
 ) -> list[T]:
-    """Read all keys, `at_once` together, which a far registry answers in one round trip."""
-    if at_once == 1:
-        return [await read(key) for key in keys]
+    """Read all keys, `at_once` together, which a far registry answers in one round trip.
+
+    `rest` is awaited after each group: an embedded registry answers without yielding to the loop.
+    """
     found: list[T] = []
-    for at in range(0, len(keys), at_once):
-        found += await asyncio.gather(*(read(key) for key in keys[at : at + at_once]))
+    remaining = iter(keys)
+    while group := list(islice(remaining, at_once)):
+        if at_once == 1:
+            found.append(await read(group[0]))
+        else:
+            found += await asyncio.gather(*map(read, group))
+        if rest is not None:
+            await rest()
     return found

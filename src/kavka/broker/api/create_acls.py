@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.security.acl_requests import acl_store, create, read_binding
+from kavka.broker.security.acl_requests import NO_AUTHORIZER, acl_store, create, read_binding
 from kavka.broker.services import Services
 from kavka.core.access.entries import AclBinding
 from kavka.errors import ErrorCode, error_message
@@ -21,7 +21,7 @@ async def handle(
     store = acl_store(services.access_control)
     if store is None:
         refused = CreateAclsResponseResult(
-            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
         )
         return CreateAclsResponse(results=[refused] * len(request.creations))
     bindings: list[AclBinding | str] = []

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.security.acl_requests import Deleted, acl_store, delete, read_filter
+from kavka.broker.security.acl_requests import (
+    NO_AUTHORIZER,
+    Deleted,
+    acl_store,
+    delete,
+    read_filter,
+)
 from kavka.broker.services import Services
 from kavka.core.access.entries import AclFilter
 from kavka.errors import ErrorCode, error_message
@@ -22,7 +28,7 @@ async def handle(
     store = acl_store(services.access_control)
     if store is None:
         refused = DeleteAclsResponseFilterResult(
-            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
         )
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
     filters: list[AclFilter | str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import islice
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.security.scram_credentials import stored_credentials
@@ -18,8 +17,6 @@ from kavka.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponseResult,
 )
 
-_AT_ONCE = 50
-
 
 async def handle(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
@@ -30,7 +27,10 @@ async def handle(
         asked[user.name] += 1
         if context.pace.is_over():
             await context.pace.rest()
-    stored = await _stored(services, context, asked)
+    once = (name for name, times in asked.items() if name and times == 1)
+    stored = await stored_credentials(
+        services.registry, once if asked else None, context.pace.rest_if_over
+    )
     answer = DescribeUserScramCredentialsResponse(error_message="")
     for name in asked or stored:
         credentials = stored.get(name)
@@ -41,22 +41,6 @@ async def handle(
         if context.pace.is_over():
             await context.pace.rest()
     return answer
-
-
-async def _stored(
-    services: Services, context: RequestContext, asked: Counter[str]
-) -> dict[str, dict[str, ScramCredential]]:
-    """Return what the registry has of the users that were asked for once, of all when none was."""
-    if not asked:
-        return await stored_credentials(services.registry)
-    stored: dict[str, dict[str, ScramCredential]] = {}
-    names = iter(asked.items())
-    while some := list(islice(names, _AT_ONCE)):
-        once = [name for name, times in some if name and times == 1]
-        stored.update(await stored_credentials(services.registry, once))
-        if context.pace.is_over():
-            await context.pace.rest()
-    return stored
 
 
 def _described(

@@ -1,7 +1,7 @@
 """The quotas of users and clients: what a request is charged, and for how long it throttles its client.
 
     producer_byte_rate         a Produce, by the bytes of its frame, when it is read
-    consumer_byte_rate         a Fetch of a consumer, by the records that it finds; while others who share the rate are
+    consumer_byte_rate         a Fetch of a consumer, by the records that it finds; while other clients of the rate are
                                above it the response is empty, and nothing is counted
     request_percentage         any request but those between brokers, by the event loop's time, when its response is
                                ready

@@ -1,4 +1,4 @@
-"""A leader's reads for its followers: the log of one partition, and what the fetch tells of the follower.
+"""A leader's reads for its followers: the log of one partition, and what the fetch says of the follower.
 
 What a follower has is learnt from the offsets that it asks for; that moves the high watermark and lets it join the
 in-sync set.

@@ -54,7 +54,7 @@ class SessionPartition:
         self._session.partition_changed(self, can_wait=can_wait)
 
     def overtaken(self, other: FollowerSession) -> None:
-        """Note that another session told the position of this one's follower: the next request tells it again."""
+        """Note that another session set the position of this one's follower: the next request sets it again."""
         if other is not self._session and other.replica_id == self._session.replica_id:
             self._session.name_again(self)
 
@@ -78,9 +78,8 @@ class FollowerSession:
         self.waiting: DelayedFollowerFetch | None = None
         # True if the only changes are of high watermarks, which may wait for the next records.
         self.has_only_high_watermarks = False
-        self._unsaid: dict[
-            SessionPartition, None
-        ] = {}  # positions that the next request tells unnamed
+        # Positions that the next request confirms without naming them.
+        self._unconfirmed: dict[SessionPartition, None] = {}
 
     def mark_dirty(self, partition: SessionPartition) -> bool:
         """Mark a partition dirty for the next response; return whether it is still in the session.
@@ -120,12 +119,12 @@ class FollowerSession:
 
         In Apache Kafka each request does so for all partitions of its session.
         """
-        self._unsaid[partition] = None
+        self._unconfirmed[partition] = None
 
     def take_request(self) -> None:
         """Note that a request came: the follower is where it said last."""
-        unsaid, self._unsaid = self._unsaid, {}
-        for partition in unsaid:
+        unconfirmed, self._unconfirmed = self._unconfirmed, {}
+        for partition in unconfirmed:
             partition.is_named |= self.mark_dirty(partition)
 
     def forget(self, key: PartitionKey) -> None:
@@ -133,7 +132,7 @@ class FollowerSession:
         partition = self.partitions.pop(key, None)
         if partition is not None:
             self.dirty.pop(partition, None)
-            self._unsaid.pop(partition, None)
+            self._unconfirmed.pop(partition, None)
             partition.watch(None)
 
     def end_without_id(self) -> None:

@@ -20,6 +20,7 @@ from kavka.core.access.names import (
 if TYPE_CHECKING:
     from kavka.broker.security.access_control import AccessControl
 
+NO_AUTHORIZER: Final = "No Authorizer is configured."
 _FIRST_WITH_PATTERNS: Final = 1
 _LITERAL: Final = PatternType.LITERAL
 

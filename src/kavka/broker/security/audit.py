@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 _FLUSH_S: Final = 0.1
 _MAX_WAITING: Final = 20_000
 """Lines in memory while the disk does not take them."""
-_OF_ANYBODY: Final = ("denied", "authentication_failed")
+_OF_ANY_CLIENT: Final = ("denied", "authentication_failed")
 """Events that any client can cause: half of the lines in memory are kept free of them."""
 _MAX_TEXT: Final = 512
 """Characters of a text that comes from a client."""
@@ -152,7 +152,7 @@ class Audit:
         if second != self._second:
             self._second = second
             self._in_second.clear()
-        most = _MAX_WAITING // 2 if event in _OF_ANYBODY else _MAX_WAITING
+        most = _MAX_WAITING // 2 if event in _OF_ANY_CLIENT else _MAX_WAITING
         if self._in_second[event] >= self._max_per_second or len(self._waiting) >= most:
             self._dropped += 1
         else:

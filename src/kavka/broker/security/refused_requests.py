@@ -6,7 +6,7 @@ many, so their rows are made in slices of the loop's time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from kavka.broker.requests.context import RequestContext
@@ -260,12 +260,7 @@ async def _alter_credentials(context: RequestContext, request: Any, code: ErrorC
     for asked in (*request.deletions, *request.upsertions):
         users[asked.name] = None
         await _step(context)
-    for user in users:
-        row = AlterUserScramCredentialsResponseResult(
-            user=user, error_code=code, error_message=code.message
-        )
-        response.results.append(row)
-        await _step(context)
+    await _refuse_users(context, code, response, AlterUserScramCredentialsResponseResult, users)
     return response
 
 
@@ -275,13 +270,23 @@ async def _describe_credentials(context: RequestContext, request: Any, code: Err
     )
 
     response = context.api.response(error_code=code, error_message=code.message)
-    for asked in request.users or ():
-        row = DescribeUserScramCredentialsResponseResult(
-            user=asked.name, error_code=code, error_message=code.message
-        )
+    users = (asked.name for asked in request.users or ())
+    await _refuse_users(context, code, response, DescribeUserScramCredentialsResponseResult, users)
+    return response
+
+
+async def _refuse_users(
+    context: RequestContext,
+    code: ErrorCode,
+    response: Any,
+    result: Callable[..., Any],
+    users: Iterable[str],
+) -> None:
+    """Add a result with an error for each user."""
+    for user in users:
+        row = result(user=user, error_code=code, error_message=code.message)
         response.results.append(row)
         await _step(context)
-    return response
 
 
 _REFUSE: Final[dict[ApiKey, Refuse]] = {

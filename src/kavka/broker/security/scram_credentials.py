@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kavka.broker.configs.entity_configs import read_entity_config
 from kavka.core.sasl.scram_credential import (
@@ -43,23 +42,29 @@ def scram_credentials(config: Mapping[str, str], user: str) -> dict[str, ScramCr
 
 
 async def stored_credentials(
-    registry: Registry, users: list[str] | None = None
+    registry: Registry,
+    users: Iterable[str] | None = None,
+    rest: Callable[[], Awaitable[None]] | None = None,
 ) -> dict[str, dict[str, ScramCredential]]:
-    """Return what the registry has, of some users or of all, of those that have any. Raise ConnectionError."""
+    """Return what the registry has, of some users or of all, of those that have any. Raise ConnectionError.
+
+    `rest` is awaited now and then.
+    """
+    nodes: Iterable[str]
     if users is None:
         nodes = await existing_children(registry, f"/config/{USERS}")
     else:
-        nodes = [znodes.sanitized_name(user) for user in users if user not in znodes.UNSTORABLE]
-    nodes = [node for node in nodes if node != znodes.DEFAULT_ENTITY]
-    paths = [f"{USERS}/{node}" for node in nodes]
-    configs = await gathered(partial(read_entity_config, registry), paths, _AT_ONCE)
-    found: dict[str, dict[str, ScramCredential]] = {}
-    for node, config in zip(nodes, configs, strict=True):
+        nodes = (znodes.sanitized_name(user) for user in users if user not in znodes.UNSTORABLE)
+
+    async def read(node: str) -> tuple[str, dict[str, ScramCredential]] | None:
         user = znodes.entity_name(node)
+        config = await read_entity_config(registry, f"{USERS}/{node}")
         credentials = scram_credentials(config, user)
-        if credentials:
-            found[user] = credentials
-    return found
+        return (user, credentials) if credentials else None
+
+    of_users = (node for node in nodes if node != znodes.DEFAULT_ENTITY)
+    found = await gathered(read, of_users, _AT_ONCE, rest)
+    return dict(each for each in found if each is not None)
 
 
 class ScramCredentials:

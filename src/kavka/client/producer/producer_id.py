@@ -40,7 +40,7 @@ class ProducerIdInitializer:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """Return the task that runs, if one does: who closes the producer cancels it."""
+        """Return the task that runs, if one does: the close of the producer cancels it."""
         return [] if self._task is None else [self._task]
 
     def start(self) -> None:

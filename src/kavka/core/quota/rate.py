@@ -131,7 +131,7 @@ class LimitedRate:
         """The time at which what was used is paid for by the limit."""
 
     def record(self, value: float, limit: float, now_ms: int) -> int:
-        """Count, and return for how many milliseconds that throttles those who share the limit."""
+        """Count, and return for how many milliseconds that throttles the clients that share the limit."""
         self.rate.record(value, now_ms)
         excess_ms = min(self.excess_ms(limit, now_ms), self._max_throttle_ms)
         self._set_limit(limit, now_ms)
