@@ -60,6 +60,18 @@ def test_a_mistyped_setting_is_warned_of_with_the_nearest_name(
     ]
 
 
+def test_a_setting_of_a_listener_that_there_is_not_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required;"
+    # That of a mechanism, for all listeners, is no listener's.
+    names = ("plain.sasl.jaas.config", "listener.name.clients.plain.sasl.jaas.config")
+    BrokerConfig(dict.fromkeys(names, jaas))
+    assert [record.getMessage() for record in caplog.records] == [
+        "setting of a listener that there is not name=listener.name.clients.plain.sasl.jaas.config"
+    ]
+
+
 @pytest.mark.parametrize(
     ("setting", "text"),
     [("zookeeper.set.acl", "true"), ("principal.builder.class", "org.acme.Builder")],

@@ -241,20 +241,19 @@ class BrokerConfig:
     def _warn(self, texts: Mapping[str, str]) -> None:
         listeners = {METRICS_LISTENER, *(one.name for one in self.listeners)}
         for name in sorted(texts):
-            is_of_listener = name in self.listener_texts
-            base = base_name(name) if is_of_listener else name
+            base = base_name(name) if name in self.listener_texts else name
             if base not in BROKER_SETTINGS:
                 near = BROKER_SETTINGS.nearest(base)
                 hint = f"; did you mean {near}?" if near else ""
                 log.warning("unknown setting ignored name=%s%s", name, hint)
             elif not BROKER_SETTINGS[base].effective:
                 log.warning("setting without effect in this release name=%s", name)
-            elif is_of_listener and _listener_of(name).upper() not in listeners:
+            elif name.startswith(_LISTENER_PREFIX) and _listener_of(name) not in listeners:
                 log.warning("setting of a listener that there is not name=%s", name)
 
 
 def _listener_of(name: str) -> str:
-    return name.removeprefix(_LISTENER_PREFIX).partition(".")[0]
+    return name.removeprefix(_LISTENER_PREFIX).partition(".")[0].upper()
 
 
 def has_sasl(config: BrokerConfig) -> bool:
