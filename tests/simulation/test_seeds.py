@@ -89,6 +89,7 @@ def test_seeds_meet_every_situation(kind: Kind, marks: Collection[Mark]) -> None
         pytest.param(
             8456, id="a producer was unknown in the epoch that it had begun for the batch"
         ),
+        pytest.param(1899, id="a commit of a given-up connection arrived late, and set it back"),
         pytest.param(3594, id="a throttled follower dropped an answer and never got it again"),
     ],
 )

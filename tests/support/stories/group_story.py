@@ -5,7 +5,7 @@ Commands of its own:
     settings name=value...                      begin again with these settings
     join NAME [group=g] [member=ID] [instance=I] [protocols=p1,p2] [topics=a,b] [session=ms] [rebalance=ms] [version=n]
     sync NAME [generation=n] [assign=NAME:text,...]     leave NAME...    leave-instance I...    heartbeat NAME
-    commit-offset NAME|- topic-partition=offset... [metadata=text] [retention=ms]
+    commit-offset NAME|- topic-partition=offset... [metadata=text] [retention=ms] [connection=n]
     commit-in-transaction NAME|- producer=ID topic-partition=offset... [metadata=text] [group=g]
     end-transaction ID commit|abort
     fetch-offsets [stable] [topic-partition...]  delete-offsets topic-partition...      delete-group
@@ -151,6 +151,7 @@ class Story(shard_story.ShardStory):  # type: ignore[type-arg]
             self.instances.get(name),
             offsets_of(options),
             int(options.get("retention", "-1")),
+            int(options.get("connection", "0")),
         )
         self.run(self.shard.handle(event, self.now_ms))
 

@@ -54,7 +54,7 @@ async def handle(
             )
     codes: Codes = {}
     for some in batches(list(wanted.values())):
-        codes |= await _commit(services, request, some)
+        codes |= await _commit(services, request, some, context.connection.attachment.number)
         if pace.is_over(len(some)):
             await pace.rest()
     topics = await topics_with_codes(
@@ -76,7 +76,10 @@ def batches(offsets: list[OffsetToCommit]) -> Iterator[tuple[OffsetToCommit, ...
 
 
 async def _commit(
-    services: Services, request: OffsetCommitRequest, wanted: tuple[OffsetToCommit, ...]
+    services: Services,
+    request: OffsetCommitRequest,
+    wanted: tuple[OffsetToCommit, ...],
+    connection: int,
 ) -> Codes:
     reply = await services.groups.submit(
         request.group_id,
@@ -88,6 +91,7 @@ async def _commit(
             request.group_instance_id,
             wanted,
             request.retention_time_ms,
+            connection,
         ),
     )
     if isinstance(reply, ErrorCode):

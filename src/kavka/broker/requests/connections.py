@@ -49,10 +49,11 @@ class ConnectionCounts:
 class OpenConnection:
     """The state of a connection: `Connection.attachment`."""
 
-    __slots__ = ("_unmute_timer", "authorizer", "is_open", "session", "waiting")
+    __slots__ = ("_unmute_timer", "authorizer", "is_open", "number", "session", "waiting")
 
-    def __init__(self, connection: Connection, policies: Policies) -> None:
-        """Open the session."""
+    def __init__(self, connection: Connection, policies: Policies, number: int) -> None:
+        """Open the session. A connection that was accepted later has a larger number."""
+        self.number = number
         self.session = policies.open_session(connection)
         self.authorizer = (
             None
@@ -105,6 +106,7 @@ class OpenConnections:
         self.open: dict[Connection, OpenConnection] = {}
         self.counts: dict[str, ConnectionCounts] = {}
         """By listener."""
+        self._last_number = 0
         self.control: ConnectionControl | None = None
         self._limits = ConnectionLimits(configs)
         self._refusals = refusals
@@ -120,7 +122,8 @@ class OpenConnections:
             self._refusals.connections[refusal] += 1
             return False
         try:
-            opened = OpenConnection(connection, policies)
+            self._last_number += 1
+            opened = OpenConnection(connection, policies, self._last_number)
         except SessionRefused as error:
             log.warning("connection refused peer=%s reason=%s", connection.peer_host, error)
             self._limits.leave(connection.peer_host)

@@ -140,7 +140,8 @@ class OffsetToCommit:
 class CommitOffsets:
     """OffsetCommit. A consumer outside of group management has an empty member id and generation -1.
 
-    `retention_time_ms` is of versions 2 to 4; -1 leaves it to the broker.
+    `retention_time_ms` is of versions 2 to 4; -1 leaves it to the broker. `connection` numbers the connection that
+    the request came from: a later one has a larger number.
     """
 
     token: Token
@@ -150,6 +151,7 @@ class CommitOffsets:
     group_instance_id: str | None
     offsets: tuple[OffsetToCommit, ...]
     retention_time_ms: int = -1
+    connection: int = 0
 
 
 @frozen

@@ -58,6 +58,7 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "commits",
         "group_instance_id",
         "is_new",
         "join_token",
@@ -92,6 +93,8 @@ class Member:
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.session_deadline_ms = 0
+        self.commits: dict[tuple[str, int], tuple[int, int]] = {}
+        """The connection and the offset of its newest commit of each partition."""
 
     @property
     def is_static(self) -> bool:

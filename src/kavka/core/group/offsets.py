@@ -16,7 +16,7 @@ from kavka.core.group.events import (
     FetchOffsetsReply,
     OffsetToCommit,
 )
-from kavka.core.group.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
+from kavka.core.group.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, Member
 from kavka.core.group.records import CommittedOffset, OffsetRecord
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
@@ -32,15 +32,31 @@ def commit(group: Group, event: CommitOffsets, step: Step) -> None:
     if error is not ErrorCode.NONE:
         step.answer(event.token, refused_commit(event, error))
         return
-    if event.member_id in group.members:
-        step.renew_session(group.members[event.member_id])
+    member = group.members.get(event.member_id)
+    if member is not None:
+        step.renew_session(member)
     results: list[tuple[str, int, ErrorCode]] = []
     for offset in event.offsets:
         error = check_metadata(offset, step)
+        if member is not None and _is_overtaken(member, offset, event.connection):
+            error = ErrorCode.REQUEST_TIMED_OUT
         if error is ErrorCode.NONE:
             _write(group, offset, event.retention_time_ms, step)
         results.append((offset.topic, offset.partition, error))
     step.answer(event.token, CommitReply(tuple(results)))
+
+
+def _is_overtaken(member: Member, offset: OffsetToCommit, connection: int) -> bool:
+    """Return whether a commit came late, from a connection that its member has given up; else take note of it.
+
+    The member has committed a later offset through a newer connection, which this one would set back.
+    """
+    key = (offset.topic, offset.partition)
+    newest, committed = member.commits.get(key, (0, 0))
+    if connection < newest:
+        return offset.offset < committed
+    member.commits[key] = (connection, offset.offset)
+    return False
 
 
 def check_commit(group: Group, event: CommitOffsets) -> ErrorCode:
