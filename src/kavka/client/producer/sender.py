@@ -18,6 +18,7 @@ from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.client.producer.produce_requests import ProduceRequestBuilder
 from kavka.client.producer.producer_id import ProducerIdInitializer
+from kavka.client.producer.rejected_batch import refusal
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error
@@ -322,7 +323,7 @@ class Sender:
             may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
         # A broker that is out of step need not know what it, or an earlier leader, has written.
         is_certain = code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        self._repeat(batch, KafkaError(code, part.error_message), may_repeat, is_certain)
+        self._repeat(batch, refusal(part), may_repeat, is_certain)
 
     def _request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """Handle the loss of a connection: whether the batches were written is not known."""
