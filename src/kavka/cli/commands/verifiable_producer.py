@@ -171,7 +171,7 @@ class _Run:
 
 
 async def _sleep_until(due: float, stopped: asyncio.Event) -> None:
-    """Let answers in; wait until the loop's clock is `due`, or `stopped`."""
+    """Yield to the answers, and wait until the loop's clock is `due`, or `stopped`."""
     wait_s = due - asyncio.get_running_loop().time()
     if wait_s <= 0:
         await asyncio.sleep(0)
