@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,19 +19,74 @@ COMMANDS = pytest.mark.parametrize(
 )
 
 
-@COMMANDS
-def test_help_stops_nothing(command, name, server, capsys):
-    assert command.main(["--help"]) == 0
-    assert capsys.readouterr().out == f"usage: kavka {name}\n"
-
-
-@COMMANDS
-def test_an_option_that_would_choose_a_server_stops_nothing(
-    command, name, server, monkeypatch, capsys
-):
+@pytest.fixture
+def finds_no_processes(monkeypatch):
+    """Fail the test where servers are looked for."""
     monkeypatch.setattr("os.listdir", lambda path: pytest.fail("servers are looked for"))
-    assert command.main(["--node-id=1"]) == 1
-    assert capsys.readouterr().err.startswith(f"kavka {name}: --node-id=1: there are no options")
+
+
+@COMMANDS
+def test_help_stops_nothing(command, name, server, finds_no_processes, capsys):
+    assert command.main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: kavka {name}")
+
+
+def test_an_option_that_would_choose_a_registry_stops_nothing(finds_no_processes, capsys):
+    assert zookeeper_server_stop.main(["--node-id=1"]) == 1
+    sentence = "kavka zookeeper-server-stop: --node-id=1: there are no options"
+    assert capsys.readouterr().err.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--broker-id", "one"], "--broker-id needs a number, not 'one'"),
+        (["--node-id"], "--node-id needs a number, not ''"),
+        (["--process-role=controller"], "--process-role 'controller': only broker is a role"),
+        (["--every-one"], "unknown option --every-one"),
+    ],
+)
+def test_wrong_options_stop_nothing(arguments, sentence, finds_no_processes, capsys):
+    assert server_stop.main(arguments) == 1
+    assert capsys.readouterr().err.startswith(f"kavka server-stop: {sentence}")
+
+
+@contextmanager
+def _idle(words: list[str], cwd: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that has the command line of a server and waits."""
+    waiting = "import sys; print(); sys.stdout.flush(); sys.stdin.read()"
+    command = [sys.executable, "-c", waiting, "/opt/bin/kavka", *words]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=cwd)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()  # a process has no command line before it is another program
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_one_broker_is_chosen_by_its_id(monkeypatch, capsys, tmp_path):
+    (tmp_path / "two.properties").write_text("broker.id=2\n")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/meta.properties").write_text("version=0\nbroker.id=1003\n")
+    started = (
+        ["server-start", "--override", "broker.id=1"],
+        ["server-start", "two.properties"],
+        ["server-start", "--override", "log.dirs=logs"],
+    )
+    with ExitStack() as stack:
+        children = [stack.enter_context(_idle(words, cwd=tmp_path)) for words in started]
+        monkeypatch.setattr("os.listdir", lambda path: [str(child.pid) for child in children])
+        assert server_stop.main(["--broker-id", "4"]) == 1
+        sentence = "No kafka server with broker.id 4 to stop; brokers 1, 2, 1003 run\n"
+        assert capsys.readouterr().err == sentence
+        assert server_stop.main(["--node-id=2", "--process-role", "broker"]) == 0
+        assert children[1].wait(60) == -15
+        assert server_stop.main(["--broker-id", "1003"]) == 0
+        assert children[2].wait(60) == -15
+        assert children[0].poll() is None
 
 
 @COMMANDS
@@ -41,24 +99,9 @@ def test_without_a_server_a_sentence_says_so(command, name, server, monkeypatch,
 @COMMANDS
 def test_the_servers_of_its_kind_are_signalled(command, name, server, monkeypatch):
     start = name.replace("stop", "start")
-    waiting = "import sys; print(); sys.stdout.flush(); sys.stdin.read()"
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", waiting, "/opt/bin/kavka", other],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for other in (start, "topics")
-    ]
-    try:
-        for child in children:
-            assert child.stdout is not None
-            child.stdout.readline()  # a process has no command line before it is another program
+    with _idle([start]) as child, _idle(["topics"]) as other:
+        children = [child, other]
         monkeypatch.setattr("os.listdir", lambda path: [str(child.pid) for child in children])
         assert command.main([]) == 0
         assert children[0].wait(60) == -15
         assert children[1].poll() is None
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()

@@ -15,3 +15,15 @@ class ToolParser(argparse.ArgumentParser):
         command = " ".join(self.prog.split()[:2])
         print(f"{self.format_usage()}{command}: error: {message}", file=sys.stderr)
         sys.exit(1)
+
+
+def add_brokers(parser: argparse.ArgumentParser) -> None:
+    """Add `--bootstrap-server`, and its old name `--broker-list`, as `brokers`; one of them must be given."""
+    brokers = parser.add_mutually_exclusive_group(required=True)
+    for name, text in (
+        ("--bootstrap-server", "the brokers to connect to"),
+        ("--broker-list", "deprecated: use --bootstrap-server"),
+    ):
+        brokers.add_argument(
+            name, dest="brokers", metavar="HOST1:PORT1[,HOST2:PORT2[...]]", help=text
+        )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterable
 
 from kavka.cli.server.process import SUPERVISED
 
@@ -30,9 +32,15 @@ def stop_servers(arguments: list[str], *, command: str, server: str) -> int:
     if not processes:
         print(f"No {server} server to stop", file=sys.stderr)
         return 1
-    for process in processes:
-        os.kill(process, signal.SIGTERM)
+    stop(processes)
     return 0
+
+
+def stop(processes: Iterable[int]) -> None:
+    """Send SIGTERM to processes; one that has ended meanwhile is passed over."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
 
 
 def processes_of(command: bytes) -> list[int]:

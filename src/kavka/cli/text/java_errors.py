@@ -47,6 +47,8 @@ _SENTENCES = {
 
 def java_name(code: ErrorCode) -> str:
     """Return the full name of the exception that Kafka's clients raise for a code."""
+    if code is ErrorCode.INVALID_RECORD:  # the one that stands in another package
+        return "org.apache.kafka.common.InvalidRecordException"
     return _PACKAGE + (
         _NAMES.get(code)
         or code.name.title().replace("_", "").removesuffix("Exception") + "Exception"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kavka.client.producer.encoding import encode_records
+from kavka.client.producer.rejected_batch import RejectedBatch
 from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.wire.records.compression import Compression
 
@@ -239,17 +240,20 @@ class ProducerBatch:
                 call(target, metadata, None)
 
     def fail(self, error: Exception) -> None:
-        """Report that the records were not written, as far as is known."""
+        """Report that the records were not written, as far as is known; a RejectedBatch has an error for each."""
         assert not self.is_done
         self.is_done = True
-        for _, _, target in self.watchers:
+        reason = error
+        for start, count, target in self.watchers:
+            if isinstance(error, RejectedBatch):
+                reason = error.of_records(start, count)
             if isinstance(target, Delivery):
-                target.fail(error)
+                target.fail(reason)
             elif isinstance(target, asyncio.Future):
                 if not target.done():
-                    target.set_exception(error)
+                    target.set_exception(reason)
             else:
-                call(target, None, error)
+                call(target, None, reason)
 
     @property
     def has_watchers(self) -> bool:

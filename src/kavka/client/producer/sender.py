@@ -13,41 +13,20 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Cluster
-from kavka.client.metadata import LeaderHint
 from kavka.client.producer.accumulator import Accumulator
-from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
+from kavka.client.producer.batch import ProducerBatch
+from kavka.client.producer.batch_outcomes import BatchOutcomes
 from kavka.client.producer.produce_requests import ProduceRequestBuilder
 from kavka.client.producer.producer_id import ProducerIdInitializer
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error
-from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
-from kavka.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kavka.errors import AuthenticationFailed, KafkaError
+from kavka.ids import BrokerId, Offset, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.produce import (
-    ProduceResponse,
-    ProduceResponsePartition,
-)
 
 log = logging.getLogger(__name__)
-
-_WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-_LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-_STALE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
 
 
 class Sender:
@@ -67,15 +46,16 @@ class Sender:
         self._accumulator = accumulator
         self._settings = settings
         self._sequences = sequences
-        self._on_done = on_done
         self._transaction = transaction
+        self._outcomes = BatchOutcomes(
+            cluster, accumulator, settings, sequences, on_done, self.wake
+        )
         self.add_partitions: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
         """Learns, in a transaction, which partitions have something to send."""
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._is_scheduled = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
-        self._expiry_timer: asyncio.TimerHandle | None = None
         self._in_flight: dict[BrokerId, int] = {}
         # One batch at a time, to keep order without sequences.
         self._muted_partitions: dict[TopicPartition, None] = {}
@@ -86,12 +66,17 @@ class Sender:
                 cluster,
                 sequences,
                 settings.request_timeout_ms,
-                on_refused=self.fail_all,
-                on_retry=lambda: self._expire(cluster.clock.tick_ms()),
+                on_refused=self._outcomes.fail_all,
+                on_retry=lambda: self._outcomes.expire(cluster.clock.tick_ms()),
                 on_done=self.wake,
             )
         self._requests = ProduceRequestBuilder(
-            cluster.metadata, accumulator, settings, sequences, transaction, self._on_unencodable
+            cluster.metadata,
+            accumulator,
+            settings,
+            sequences,
+            transaction,
+            partial(self._outcomes.fail, is_certain=True),
         )
         self._mutes_partitions = sequences is None and settings.max_in_flight == 1
         self._flush_count = 0
@@ -117,25 +102,18 @@ class Sender:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for timer in (self._timer, self._expiry_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._outcomes.close()
 
     def fail_all(self, error: Exception) -> None:
         """Fail every batch that is not done."""
-        for batch in list(self._accumulator.incomplete):
-            self._fail_batch(batch, error, is_certain=False)
+        self._outcomes.fail_all(error)
 
     def drop_unsent(self, error: Exception) -> None:
         """Fail the batches that are neither on the wire nor perhaps written."""
-        gone = self._transaction is not None and self._transaction.has_ended
-        for batch in list(self._accumulator.incomplete):
-            is_fresh = batch.base_sequence == NO_SEQUENCE
-            if not batch.is_in_flight and (is_fresh or gone or self._is_fatal(batch)):
-                self._fail_batch(batch, error, is_certain=False)
-
-    def _is_fatal(self, batch: ProducerBatch) -> bool:
-        return self._sequences is not None and self._sequences.is_fatal(batch)
+        is_over = self._transaction is not None and self._transaction.has_ended
+        self._outcomes.drop_unsent(error, also_sent=is_over)
 
     async def wait_until_idle(self) -> None:
         """Return when no request waits for its answer."""
@@ -154,7 +132,7 @@ class Sender:
             self._timer.cancel()
             self._timer = None
         now_ms = self._cluster.clock.tick_ms()
-        self._expire(now_ms)
+        self._outcomes.expire(now_ms)
         if self._transaction is not None:
             if self._transaction.has_failed:
                 self.drop_unsent(self._transaction.error or aborted_error())
@@ -232,16 +210,16 @@ class Sender:
             else:
                 answer = peer.post(request, version, settings.request_timeout_ms)
         except ConnectionError as error:
-            self._request_failed(batches, error)
+            self._outcomes.request_failed(batches, error)
             return
         except KafkaError as error:  # the broker is too old: trying again cannot help
             for batch in batches:
                 batch.is_in_flight = False
-                self._fail_batch(batch, error, is_certain=True)
+                self._outcomes.fail(batch, error, is_certain=True)
             return
         if settings.acks == 0:
             for batch in batches:
-                self._succeed(batch, Offset(-1), -1)
+                self._outcomes.succeed(batch, Offset(-1), -1)
             return
         self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
         if self._mutes_partitions:
@@ -263,149 +241,13 @@ class Sender:
             for batch in batches:
                 self._muted_partitions.pop(batch.topic_partition, None)
         if answer.cancelled():
-            self._request_failed(batches, ConnectionError("the request was cancelled"))
+            self._outcomes.request_failed(batches, ConnectionError("the request was cancelled"))
             return
         error = answer.exception()
         if error is not None:
-            self._request_failed(batches, error)
+            self._outcomes.request_failed(batches, error)
             return
-        response: ProduceResponse = answer.result()
-        answers = {
-            TopicPartition(topic.name, part.index): part
-            for topic in response.responses
-            for part in topic.partition_responses
-        }
-        self._learn_leaders(response, answers)
-        for batch in batches:
-            batch.is_in_flight = False
-            part = answers.get(batch.topic_partition)
-            if part is None:
-                missing = ProduceResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-                self._on_part(batch, missing)
-            else:
-                self._on_part(batch, part)
-        self.wake()
-
-    def _learn_leaders(
-        self, response: ProduceResponse, answers: dict[TopicPartition, ProduceResponsePartition]
-    ) -> None:
-        hints = {
-            topic_partition: LeaderHint(
-                BrokerId(part.current_leader.leader_id),
-                LeaderEpoch(part.current_leader.leader_epoch),
-            )
-            for topic_partition, part in answers.items()
-            if part.error_code in _LEADER_MOVED and part.current_leader.leader_id >= 0
-        }
-        if hints:
-            self._cluster.learn_leaders(hints, response.node_endpoints)
-
-    def _on_part(self, batch: ProducerBatch, part: ProduceResponsePartition) -> None:
-        code = ErrorCode.of(part.error_code)
-        if code in _WRITTEN:
-            known = code is ErrorCode.NONE or part.base_offset >= 0
-            self._succeed(batch, Offset(part.base_offset if known else -1), part.log_append_time_ms)
-            return
-        if batch.is_done:
-            self._drop(batch)
-            return
-        if code in _STALE:
-            self._cluster.mark_stale()
-        if code in _TOO_LARGE and batch.count > 1:
-            halves = self._accumulator.split(batch)
-            if self._sequences is not None:
-                self._sequences.on_split(batch, halves)
-            log.info("batch split partition=%s records=%d", batch.topic_partition, batch.count)
-            return
-        may_repeat = code.retriable
-        if self._sequences is not None:
-            may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
-        # A broker that is out of step need not know what it, or an earlier leader, has written.
-        is_certain = code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        self._repeat(batch, KafkaError(code, part.error_message), may_repeat, is_certain)
-
-    def _request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
-        """Handle the loss of a connection: whether the batches were written is not known."""
-        self._cluster.mark_stale()
-        log.info("produce request failed reason=%s", error)
-        reason = error if isinstance(error, Exception) else ConnectionError(str(error))
-        may_repeat = isinstance(error, OSError | CorruptFrame)
-        for batch in batches:
-            batch.is_in_flight = False
-            if batch.is_done:
-                self._drop(batch)
-            else:
-                self._repeat(batch, reason, may_repeat, is_certain=False)
-        self.wake()
-
-    def _repeat(
-        self, batch: ProducerBatch, error: Exception, may_repeat: bool, is_certain: bool = True
-    ) -> None:
-        now_ms = self._cluster.clock.tick_ms()
-        if (
-            may_repeat
-            and batch.attempts < self._settings.retries
-            and not self._is_expired(batch, now_ms)
-        ):
-            log.info(
-                "batch repeated partition=%s attempts=%d reason=%s",
-                batch.topic_partition,
-                batch.attempts,
-                error,
-            )
-            wait_ms = self._cluster.retry_backoff_ms(batch.attempts)
-            self._accumulator.requeue(batch, now_ms + int(wait_ms))
-        else:
-            self._fail_batch(batch, error, is_certain)
-
-    def _succeed(self, batch: ProducerBatch, base_offset: Offset, log_append_time_ms: int) -> None:
-        if self._sequences is not None:
-            self._sequences.on_acked(batch, base_offset)
-        if batch.is_done:
-            return  # it was late: its future has failed already
-        self._accumulator.remove(batch)
-        batch.complete(base_offset, log_append_time_ms)
-        self._on_done(batch, None)
-
-    def _fail_batch(self, batch: ProducerBatch, error: Exception, is_certain: bool) -> None:
-        if (
-            self._sequences is not None
-            and batch.base_sequence != NO_SEQUENCE
-            and not batch.is_in_flight
-        ):
-            self._sequences.on_failed(batch, is_certain)
-        self._accumulator.remove(batch)
-        batch.fail(error)
-        self._on_done(batch, error)
-
-    def _on_unencodable(self, batch: ProducerBatch, error: Exception) -> None:
-        self._fail_batch(batch, error, is_certain=True)
-
-    def _drop(self, batch: ProducerBatch) -> None:
-        """Settle the sequences of a batch that was given up while it was on the wire."""
-        if self._sequences is not None and batch.base_sequence != NO_SEQUENCE:
-            self._sequences.on_failed(batch, is_certain=False)
-
-    # Time
-
-    def _is_expired(self, batch: ProducerBatch, now_ms: int) -> bool:
-        return now_ms - batch.created_ms >= self._settings.delivery_timeout_ms
-
-    def _expire(self, now_ms: int) -> None:
-        timeout_ms = self._settings.delivery_timeout_ms
-        for batch in self._accumulator.expired(now_ms - timeout_ms + 1):
-            error = TimeoutError(
-                f"Expiring {batch.count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms"
-                " has passed since batch creation"
-            )
-            self._fail_batch(batch, error, is_certain=False)
-        if self._expiry_timer is None and self._accumulator.incomplete:
-            oldest = next(iter(self._accumulator.incomplete))
-            wait_ms = max(oldest.created_ms + timeout_ms - now_ms, 1)
-            self._expiry_timer = self._loop.call_later(wait_ms / 1000, self._on_expiry_timer)
-
-    def _on_expiry_timer(self) -> None:
-        self._expiry_timer = None
+        self._outcomes.answered(batches, answer.result())
         self.wake()
 
     def _schedule(self, wait_ms: float) -> None:
@@ -428,7 +270,7 @@ class Sender:
         try:
             await self._cluster.peer(broker_id)
         except AuthenticationFailed as error:
-            self.fail_all(error)
+            self._outcomes.fail_all(error)
         except (OSError, KafkaError, CorruptFrame) as error:
             log.warning("broker not reached broker=%d reason=%s", broker_id, error)
             self._cluster.mark_stale()  # the leader may be elsewhere

@@ -1,0 +1,133 @@
+"""`kavka storage`: show what log directories belong to and make a cluster's id, as kafka-storage.sh does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+
+from kavka.cli.arguments.client_properties import read_properties
+from kavka.cli.arguments.options import BadValue
+from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.ids import uuid_bytes, uuid_text
+from kavka.storage.checkpoint.meta_properties import META_PROPERTIES, MetaProperties
+
+_DEFAULT_DIRECTORY = "/tmp/kafka-logs"
+_NOT_NEEDED = "Nothing to format: a broker prepares its directories, and its cluster's id, when it first starts."
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; 1 when it is not understood or `info` finds a problem."""
+    parser = _parser()
+    if not arguments:
+        print(f"{parser.format_usage()}kavka storage: error: too few arguments", file=sys.stderr)
+        return 1
+    given = parser.parse_args(arguments)
+    try:
+        match given.command:
+            case "random-uuid":
+                print(_random_uuid())
+                return 0
+            case "format":
+                return _format(given)
+            case _:
+                return _info(_directories(given.config))
+    except BadValue as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser("kavka storage", description="The Kafka storage tool.", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+    info = commands.add_parser(
+        "info", help="Get information about the Kafka log directories on this node."
+    )
+    made = commands.add_parser("format", help="Check the options of a format, which is not needed.")
+    commands.add_parser("random-uuid", help="Print a random UUID.")
+    for command in (info, made):
+        command.add_argument("--config", "-c", required=True, help="the broker's properties file")
+    made.add_argument("--cluster-id", "-t", required=True, help="a cluster id, from random-uuid")
+    made.add_argument("--ignore-formatted", "-g", action="store_true", help="has no effect")
+    return parser
+
+
+def _random_uuid() -> str:
+    """Return a random UUID as Kafka prints one, that does not look like an option."""
+    while True:
+        text = uuid_text(secrets.token_bytes(16))
+        if not text.startswith("-"):
+            return text
+
+
+def _directories(path: str) -> list[str]:
+    """Return the log directories of a properties file. Raise BadValue when it cannot be read or has none."""
+    settings = read_properties(path)
+    listed = settings.get("log.dirs") or settings.get("log.dir") or _DEFAULT_DIRECTORY
+    found = sorted({directory.strip() for directory in listed.split(",") if directory.strip()})
+    if not found:
+        raise BadValue(f"{path}: log.dirs names no directory")
+    return found
+
+
+def _format(given: argparse.Namespace) -> int:
+    directories = _directories(given.config)
+    try:
+        uuid_bytes(given.cluster_id)
+    except ValueError as error:
+        raise BadValue(
+            f"Cluster ID string {given.cluster_id} does not appear to be valid: {error}"
+        ) from error
+    for directory in directories:
+        known, _ = _meta(directory)
+        if known is not None and known.cluster_id not in (None, given.cluster_id):
+            raise BadValue(
+                f"{directory} belongs to the cluster {known.cluster_id}, not to {given.cluster_id}: nothing was changed"
+            )
+    print(_NOT_NEEDED)
+    return 0
+
+
+def _info(directories: list[str]) -> int:
+    problems: list[str] = []
+    metadata: list[MetaProperties] = []
+    for directory in directories:
+        known, problem = _meta(directory)
+        if problem is not None:
+            problems.append(problem)
+        elif known is not None and known not in metadata:
+            metadata.append(known)
+    if len({(known.broker_id, known.cluster_id) for known in metadata}) > 1:
+        problems.append("The directories belong to different brokers or clusters.")
+    print("Found log directory:" if len(directories) == 1 else "Found log directories:")
+    print("".join(f"  {directory}\n" for directory in directories))
+    for known in metadata[:1]:
+        print(f"Found metadata: {_shown(known)}\n")
+    if problems:
+        print("Found problem:" if len(problems) == 1 else "Found problems:")
+        print("".join(f"  {problem}\n" for problem in problems))
+    return 1 if problems else 0
+
+
+def _meta(directory: str) -> tuple[MetaProperties | None, str | None]:
+    """Return the identity of a directory, if it has one, and what is wrong with it, if anything is."""
+    if not os.path.exists(directory):
+        return None, f"{directory} does not exist"
+    if not os.path.isdir(directory):
+        return None, f"{directory} is not a directory"
+    try:
+        with open(os.path.join(directory, META_PROPERTIES), "rb") as file:
+            return MetaProperties.decode(file.read()), None
+    except FileNotFoundError:
+        return None, f"{directory} is not formatted: no broker has used it yet"
+    except OSError as error:
+        return None, f"{directory}: {META_PROPERTIES} cannot be read: {error.strerror}"
+    except ValueError as error:
+        return None, f"{directory}: {error}"
+
+
+def _shown(meta: MetaProperties) -> str:
+    """Return an identity as Kafka prints it: properties by name."""
+    lines = [line for line in meta.encode().decode().splitlines() if line and line != "#"]
+    return "{" + ", ".join(sorted(lines)) + "}"

@@ -1,0 +1,61 @@
+"""Completion of commands, sub-commands and options in shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kavka.cli.commands.completion import candidates, main
+from kavka.cli.main import COMMANDS
+
+
+def test_the_first_word_is_a_command() -> None:
+    assert candidates([]) == candidates([""]) == sorted(COMMANDS)
+    assert candidates(["get"]) == ["get-offsets"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["topics", "--de"], ["--delete", "--delete-config", "--describe"]),
+        (["server-start", "-d"], ["-daemon"]),
+        (["storage", ""], ["format", "info", "random-uuid"]),
+        (["storage", "info", "--"], ["--config", "--help"]),
+        (["lake", "a"], ["audit"]),
+        (["topics", "--topic", ""], []),  # the value of an option
+        (["no-command", "--"], []),
+    ],
+)
+def test_further_words_are_sub_commands_and_options(words: list[str], expected: list[str]) -> None:
+    assert candidates(words) == expected
+
+
+def test_each_command_has_options_to_complete() -> None:
+    without = {"zookeeper-server-stop", "demo", "completion"}
+    assert [name for name in COMMANDS if not candidates([name, "-"]) and name not in without] == []
+
+
+def test_bash_completes_with_the_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bash"]) == 0
+    script = tmp_path / "kavka.bash"
+    script.write_text(capsys.readouterr().out)
+    shown = "COMP_WORDS=(kavka topics --al); COMP_CWORD=2; _kavka; echo ${COMPREPLY[@]}"
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "-c", f"source {script}; {shown}"],
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "--alter\n"
+
+
+def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["csh"]) == 1
+    assert "usage: kavka completion bash|zsh|fish" in capsys.readouterr().err
