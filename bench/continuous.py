@@ -36,6 +36,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 
 from kavka.pipelines.project import make_project  # noqa: E402
 from kavka_compat.ours import kavka_command, run_kavka  # noqa: E402
+from kavka_compat.processes import end_with_parent  # noqa: E402
 from support.spark.topic_filling import make_topic_at  # noqa: E402
 
 WARM_UP = 20
@@ -93,7 +94,10 @@ def totals():
 
 @contextmanager
 def running(project: Path, options: list[str]) -> Iterator[None]:
-    """Run the pipeline for the body, in a process group of its own: the JVM must end with it."""
+    """Run the pipeline for the body, in a process group of its own: the JVM must end with it.
+
+    Where this process is killed, the pipeline gets SIGTERM, and ends its JVM.
+    """
     command = kavka_command("pipelines", "run", "--continuous", "--project", str(project))
     with (project / "run.log").open("w") as log:
         process = subprocess.Popen(
@@ -102,6 +106,7 @@ def running(project: Path, options: list[str]) -> Iterator[None]:
             stderr=subprocess.STDOUT,
             env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
             start_new_session=True,
+            preexec_fn=end_with_parent(),
         )
         try:
             yield

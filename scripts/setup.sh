@@ -177,6 +177,6 @@ if [ "$need" = test ]; then
     command -v go >/dev/null || say "no go in the PATH: the Go clients of make long (franz-go, sarama, kafka-go) will be skipped"
     command -v npm >/dev/null || say "no npm in the PATH: tests/compat/test_kafkajs.py of make long will be skipped"
     PYTHONPATH=tests/compat .venv/bin/python -m kavka_compat.artifacts
-    PYTHONPATH=tests:tests/compat .venv/bin/python -m support.spark.quick_start ||
-        say "Spark's classes are not archived, so its tests take longer"
+    # `make test` makes it beside other work.
+    [ "${SPARK_CLASSES:-}" = later ] || make --no-print-directory classes
 fi

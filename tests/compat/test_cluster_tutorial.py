@@ -63,7 +63,11 @@ class Cluster(BrokerProcesses):
 _PAIRS = [
     pytest.param(("zookeeper-3.8", "apache"), id="zookeeper-with-kafkas-tools"),
     pytest.param(("served", "kavka"), id="served-with-our-tools"),
-    pytest.param(("zookeeper-3.9", "kavka"), id="zookeeper-3.9-under-a-chroot-with-our-tools"),
+    pytest.param(
+        ("zookeeper-3.9", "kavka"),
+        id="zookeeper-3.9-under-a-chroot-with-our-tools",
+        marks=pytest.mark.long,
+    ),
     pytest.param(("zookeeper-3.8", "kavka"), id="zookeeper-with-our-tools", marks=pytest.mark.long),
     pytest.param(("served", "apache"), id="served-with-kafkas-tools", marks=pytest.mark.long),
 ]

@@ -123,12 +123,13 @@ def test_the_demo_accounts_for_every_line_and_leaves_its_report_and_nothing_else
     assert mentioning(temporary) == []
 
 
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("phase", ["warming up", pytest.param("playing", marks=pytest.mark.long)])
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, phase: str) -> None:
     report = tmp_path / "report.html"
     process = start(tmp_path, "--duration", "60", "--report", str(report))
     assert process.stdout is not None
     for line in process.stdout:
-        if "playing" in line:
+        if f"] {phase}: " in line:
             break
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=150)

@@ -33,8 +33,10 @@ def main(bootstrap: str, topic: str, copy: str, checkpoint: str) -> None:
 
     seen = session.sparkContext.parallelize(range(4), 4).mapPartitions(origins).collect()
     copied = session.read.format("kavka").options(**servers, subscribe=copy).load().count()
+    executors = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    found = {"copied": copied, "seen": sorted(set(seen)), "executors": len(executors) - 1}
     session.stop()
-    print(json.dumps({"copied": copied, "seen": sorted(set(seen))}))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

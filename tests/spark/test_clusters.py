@@ -40,7 +40,11 @@ def copy_on(master: str, broker: Broker, name: str, directory: Path) -> dict[str
     return found
 
 
-@pytest.mark.long  # a standalone master with workers runs the same
+# Long: on a standalone master with workers, test_worker_archive runs a stream and a batch exactly once, and
+# test_exactly_once_clusters kills them.
+
+
+@pytest.mark.long
 def test_a_stream_and_a_batch_run_on_two_local_executors(
     kavka_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:
@@ -48,6 +52,7 @@ def test_a_stream_and_a_batch_run_on_two_local_executors(
     assert found == {"records": RECORDS, "sum": sum(range(RECORDS)), "executors": 2}
 
 
+@pytest.mark.long
 def test_a_stream_and_a_batch_run_on_a_standalone_master_with_two_workers(
     kavka_broker: Broker, fresh_name: str, tmp_path: Path
 ) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PR_SET_PDEATHSIG = 1
 
 
 class ProcessDied(RuntimeError):
@@ -24,6 +26,21 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def end_with_parent() -> Callable[[], None]:
+    """Return a `preexec_fn` for a child that gets SIGTERM when this process dies, even of kill -9 (prctl(2)).
+
+    The thread that starts the child must be one that lives as long as the process.
+    """
+    libc, parent = ctypes.CDLL(None), os.getpid()
+
+    def request_signal() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)  # it died before the request
+
+    return request_signal
 
 
 class Running:

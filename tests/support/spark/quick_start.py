@@ -19,7 +19,7 @@ from kavka_compat.class_archive import ClassArchive
 
 VARIABLE = "SPARK_SUBMIT_OPTS"
 _ROOT = Path(__file__).resolve().parents[3]
-_END_S = 120
+_END_S = 600
 
 
 def archive() -> ClassArchive:
