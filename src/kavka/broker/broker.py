@@ -411,6 +411,7 @@ class Broker:
             is_registered=self._is_registered,
             iterations=self.iterations,
             dispatcher=self.dispatcher,
+            security=self.security,
             request_budget=self.request_budget,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,

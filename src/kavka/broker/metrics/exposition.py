@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from kavka.broker.metrics.connections import totals
 from kavka.broker.metrics.page import page
 from kavka.broker.metrics.scrape import Scrape
 from kavka.broker.metrics.sources import MetricsSources
 from kavka.io import Listener, ServerTls
 from kavka.metrics.process import loop_cpu_seconds
+from kavka.metrics.rates import Rates
 from kavka.metrics.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class Exposition:
         self._idle = 1.0
         self._cpu_s = loop_cpu_seconds()
         self._checked_ms = sources.context.clock.tick_ms()
+        self._rates = Rates(self._checked_ms)
 
     async def start(self, host: str, port: int, tls: ServerTls | None = None) -> None:
         """Listen on the port. Raise OSError when the address is taken."""
@@ -70,7 +73,7 @@ class Exposition:
         """Return the page; requests while it is written get the same one."""
         if self._writing is None or self._writing.done():
             loop = asyncio.get_running_loop()
-            self._writing = loop.create_task(page(self._sources, self._idle))
+            self._writing = loop.create_task(page(self._sources, self._idle, self._rates))
         return await asyncio.shield(self._writing)
 
     # -- connections
@@ -102,6 +105,7 @@ class Exposition:
         self._cpu_s, self._checked_ms = cpu_s, now_ms
         for scrape in list(self._scrapes):
             scrape.window_over()
+        self._rates.turn(now_ms, totals(self._sources))
         self._windows += 1
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.audit_topic_writer import AuditTopicWriter
+    from kavka.broker.security.authentications import Authentications
     from kavka.broker.security.sessions import Sessions
     from kavka.broker.security.tls import BrokerTls
     from kavka.broker.security.tls_sessions import TlsSessions
@@ -49,8 +50,11 @@ class SecurityParts:
         self.tls: BrokerTls | None = None
         self.tls_sessions: TlsSessions | None = None
         self.access_control: AccessControl | None = None
+        self.authentications: Authentications | None = None
+        """The counters of authentications; None where no listener has SASL or TLS."""
         self._make_sessions(config_changes)
         self._make_tls()
+        self._count_authentications()
         self._make_access_control(find_replica, create_topic)
 
     def _make_sessions(self, config_changes: ConfigChanges) -> None:
@@ -87,6 +91,16 @@ class SecurityParts:
             self.tls_sessions = TlsSessions(context, policies.open_session)
             self._dispatcher.set_policies(replace(policies, open_session=self.tls_sessions.open))
 
+    def _count_authentications(self) -> None:
+        for sessions in (self.sessions, self.tls_sessions):
+            if sessions is None:
+                continue
+            if self.authentications is None:
+                from kavka.broker.security.authentications import Authentications
+
+                self.authentications = Authentications()
+            sessions.observers.append(self.authentications.ended)
+
     def _make_access_control(
         self,
         find_replica: Callable[[TopicPartition], Replica | ErrorCode],
@@ -121,6 +135,10 @@ class SecurityParts:
             return None
         assert self.tls is not None
         return self.tls.of_name(METRICS_LISTENER)
+
+    def handshake_failures(self, listener: str) -> int:
+        """Return how many TLS handshakes of clients of a listener failed since the start."""
+        return 0 if self.tls is None else self.tls.failures(listener)
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """Return the topic of the audit if this is its name."""
