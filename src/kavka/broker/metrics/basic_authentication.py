@@ -36,7 +36,7 @@ _Version = tuple[int, int, int]
 
 
 class Verdict(Enum):
-    """What becomes of a request."""
+    """The decision about a request; the value is the status of its answer."""
 
     ALLOWED = 200
     REFUSED = 401

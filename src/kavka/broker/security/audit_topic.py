@@ -72,7 +72,7 @@ class AuditTopic:
         return len(self._waiting)
 
     def add(self, lines: Iterable[str]) -> None:
-        """Have lines appended soon; those that are too many are dropped, and counted."""
+        """Queue lines; those that are too many are dropped, and counted."""
         for line in lines:
             self._take(line.encode())
         if self._task is None and self._waiting:
