@@ -101,8 +101,8 @@ extras_of() {
         demo) echo demo ;;
         docs) echo ;;
         lint) echo terminal ;;
-        unit | dev) echo collect,lake,oauth,schemas,sql,tls ;;
-        test) echo collect,demo,lake,oauth,schemas,sql,tls ;;
+        unit | dev) echo collect,lake,metrics,oauth,schemas,sql,tls ;;
+        test) echo collect,demo,lake,metrics,oauth,schemas,sql,tls ;;
     esac
 }
 

@@ -203,7 +203,13 @@ class Broker:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
         self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
-        self.security = SecurityParts(self.context, self.dispatcher, self.config_changes)
+        self.security = SecurityParts(
+            self.context,
+            self.dispatcher,
+            self.config_changes,
+            self.replica_manager.find,
+            self.topics.auto_create,
+        )
         self.listeners = Listeners(
             self.context,
             self.dispatcher,
@@ -300,7 +306,9 @@ class Broker:
 
     def _internal_topic(self, name: str) -> NewTopic | None:
         coordinators = self.coordinators_of(name)
-        return None if coordinators is None else coordinators.internal_topic()
+        if coordinators is None:
+            return self.security.internal_topic(name)
+        return coordinators.internal_topic()
 
     def _is_registered(self) -> bool:
         return self.registration is not None and self.registration.epoch >= 0
@@ -403,6 +411,7 @@ class Broker:
             is_registered=self._is_registered,
             iterations=self.iterations,
             dispatcher=self.dispatcher,
+            security=self.security,
             request_budget=self.request_budget,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "zookeeper-server-stop": "stop the registries of this machine",
     "topics": "create, list, describe, alter and delete topics",
     "configs": "describe and alter the configuration of topics and brokers",
+    "metrics-users": "set the passwords of those that may read a broker's metrics",
     "acls": "list, add and remove access control lists",
     "console-producer": "send lines of standard input to a topic",
     "console-consumer": "print the records of topics",

@@ -34,6 +34,20 @@ ACCESS_SETTINGS: list[Setting] = [
         "Without it there is no audit.",
     ),
     Setting(
+        "kavka.audit.topic",
+        _T.STRING,
+        None,
+        "Topic to which the lines of kavka.audit.log, which it needs, are appended as well. It is created on first "
+        "use, and may lack lines that the file has.",
+    ),
+    Setting(
+        "kavka.audit.topic.replication.factor",
+        _T.SHORT,
+        3,
+        "Replication factor of kavka.audit.topic, which is not created while fewer brokers are alive.",
+        minimum=1,
+    ),
+    Setting(
         "kavka.audit.max.per.second",
         _T.INT,
         1_000,

@@ -214,7 +214,15 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.metrics.host",
         _T.STRING,
         "127.0.0.1",
-        "The address of kavka.metrics.port. It has no access control but that of kavka.metrics.security.protocol.",
+        "The address of kavka.metrics.port. Beyond loopback, close it by kavka.metrics.security.protocol and "
+        "kavka.metrics.users.file.",
+    ),
+    Setting(
+        "kavka.metrics.users.file",
+        _T.STRING,
+        None,
+        "File with the users that may read kavka.metrics.port and their hashed passwords, as kavka metrics-users and "
+        "htpasswd -B write it; it may change at any time. Without it no password is asked for.",
     ),
     Setting(
         "kavka.metrics.security.protocol",

@@ -147,7 +147,7 @@ def test_requests_are_counted_but_not_timed_where_no_metrics_are_served(run: Any
 
 def test_connections_are_counted_while_they_are_open_and_after(run: Any, page: Any) -> None:
     sockets = "kafka_server_socket_server_metrics_"
-    listener = '{listener="PLAINTEXT"}'
+    listener = '{listener="PLAINTEXT",networkProcessor="0"}'
 
     async def story(served: Any) -> None:
         other = await served.another()

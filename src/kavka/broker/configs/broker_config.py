@@ -24,6 +24,8 @@ METRICS_LISTENER = "METRICS"
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_OTHER_TOPICS = (".", "..", "__consumer_offsets", "__transaction_state")
 _OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
@@ -185,6 +187,7 @@ class BrokerConfig:
         if not self.log_directories:
             raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
         self._check_authorizer()
+        self._check_audit()
         most, largest = map(self.integer, ("queued.max.request.bytes", "socket.request.max.bytes"))
         if 0 < most < largest:
             reason = f"must be larger than or equal to socket.request.max.bytes ({largest})"
@@ -227,6 +230,22 @@ class BrokerConfig:
                 "without it every client may do everything"
             )
             raise InvalidSetting("authorizer.class.name", name, reason)
+
+    def _check_audit(self) -> None:
+        setting = "kavka.audit.topic"
+        topic = self.optional(setting)
+        if topic is None:
+            return
+        if _TOPIC.fullmatch(topic) is None or topic in _OTHER_TOPICS:
+            reason = (
+                "must be the name of a topic of its own: up to 249 of a-z, A-Z, 0-9, '.', '_', '-'"
+            )
+            raise InvalidSetting(setting, topic, reason)
+        if not self.optional("kavka.audit.log"):
+            reason = (
+                "needs kavka.audit.log as well: the file is the record, the topic may lack lines"
+            )
+            raise InvalidSetting(setting, topic, reason)
 
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")

@@ -1,7 +1,7 @@
 """The page on a port of its own: `GET /metrics` over HTTP/1.1, nothing else.
 
-It has no access control but certificates of clients (`kavka.metrics.security.protocol`): every client that reaches the
-port reads the names of topics. So it listens on loopback unless `kavka.metrics.host` says otherwise.
+It shows the names of topics and clients. So it listens on loopback unless `kavka.metrics.host` says otherwise, and asks
+for a certificate (`kavka.metrics.security.protocol`) or a password (`kavka.metrics.users.file`) where settings say so.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from kavka.broker.metrics.basic_authentication import SETTING, BasicAuthentication
+from kavka.broker.metrics.connections import totals
 from kavka.broker.metrics.page import page
 from kavka.broker.metrics.scrape import Scrape
 from kavka.broker.metrics.sources import MetricsSources
 from kavka.io import Listener, ServerTls
 from kavka.metrics.process import loop_cpu_seconds
+from kavka.metrics.rates import Rates
 from kavka.metrics.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -31,15 +34,26 @@ class Exposition:
         self._sources = sources
         self._listener: Listener | None = None
         self._scrapes: dict[Scrape, None] = {}
+        environment = sources.context.environment
+        users = sources.context.config.optional(SETTING)
+        self._authentication = (
+            BasicAuthentication(users, environment.disk, environment.clock, environment.random)
+            if users
+            else None
+        )
         self._writing: asyncio.Task[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._windows = 0
         self._idle = 1.0
         self._cpu_s = loop_cpu_seconds()
         self._checked_ms = sources.context.clock.tick_ms()
+        self._rates = Rates(self._checked_ms)
 
     async def start(self, host: str, port: int, tls: ServerTls | None = None) -> None:
-        """Listen on the port. Raise OSError when the address is taken."""
+        """Listen on the port. Raise OSError when the address is taken, InvalidSetting when users cannot be read."""
+        if self._authentication is not None:
+            await self._authentication.start()
+        _warn(host, has_tls=tls is not None, has_users=self._authentication is not None)
         self._listener = await self._sources.context.environment.network.listen(
             host, port, self._accept, tls
         )
@@ -70,13 +84,13 @@ class Exposition:
         """Return the page; requests while it is written get the same one."""
         if self._writing is None or self._writing.done():
             loop = asyncio.get_running_loop()
-            self._writing = loop.create_task(page(self._sources, self._idle))
+            self._writing = loop.create_task(page(self._sources, self._idle, self._rates))
         return await asyncio.shield(self._writing)
 
     # -- connections
 
     def _accept(self) -> Scrape:
-        return Scrape(self.page, self._opened, self._closed)
+        return Scrape(self.page, self._opened, self._closed, self._authentication)
 
     def _opened(self, scrape: Scrape) -> bool:
         if len(self._scrapes) >= _MAX_CONNECTIONS:
@@ -102,6 +116,7 @@ class Exposition:
         self._cpu_s, self._checked_ms = cpu_s, now_ms
         for scrape in list(self._scrapes):
             scrape.window_over()
+        self._rates.turn(now_ms, totals(self._sources))
         self._windows += 1
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():
@@ -116,3 +131,17 @@ class Exposition:
         for traffic in sources.dispatcher.traffic().values():
             found += traffic.timings()
         return found
+
+
+def _warn(host: str, *, has_tls: bool, has_users: bool) -> None:
+    """Warn of an address of the network where anybody may read the page, or the passwords of those who may."""
+    if _is_loopback(host):
+        return
+    if has_users and not has_tls:
+        log.warning("metrics passwords are readable on the network host=%s", host)
+    elif not has_tls:
+        log.warning("metrics are readable by everyone on the network host=%s", host)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Iterator
 
 from kavka.broker.metrics import (
+    access,
     broker_state,
     cleaner,
+    connections,
     controller,
     coordinators,
     partitions,
@@ -19,16 +21,19 @@ from kavka.broker.metrics import (
 from kavka.broker.metrics.sources import MetricsSources
 from kavka.metrics import process
 from kavka.metrics.families import Family, lines
+from kavka.metrics.rates import Rates
 
 _SLICE_MS = 2
 _LINES = 200  # between two reads of the clock
 
 
-def families(sources: MetricsSources, idle: float) -> Iterator[Family]:
+def families(sources: MetricsSources, idle: float, rates: Rates | None = None) -> Iterator[Family]:
     """Yield all families; `idle` is the share of its time that the loop had nothing to do."""
     yield from broker_state.families(sources, idle)
     yield from topics.families(sources)
     yield from requests.families(sources)
+    yield from connections.families(sources, rates)
+    yield from access.families(sources)
     yield from quotas.families(sources)
     yield from controller.families(sources)
     yield from coordinators.families(sources)
@@ -38,13 +43,13 @@ def families(sources: MetricsSources, idle: float) -> Iterator[Family]:
     yield from partitions.families(sources)
 
 
-async def page(sources: MetricsSources, idle: float) -> bytes:
+async def page(sources: MetricsSources, idle: float, rates: Rates) -> bytes:
     """Return the text. Counters of one page may be of moments that lie milliseconds apart."""
     clock = sources.context.clock
     slice_end = clock.tick_ms() + _SLICE_MS
     chunks: list[bytes] = []
     waiting: list[str] = []
-    for family in families(sources, idle):
+    for family in families(sources, idle, rates):
         for line in lines(family):
             waiting.append(line)
             if len(waiting) < _LINES:

@@ -1,4 +1,4 @@
-"""Requests and connections: Kafka's RequestMetrics, RequestChannel, SocketServer, purgatories and fetch sessions."""
+"""Requests: Kafka's RequestMetrics, RequestChannel, SocketServer, purgatories and fetch sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kavka.metrics.families import Family, Sample, counter, gauge, labelled, sum
 from kavka.wire.apis import ApiKey
 
 _REQUESTS = "kafka_network_requestmetrics_"
-_SOCKETS = "kafka_server_socket_server_metrics_"
 _PURGATORY = "kafka_server_delayedoperationpurgatory_"
 _SESSIONS = "kafka_server_fetchsessioncache_"
 
@@ -27,7 +26,7 @@ def families(sources: MetricsSources) -> Iterator[Family]:
     traffic = {request_name(k): t for k, t in sorted(sources.dispatcher.traffic().items())}
     yield from _of_requests(traffic)
     yield from _of_refusals(sources.dispatcher.refusals)
-    yield from _of_connections(sources)
+    yield from _of_memory(sources)
     yield from _of_waiting(sources)
 
 
@@ -97,29 +96,8 @@ def _times(traffic: dict[str, RequestTraffic], part: str) -> Iterator[Sample]:
             yield from summarized([each.immediate, *timings], request=name)
 
 
-def _of_connections(sources: MetricsSources) -> Iterator[Family]:
+def _of_memory(sources: MetricsSources) -> Iterator[Family]:
     connections = list(sources.dispatcher.connections)
-    counts = sources.dispatcher.connection_counts
-    names = [endpoint.name for endpoint in sources.context.config.listeners]
-    labels = {name: labelled(listener=name) for name in names}
-    present = dict.fromkeys(names, 0)
-    sent = {name: counts[name].bytes_sent if name in counts else 0 for name in names}
-    received = {name: counts[name].bytes_received if name in counts else 0 for name in names}
-    for connection in connections:
-        present[connection.listener_name] += 1
-        sent[connection.listener_name] += connection.bytes_sent
-        received[connection.listener_name] += connection.bytes_received
-    yield gauge(f"{_SOCKETS}connection_count", "Open connections.", _by(labels, present))
-    opened = {name: counts[name].opened if name in counts else 0 for name in names}
-    closed = {name: counts[name].closed if name in counts else 0 for name in names}
-    help = "Connections that were accepted."
-    yield counter(f"{_SOCKETS}connection_creation_total", help, _by(labels, opened))
-    help = "Connections that are closed."
-    yield counter(f"{_SOCKETS}connection_close_total", help, _by(labels, closed))
-    help = "Bytes that were sent to clients."
-    yield counter(f"{_SOCKETS}outgoing_byte_total", help, _by(labels, sent))
-    help = "Bytes that came from clients."
-    yield counter(f"{_SOCKETS}incoming_byte_total", help, _by(labels, received))
     waiting = sum(connection.waiting_frames for connection in connections)
     name = "kafka_network_requestchannel_requestqueuesize"
     yield gauge(name, "Requests that came and are not looked at yet.", waiting)
@@ -137,10 +115,6 @@ def _of_connections(sources: MetricsSources) -> Iterator[Family]:
     name = "kavka_network_connections_closed_stalled_total"
     help = "Connections closed because a request made no progress while others needed its memory."
     yield counter(name, help, budget.closed_stalled)
-
-
-def _by(labels: dict[str, str], values: dict[str, int]) -> list[Sample]:
-    return [(labels[name], value) for name, value in values.items()]
 
 
 def _of_waiting(sources: MetricsSources) -> Iterator[Family]:

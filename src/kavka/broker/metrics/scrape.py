@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from kavka.broker.metrics.basic_authentication import BasicAuthentication, Verdict
 from kavka.io import Transport
 from kavka.metrics.families import CONTENT_TYPE
 
@@ -19,10 +20,16 @@ _PATHS = ("/metrics", "/")
 _REASONS = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     404: "Not Found",
     405: "Method Not Allowed",
+    429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
+}
+_REFUSALS = {
+    Verdict.REFUSED: 'WWW-Authenticate: Basic realm="kavka", charset="UTF-8"\r\n',
+    Verdict.TOO_MANY: "Retry-After: 1\r\n",
 }
 
 
@@ -34,11 +41,13 @@ class Scrape:
         page: Callable[[], Awaitable[bytes]],
         opened: Callable[[Scrape], bool],
         closed: Callable[[Scrape], None],
+        authentication: BasicAuthentication | None = None,
     ) -> None:
-        """Serve `page`; `opened` may refuse the connection."""
+        """Serve `page`, to those that authenticate if need be; `opened` may refuse the connection."""
         self._page = page
         self._opened = opened
         self._closed = closed
+        self._authentication = authentication
         self._transport: Transport | None = None
         self._chunk = bytearray(_CHUNK)
         self._received = bytearray()
@@ -132,11 +141,24 @@ class Scrape:
         closes = said == "close" or (protocol == "HTTP/1.0" and said != "keep-alive")
         if method not in ("GET", "HEAD"):
             self._send(405, b"", closes=True, more="Allow: GET, HEAD\r\n")
+        elif not await self._is_allowed(headers.get("authorization")):
+            return
         elif target.partition("?")[0] not in _PATHS:
             self._send(404, b"The page is /metrics\n", closes=closes, is_head=method == "HEAD")
         else:
             body = await self._page()
             self._send(200, body, closes=closes, is_head=method == "HEAD")
+
+    async def _is_allowed(self, header: str | None) -> bool:
+        """Return whether a request may be answered; refuse one that may not."""
+        if self._authentication is None or self._transport is None:
+            return True
+        peer = self._transport.get_extra_info("peername")
+        verdict = await self._authentication.check(header, str(peer[0]) if peer else "")
+        if verdict is Verdict.ALLOWED:
+            return True
+        self._send(verdict.value, b"", closes=True, more=_REFUSALS[verdict])
+        return False
 
     def _send(
         self, status: int, body: bytes, *, closes: bool, is_head: bool = False, more: str = ""

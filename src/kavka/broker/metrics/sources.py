@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.requests.purgatory import Purgatory
+    from kavka.broker.security.parts import SecurityParts
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.net.event_loop import LoopIterations
     from kavka.net.request_budget import RequestBudget
@@ -34,6 +35,7 @@ class MetricsSources:
     is_registered: Callable[[], bool]
     iterations: LoopIterations
     dispatcher: Dispatcher
+    security: SecurityParts
     request_budget: RequestBudget
     produce_purgatory: Purgatory
     fetch_purgatory: Purgatory

@@ -36,12 +36,14 @@ class ConnectionControl(Protocol):
 class ConnectionCounts:
     """Counters of the connections of one listener since the start."""
 
-    __slots__ = ("bytes_received", "bytes_sent", "closed", "opened")
+    __slots__ = ("bytes_received", "bytes_sent", "closed", "expired", "opened")
 
     def __init__(self) -> None:
         """Begin with none."""
         self.opened = 0
         self.closed = 0
+        self.expired = 0
+        """Closed because the client did not authenticate again in time."""
         self.bytes_sent = self.bytes_received = 0
         """By those that are closed."""
 
@@ -129,7 +131,7 @@ class OpenConnections:
             self._limits.leave(connection.peer_host)
             return False
         connection.attachment = self.open[connection] = opened
-        self._counts_of(connection).opened += 1
+        self.counts_of(connection).opened += 1
         if self.control is not None:
             self.control.entered(connection)
         return True
@@ -140,12 +142,13 @@ class OpenConnections:
         if self.control is not None:
             self.control.left(connection)
         self._limits.leave(connection.peer_host)
-        counts = self._counts_of(connection)
+        counts = self.counts_of(connection)
         counts.closed += 1
         counts.bytes_sent += connection.bytes_sent
         counts.bytes_received += connection.bytes_received
 
-    def _counts_of(self, connection: Connection) -> ConnectionCounts:
+    def counts_of(self, connection: Connection) -> ConnectionCounts:
+        """Return the counters of a connection's listener."""
         name = connection.listener_name
         counts = self.counts.get(name)
         if counts is None:

@@ -208,6 +208,7 @@ class Dispatcher:
                 self._failures.unauthenticated(context)
                 return False
             if session.sasl is not None and session.sasl.is_expired(context.received_ms):
+                self._connections.counts_of(context.connection).expired += 1
                 self._failures.expired(context)
                 return False
         quota = self._policies.quota

@@ -62,6 +62,7 @@ class Session:
         "principal",
         "protocol",
         "sasl",
+        "was_authenticated",
     )
 
     def __init__(
@@ -81,6 +82,8 @@ class Session:
         self.is_authenticated = is_authenticated
         self.sasl: SaslState | None = None
         """None through a listener without SASL."""
+        self.was_authenticated = False
+        """True from the first authentication on, also while the client authenticates again."""
         self.decisions: tuple[Principal, Decisions] | None = None
         """What an authorizer remembers of the session, for the principal that it had then."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.context import BrokerContext
 from kavka.broker.requests.policies import Policies
 from kavka.broker.security.acl_changes import AclChanges
@@ -12,15 +14,21 @@ from kavka.broker.security.denied_log import DeniedLog
 from kavka.broker.security.refused_requests import refusal
 from kavka.values import replace
 
+if TYPE_CHECKING:
+    from kavka.broker.security.audit_topic_writer import AuditTopicWriter
+
 
 class AccessControl:
     """The authorizer, the ACLs and the audit of one broker; each is None where settings do not ask for it."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(
+        self, context: BrokerContext, audit_writer: AuditTopicWriter | None = None
+    ) -> None:
         """Make the authorizer. Raise InvalidSetting."""
         self._context = context
         self.authorizer = make_authorizer(context.config)
-        self.audit = Audit(context) if context.config.optional("kavka.audit.log") else None
+        has_audit = context.config.optional("kavka.audit.log")
+        self.audit = Audit(context, audit_writer) if has_audit else None
         self.acls: AclStore | None = None
         """The ACLs, from the start on, if the authorizer keeps any."""
         self._changes: AclChanges | None = None

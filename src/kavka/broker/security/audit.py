@@ -6,8 +6,8 @@
 
 Events are `denied`, `administrative`, `authenticated`, `authentication_failed`, and `dropped` with the number of lines
 that were too many: `kavka.audit.max.per.second` holds for each event apart. Lines wait in memory for a moment, and are
-appended to the file together; the file may be renamed at any time. No value of a setting, credential or token is in a
-line: settings and users are named only.
+appended to the file together; the file may be renamed at any time. A topic may have them as well (`audit_topic`). No
+value of a setting, credential or token is in a line: settings and users are named only.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.counters import error_steps
 from kavka.broker.requests.session import AclOperation, AclResourceType, Session
+from kavka.broker.security.audit_topic import AuditTopic
 from kavka.broker.security.audited_requests import SUBJECTS, Subjects
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from kavka.broker.requests.served_apis import Handler
+    from kavka.broker.security.audit_topic_writer import AuditTopicWriter
     from kavka.io import Disk
 
 log = logging.getLogger(__name__)
@@ -47,8 +49,8 @@ _MAX_SUBJECTS: Final = 50
 class Audit:
     """The audit log of one broker."""
 
-    def __init__(self, context: BrokerContext) -> None:
-        """Write nothing before `start`."""
+    def __init__(self, context: BrokerContext, writer: AuditTopicWriter | None = None) -> None:
+        """Write nothing before `start`; with `writer` to its topic as well."""
         self._context = context
         self._disk: Disk = context.environment.disk
         self._path = context.config.text("kavka.audit.log")
@@ -60,6 +62,16 @@ class Audit:
         self._dropped = 0
         self._timer: asyncio.TimerHandle | None = None
         self._write: asyncio.Task[None] | None = None
+        self.writer = writer
+        """Writes to the topic of the audit; None where there is none."""
+        self.topic = (
+            None if writer is None else AuditTopic(writer.name, writer.write, self._dropped_line)
+        )
+        """The lines that wait for the topic."""
+        self.written = 0
+        """Lines that the file has."""
+        self.dropped = 0
+        """Lines that it does not have."""
 
     async def start(self) -> None:
         """Find out that the file can be written. Raise OSError: without its audit a broker does not serve."""
@@ -73,6 +85,9 @@ class Audit:
         if self._write is not None:
             await self._write
         await self._flush()
+        if self.topic is not None and self.writer is not None:
+            await self.topic.stop()
+            self.writer.close()
 
     # -- events
 
@@ -155,6 +170,7 @@ class Audit:
         most = _MAX_WAITING // 2 if event in _OF_ANY_CLIENT else _MAX_WAITING
         if self._in_second[event] >= self._max_per_second or len(self._waiting) >= most:
             self._dropped += 1
+            self.dropped += 1
         else:
             self._in_second[event] += 1
             line = self._head(event, now_ms) | {
@@ -192,16 +208,24 @@ class Audit:
         lines, self._waiting = self._waiting, []
         dropped, self._dropped = self._dropped, 0
         if dropped:
-            head = self._head("dropped", self._context.clock.now_ms())
-            lines.append(json.dumps(head | {"count": dropped}))
+            lines.append(self._dropped_line(dropped))
         if not lines:
             return
+        if self.topic is not None:
+            self.topic.add(lines)
         data = ("\n".join(lines) + "\n").encode()
         try:
             await self._disk.run(_append, self._disk, self._path, data)
         except OSError as error:
             log.error("audit not written path=%s lines=%d reason=%s", self._path, len(lines), error)
             self._dropped += len(lines)
+            self.dropped += len(lines)
+        else:
+            self.written += len(lines)
+
+    def _dropped_line(self, count: int) -> str:
+        head = self._head("dropped", self._context.clock.now_ms())
+        return json.dumps(head | {"count": count})
 
 
 def _append(disk: Disk, path: str, data: bytes) -> None:

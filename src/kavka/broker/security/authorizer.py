@@ -45,6 +45,9 @@ class AclAuthorizer:
             raise InvalidSetting("super.users", text, str(error)) from error
         default = config.flag("allow.everyone.if.no.acl.found")
         self.rules = AccessRules(super_users, allows_without_rules=default)
+        self.allowed = 0
+        self.denied = 0
+        """Decisions since the start."""
 
     def allows(
         self, session: Session, operation: AclOperation, resource: AclResourceType, name: str
@@ -55,7 +58,11 @@ class AclAuthorizer:
             known = self._begin(session)
         allowed = known[1].get((operation, resource, name))
         if allowed is None:
-            return self.rules.allows(session.principal, session.host, operation, resource, name)
+            allowed = self.rules.allows(session.principal, session.host, operation, resource, name)
+        if allowed:
+            self.allowed += 1
+        else:
+            self.denied += 1
         return allowed
 
     def _begin(self, session: Session) -> tuple[Principal, Decisions]:
@@ -90,12 +97,20 @@ class CustomAuthorizer:
             raise InvalidSetting(_SETTING, name, "Its method allows must not be async")
         self._allows: Callable[..., Any] = self._authorizer.allows
         self._allows_any: Callable[..., Any] | None = getattr(self._authorizer, "allows_any", None)
+        self.allowed = 0
+        self.denied = 0
+        """Decisions since the start."""
 
     def allows(
         self, session: Session, operation: AclOperation, resource: AclResourceType, name: str
     ) -> bool:
         """Return whether the session's principal may do this with a resource."""
-        return self._ask(self._allows, session, operation.name, resource.name, name)
+        allowed = self._ask(self._allows, session, operation.name, resource.name, name)
+        if allowed:
+            self.allowed += 1
+        else:
+            self.denied += 1
+        return allowed
 
     def allows_any(
         self, session: Session, operation: AclOperation, resource: AclResourceType

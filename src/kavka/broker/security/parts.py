@@ -5,6 +5,7 @@ Each is made, and imported, where settings ask for it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.configs.broker_config import METRICS_LISTENER, Endpoint, has_sasl
@@ -14,11 +15,17 @@ from kavka.values import replace
 if TYPE_CHECKING:
     from kavka.broker.control.config_changes import ConfigChanges
     from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
+    from kavka.broker.partitions.replica import Replica
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.security.access_control import AccessControl
+    from kavka.broker.security.audit_topic_writer import AuditTopicWriter
+    from kavka.broker.security.authentications import Authentications
     from kavka.broker.security.sessions import Sessions
     from kavka.broker.security.tls import BrokerTls
     from kavka.broker.security.tls_sessions import TlsSessions
+    from kavka.core.controller.topics import NewTopic
+    from kavka.errors import ErrorCode
+    from kavka.ids import TopicPartition
     from kavka.io import ServerTls
 
 
@@ -26,18 +33,29 @@ class SecurityParts:
     """Makes the parts as policies of the dispatcher, starts and stops them."""
 
     def __init__(
-        self, context: BrokerContext, dispatcher: Dispatcher, config_changes: ConfigChanges
+        self,
+        context: BrokerContext,
+        dispatcher: Dispatcher,
+        config_changes: ConfigChanges,
+        find_replica: Callable[[TopicPartition], Replica | ErrorCode],
+        create_topic: Callable[[NewTopic], Awaitable[object]],
     ) -> None:
-        """Make them before the first connection: what it may do is decided when it is opened. Raise InvalidSetting."""
+        """Make them before the first connection: what it may do is decided when it is opened. Raise InvalidSetting.
+
+        `find_replica` and `create_topic` serve the topic of the audit.
+        """
         self._context = context
         self._dispatcher = dispatcher
         self.sessions: Sessions | None = None
         self.tls: BrokerTls | None = None
         self.tls_sessions: TlsSessions | None = None
         self.access_control: AccessControl | None = None
+        self.authentications: Authentications | None = None
+        """The counters of authentications; None where no listener has SASL or TLS."""
         self._make_sessions(config_changes)
         self._make_tls()
-        self._make_access_control()
+        self._count_authentications()
+        self._make_access_control(find_replica, create_topic)
 
     def _make_sessions(self, config_changes: ConfigChanges) -> None:
         """Make what authenticates clients by SASL, and this broker to others."""
@@ -73,14 +91,33 @@ class SecurityParts:
             self.tls_sessions = TlsSessions(context, policies.open_session)
             self._dispatcher.set_policies(replace(policies, open_session=self.tls_sessions.open))
 
-    def _make_access_control(self) -> None:
+    def _count_authentications(self) -> None:
+        for sessions in (self.sessions, self.tls_sessions):
+            if sessions is None:
+                continue
+            if self.authentications is None:
+                from kavka.broker.security.authentications import Authentications
+
+                self.authentications = Authentications()
+            sessions.observers.append(self.authentications.ended)
+
+    def _make_access_control(
+        self,
+        find_replica: Callable[[TopicPartition], Replica | ErrorCode],
+        create_topic: Callable[[NewTopic], Awaitable[object]],
+    ) -> None:
         """Make the authorizer and the audit."""
         config = self._context.config
         if not (config.text("authorizer.class.name") or config.optional("kavka.audit.log")):
             return
         from kavka.broker.security.access_control import AccessControl
 
-        self.access_control = AccessControl(self._context)
+        writer: AuditTopicWriter | None = None
+        if config.optional("kavka.audit.topic"):
+            from kavka.broker.security.audit_topic_writer import AuditTopicWriter
+
+            writer = AuditTopicWriter(self._context, find_replica, create_topic)
+        self.access_control = AccessControl(self._context, writer)
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
         audit = self.access_control.audit
@@ -98,6 +135,17 @@ class SecurityParts:
             return None
         assert self.tls is not None
         return self.tls.of_name(METRICS_LISTENER)
+
+    def handshake_failures(self, listener: str) -> int:
+        """Return how many TLS handshakes of clients of a listener failed since the start."""
+        return 0 if self.tls is None else self.tls.failures(listener)
+
+    def internal_topic(self, name: str) -> NewTopic | None:
+        """Return the topic of the audit if this is its name."""
+        audit = None if self.access_control is None else self.access_control.audit
+        if audit is None or audit.writer is None or audit.writer.name != name:
+            return None
+        return audit.writer.new_topic()
 
     async def start(self) -> None:
         """Load credentials and ACLs, which must be before a request is served.

@@ -53,6 +53,11 @@ class BrokerTls:
         )
         return found
 
+    def failures(self, name: str) -> int:
+        """Return how many handshakes of clients of a listener failed since the start."""
+        found = self._listeners.get(name)
+        return 0 if found is None else found.failures
+
     def to_brokers(self) -> ClientTls | None:
         """Return the TLS of connections to other brokers, None without. Raise InvalidSetting."""
         name = self._config.inter_broker_listener

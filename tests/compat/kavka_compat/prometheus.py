@@ -1,0 +1,81 @@
+"""Prometheus of Debian, unpacked into the cache and not installed: its service would be started."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kavka_compat.artifacts import MissingTool, cache_directory, fetch_once
+from kavka_compat.processes import Running, free_port
+
+
+def program(name: str) -> Path:
+    """Return the path of `prometheus` or `promtool`, fetched on first use."""
+    found = shutil.which(name)
+    if found is not None:
+        return Path(found)
+    directory = cache_directory("prometheus-debian")
+    fetch_once(directory, b"prometheus", lambda: _fetch(directory))
+    return directory / "usr" / "bin" / name
+
+
+def _fetch(directory: Path) -> None:
+    if shutil.which("apt-get") is None:
+        raise MissingTool("`apt-get` is needed to fetch Prometheus from Debian")
+    directory.mkdir(parents=True, exist_ok=True)
+    # As any user: apt's own lists are read, and nothing is installed.
+    subprocess.run(["apt-get", "download", "prometheus"], cwd=directory, check=True, timeout=300)
+    (package,) = directory.glob("prometheus_*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(package), str(directory)], check=True, timeout=120)
+    package.unlink()
+
+
+class Prometheus:
+    """A running Prometheus."""
+
+    def __init__(self, process: Running, port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def query(self, promql: str) -> list[dict[str, str]]:
+        """Return the labels of each sample, with the value as `value`."""
+        query = urllib.parse.urlencode({"query": promql})
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?{query}"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            answer = json.load(response)
+        return [{**row["metric"], "value": row["value"][1]} for row in answer["data"]["result"]]
+
+    def target_error(self) -> str:
+        """Return why the last scrape of the target failed; empty if it did not, or none was."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/targets"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            targets = json.load(response)["data"]["activeTargets"]
+        return "".join(str(target["lastError"]) for target in targets)
+
+
+@contextmanager
+def run_prometheus(directory: Path, scrape_config: str) -> Iterator[Prometheus]:
+    """Run Prometheus with one `scrape_configs` entry, in YAML without its indentation, each second."""
+    config = directory / "prometheus.yml"
+    first, *others = scrape_config.strip().splitlines()
+    lines = ["global:", "  scrape_interval: 1s", "scrape_configs:", f"  - {first}"]
+    config.write_text("\n".join([*lines, *(f"    {line}" for line in others)]) + "\n")
+    port = free_port()
+    command = [
+        str(program("prometheus")),
+        f"--config.file={config}",
+        f"--storage.tsdb.path={directory / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    process = Running(command, directory / "prometheus.out")
+    try:
+        process.wait_for("Server is ready to receive web requests", 60)
+        yield Prometheus(process, port)
+    finally:
+        process.stop()
