@@ -440,8 +440,10 @@ def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
     connection: Any = SimpleNamespace(
         listener_name="SSL", peer_certificate=certificate, peer_host="127.0.0.1"
     )
+    sessions = TlsSessions(context, plaintext_session)
+    sessions.configure()
     with pytest.raises(SessionRefused):
-        TlsSessions(context, plaintext_session).open(connection)
+        sessions.open(connection)
 
 
 def test_half_open_handshakes_of_one_address_do_not_crowd_out_another(files: TlsFiles) -> None:

@@ -111,8 +111,8 @@ def _run(command: str) -> int:
             "More entity names specified than entity types",
         ),
         (
-            "kavka.cli.commands.configs --zookeeper a:1 --describe --broker 0",
-            "--zookeeper: without a broker this release changes the SCRAM credentials"),
+            "kavka.cli.commands.configs --zookeeper a:1 --describe --topic t",
+            "--zookeeper: without a broker this command changes the SCRAM credentials"),
         (
             f"{CONFIGS} --describe --broker 2147483648",
             "The entity name for brokers must be a valid integer broker id, but it is: 2147483648",

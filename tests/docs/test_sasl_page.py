@@ -78,4 +78,4 @@ def test_the_blocks_of_the_page_about_sasl_run(tmp_path: Path) -> None:
                 compared += 1
     finally:
         runner.stop()
-    assert compared == 3
+    assert compared == 4

@@ -77,4 +77,8 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     assert broker.returncode == 0
     assert "a first order\n" in printed
     assert "orders\n" in printed
+    hidden = "listener.name.clients.ssl.key.password=[hidden]"
+    assert f"brokers '2' are listener.name.clients.ssl.client.auth=required,{hidden}\n" in printed
+    assert "listener.name.clients.ssl.key.password=null sensitive=true" in printed
+    assert "new-password" not in printed
     assert (tmp_path / "broker.pem").stat().st_mode & 0o077 == 0

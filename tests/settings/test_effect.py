@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kavka
+from kavka.settings.access import PASSWORD_SETTINGS
 from kavka.settings.broker import EFFECTIVE_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS
@@ -46,6 +47,7 @@ BROKER_SETTINGS = [
     *REPLICATION_SETTINGS,
     *SASL_SETTINGS,
     *CLUSTER_SETTINGS,
+    *PASSWORD_SETTINGS,
     *TLS_SETTINGS,
     *(one for one in ZOOKEEPER_TLS_SETTINGS if one.check is None),
     *TRANSACTION_SETTINGS,

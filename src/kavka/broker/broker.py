@@ -359,6 +359,7 @@ class Broker:
         self.metadata.cluster_id = identity.cluster_id
         self.services = self._make_services()
         await self.config_changes.start()
+        await self.dynamic_configs.load_brokers()
         await self.security.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)

@@ -1,10 +1,13 @@
-"""Broker settings of access control and of the audit."""
+"""Broker settings of access control, of the audit, and of passwords that are stored (KIP-226)."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from kavka.settings.declaration import Setting, ValueType
 
 _T = ValueType
+SECRET: Final = "password.encoder.secret"
 
 ACCESS_SETTINGS: list[Setting] = [
     Setting(
@@ -53,5 +56,48 @@ ACCESS_SETTINGS: list[Setting] = [
         1_000,
         "Lines of kavka.audit.log in one second, of each event. Of more only the number is written.",
         minimum=1,
+    ),
+]
+
+PASSWORD_SETTINGS: list[Setting] = [
+    Setting(
+        "password.encoder.secret",
+        _T.PASSWORD,
+        None,
+        "The secret by which passwords among dynamic settings are encrypted in the registry; without it none can be "
+        "set. It needs `kavka[tls]`.",
+    ),
+    Setting(
+        "password.encoder.old.secret",
+        _T.PASSWORD,
+        None,
+        "The secret before password.encoder.secret was changed: at its start the broker encrypts with the new one what "
+        "was encrypted with this one.",
+    ),
+    Setting(
+        "password.encoder.keyfactory.algorithm",
+        _T.STRING,
+        None,
+        "How a key is made of the secret: PBKDF2WithHmacSHA512 by default, or with SHA1, SHA224, SHA256 or SHA384.",
+    ),
+    Setting(
+        "password.encoder.cipher.algorithm",
+        _T.STRING,
+        "AES/CBC/PKCS5Padding",
+        "How passwords are encrypted: AES/CBC/PKCS5Padding, AES/GCM/NoPadding or AES/CTR/NoPadding.",
+    ),
+    Setting(
+        "password.encoder.key.length",
+        _T.INT,
+        128,
+        "Bits of the key: 128, 192 or 256.",
+        minimum=8,
+    ),
+    Setting(
+        "password.encoder.iterations",
+        _T.INT,
+        4_096,
+        "Iterations of the making of a key.",
+        minimum=1024,
     ),
 ]

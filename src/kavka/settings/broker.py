@@ -6,7 +6,7 @@ Names that begin with `kavka.` are ours.
 
 from __future__ import annotations
 
-from kavka.settings.access import ACCESS_SETTINGS
+from kavka.settings.access import ACCESS_SETTINGS, PASSWORD_SETTINGS
 from kavka.settings.cleaner import CLEANER_SETTINGS
 from kavka.settings.cluster import CLUSTER_SETTINGS
 from kavka.settings.connections import CONNECTION_SETTINGS, QUOTA_SETTINGS
@@ -302,6 +302,7 @@ BROKER_SETTINGS = Catalogue(
         *QUOTA_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLEANER_SETTINGS,
+        *PASSWORD_SETTINGS,
         *REPLICATION_SETTINGS,
         *SASL_SETTINGS,
         *TLS_SETTINGS,

@@ -7,6 +7,7 @@ names, and for brokers of both kinds beside each other. Source: KIP-226.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.declaration import InvalidSetting, Scope, Setting, ValueType
@@ -45,11 +46,29 @@ _ONLY_OF_A_LISTENER = frozenset(
 )
 _CLUSTER_WIDE = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """Of one listener these may be the same for all brokers."""
+_OF_AN_OPEN_LISTENER = _ONLY_OF_A_LISTENER | frozenset(_CLUSTER_WIDE)
+"""Of a listener that is open these may be changed; its others are those of the start."""
 _SECRETS = tuple(
     setting.name
     for setting in BROKER_SETTINGS
     if setting.type is ValueType.PASSWORD and setting.scope is not Scope.READ_ONLY
 )
+
+
+class UndecodedPassword(str):
+    """A stored password that could not be decrypted: it is kept, and has no effect."""
+
+    __slots__ = ()
+
+
+def without_undecoded(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings without the passwords that could not be decrypted."""
+    return {n: text for n, text in settings.items() if not isinstance(text, UndecodedPassword)}
+
+
+def is_password(name: str) -> bool:
+    """Return whether the value of a dynamic setting is stored encrypted, as Apache Kafka decides it."""
+    return name.endswith(_SECRETS)
 
 
 def base_name(name: str) -> str:
@@ -89,18 +108,48 @@ def change_fault(name: str, text: str, *, default: bool) -> str | None:
         return f"Cannot update these configs dynamically: Set({name})"
     if name in _ONLY_OF_A_LISTENER:
         return f"These security configs can only be updated for one listener, by its prefix: Set({name})"
-    if name.endswith(_SECRETS):
-        return (
-            f"Passwords cannot be kept encrypted in this release, so they are not kept: Set({name})"
-        )
     of_listener = _LISTENER_PREFIX.fullmatch(name)
     behind = of_listener[1] if of_listener else name
     of_one_broker = of_listener is not None and behind not in _CLUSTER_WIDE
     if default and (scope is Scope.PER_BROKER or of_one_broker):
         return f"Cannot update these configs at default cluster level: Set({name})"
-    if behind in BROKER_SETTINGS and BROKER_SETTINGS[behind].scope is not Scope.READ_ONLY:
+    if default and is_password(name):
+        return f"Password config can be defined only at broker level: Set({name})"
+    base = base_name(name)
+    if base in BROKER_SETTINGS:
         try:
-            BROKER_SETTINGS[behind].parse_new(text)
+            BROKER_SETTINGS[base].parse_new(text)
         except InvalidSetting as error:
             return str(error)
+    return None
+
+
+def is_in_force(name: str, *, default: bool) -> bool:
+    """Return whether a stored override of one broker, or of all, has an effect: others may not be dynamic at all."""
+    scope = BROKER_SETTINGS[name].scope if name in BROKER_SETTINGS else None
+    if scope is Scope.READ_ONLY or name in _ONLY_OF_A_LISTENER:
+        return False
+    if not default:
+        return True
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    of_one_broker = of_listener is not None and of_listener[1] not in _CLUSTER_WIDE
+    return scope is not Scope.PER_BROKER and not of_one_broker
+
+
+def open_listener_fault(
+    listeners: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]
+) -> str | None:
+    """Return why a change of settings concerns an open listener and needs a restart, as in Apache Kafka."""
+    for listener in listeners:
+        prefix = f"listener.name.{listener.lower()}."
+        for name in sorted(before.keys() | after.keys()):
+            if (
+                name.startswith(prefix)
+                and name.removeprefix(prefix) not in _OF_AN_OPEN_LISTENER
+                and before.get(name) != after.get(name)
+            ):
+                return (
+                    f"Configs cannot be updated dynamically for existing listener {listener}, restart broker or "
+                    f"create a new listener for update: Set({name})"
+                )
     return None

@@ -28,7 +28,13 @@ from kavka.settings.declaration import (
     ValueType,
     whole_number,
 )
-from kavka.settings.dynamic import base_name, declaration_of
+from kavka.settings.dynamic import (
+    base_name,
+    declaration_of,
+    is_in_force,
+    open_listener_fault,
+    without_undecoded,
+)
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
 from kavka.wire.stored import znodes
 
@@ -108,8 +114,20 @@ class Configs:
     def merged_listener(self, listener: str, overrides: Mapping[str, str]) -> ListenerSettings:
         """Return what `listener` would with other dynamic overrides of this broker."""
         values = self._merged_broker(self._default_broker, overrides)
-        texts = {**self._static.listener_texts, **self._default_broker, **overrides}
-        return ListenerSettings(listener, values, texts)
+        return ListenerSettings(listener, values, self._listener_texts(overrides))
+
+    def _listener_texts(self, overrides: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **self._static.listener_texts,
+            **_in_force(self._default_broker, default=True),
+            **_in_force(overrides, default=False),
+        }
+
+    def open_listener_fault(self, overrides: Mapping[str, str]) -> str | None:
+        """Return why other dynamic overrides of this broker cannot be had while its listeners are open, if so."""
+        names = [endpoint.name for endpoint in self._static.listeners]
+        before, after = self._listener_texts(self._broker), self._listener_texts(overrides)
+        return open_listener_fault(names, before, after)
 
     def topic(self, topic: str) -> Mapping[str, Value]:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""
@@ -142,8 +160,10 @@ class Configs:
         return BROKER_SETTINGS.parse(
             {
                 **self._static.texts,
-                **_valid_overrides(BROKER_SETTINGS, everywhere, "all brokers"),
-                **_valid_overrides(BROKER_SETTINGS, here, "this broker"),
+                **_valid_overrides(
+                    BROKER_SETTINGS, _in_force(everywhere, default=True), "all brokers"
+                ),
+                **_valid_overrides(BROKER_SETTINGS, _in_force(here, default=False), "this broker"),
             }
         )
 
@@ -180,7 +200,7 @@ class Configs:
 
     def put_broker(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Replace the dynamic overrides of this broker, or of all brokers."""
-        _warn_of_ineffective(self.broker_overrides(default=default), overrides)
+        _warn_of_ineffective(self.broker_overrides(default=default), overrides, default=default)
         if default:
             self._default_broker = dict(overrides)
         else:
@@ -288,6 +308,15 @@ def stored_overrides(data: bytes, path: str) -> dict[str, str]:
     return decode_or_none(data, znodes.decode_config, path) or {}
 
 
+def _in_force(overrides: Mapping[str, str], *, default: bool) -> dict[str, str]:
+    """Return what of stored overrides may have an effect: what may not be dynamic is ignored, as in Apache Kafka."""
+    return {
+        name: text
+        for name, text in without_undecoded(overrides).items()
+        if is_in_force(name, default=default)
+    }
+
+
 def _valid_overrides(
     settings: Catalogue, overrides: Mapping[str, str], owner: str
 ) -> dict[str, str]:
@@ -308,8 +337,15 @@ def _valid_overrides(
     return sound
 
 
-def _warn_of_ineffective(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+def _warn_of_ineffective(
+    before: Mapping[str, str], after: Mapping[str, str], *, default: bool
+) -> None:
     """Warn of new overrides that are kept and do nothing. Their values may be secrets."""
     for name in sorted(after):
-        if after[name] != before.get(name) and declaration_of(name).is_ineffective:
+        if after[name] == before.get(name):
+            continue
+        if not is_in_force(name, default=default):
+            owner = "all brokers" if default else "this broker"
+            log.warning("stored setting ignored owner=%s name=%s", owner, name)
+        elif declaration_of(name).is_ineffective:
             log.warning("setting kept without effect while the broker runs name=%s", name)

@@ -55,6 +55,12 @@ class ListenerSettings:
             yield f"{mechanism.lower()}.{setting}"
         yield self.name_of(setting)
 
+    def general(self, setting: str) -> str | None:
+        """Return a text that is set for all listeners and mechanisms."""
+        value = self._values[setting]
+        assert value is None or isinstance(value, str), setting
+        return value
+
     def is_own(self, setting: str) -> bool:
         """Return whether a setting is set for this listener by its prefix."""
         return self.name_of(setting) in self._texts

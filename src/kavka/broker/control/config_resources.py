@@ -19,6 +19,7 @@ from kavka.broker.requests.memory import check_count
 from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.errors import ErrorCode
+from kavka.settings.dynamic import is_password
 
 if TYPE_CHECKING:
     from kavka.broker.control.dynamic_configs import DynamicConfigs
@@ -133,7 +134,11 @@ async def alter(
         after = edit(present)
         if kind == ResourceType.TOPIC:
             return check_topic_overrides(context.configs, name, after, present)
-        return check_broker_overrides(context.configs, after, present, default=name == "")
+        accepted = check_broker_overrides(context.configs, after, present, default=name == "")
+        changes = [each for each, text in accepted.items() if text != present.get(each)]
+        if any(map(is_password, changes)) and (fault := dynamic_configs.passwords.fault(changes)):
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
+        return accepted
 
     if validate_only:
         make()

@@ -6,7 +6,10 @@ A change is the znode of a topic or broker with a notification for all brokers (
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kavka.broker.configs.effective_configs import stored_overrides
 from kavka.broker.context import BrokerContext
@@ -14,7 +17,14 @@ from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.core.znodes import Create, Operation, SetData, ZnodeError
 from kavka.ids import TopicId
 from kavka.registry.interface import RegistryRefused, require_no_node
+from kavka.settings.access import SECRET
+from kavka.settings.dynamic import is_password
 from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.configs.stored_passwords import StoredPasswords
+
+log = logging.getLogger(__name__)
 
 
 class DynamicConfigs:
@@ -32,17 +42,55 @@ class DynamicConfigs:
         self._replica_manager = replica_manager
         self._on_unclean_enabled = on_unclean_enabled
         self._config_lock = asyncio.Lock()
+        if context.config.optional(SECRET) is not None:
+            assert self.passwords is not None  # made now: the settings may be wrong
+
+    @cached_property
+    def passwords(self) -> StoredPasswords:
+        """The encryption of passwords, made when the first one is set or stored. Raise InvalidSetting."""
+        from kavka.broker.configs.stored_passwords import StoredPasswords
+
+        return StoredPasswords(self.context.config, self.context.random.random_bytes)
+
+    def _decoded(self, stored: Mapping[str, str]) -> dict[str, str]:
+        return self.passwords.decoded(stored) if any(map(is_password, stored)) else dict(stored)
+
+    async def load_brokers(self) -> None:
+        """Read the overrides of brokers, before listeners are made with them. Raise ConnectionError."""
+        for default in (True, False):
+            entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
+            path = znodes.config_path("brokers", entity)
+            stored = await self.stored(path)
+            if stored is not None:
+                if not default:
+                    stored = await self._encoded_again(path, stored)
+                self._configs.put_broker(self._decoded(stored), default=default)
+
+    async def _encoded_again(self, path: str, stored: dict[str, str]) -> dict[str, str]:
+        """Encrypt by the new secret what is stored by the old one, and return what is stored then."""
+        while (
+            any(map(is_password, stored))
+            and (changed := self.passwords.encoded_again(stored)) is not None
+        ):
+            data, stat = await self.context.registry.get(path)
+            if stored_overrides(data, path) != stored:
+                stored = stored_overrides(data, path)
+                continue
+            try:
+                await self.context.registry.set(path, znodes.encode_config(changed), stat.version)
+            except RegistryRefused as refused:
+                if refused.error is not ZnodeError.BAD_VERSION:
+                    raise
+                continue
+            log.info("stored passwords encrypted with the new secret path=%s", path)
+            return changed
+        return stored
 
     async def load(self, topics: Mapping[str, TopicId]) -> None:
-        """Read the overrides of brokers and of these topics, before logs are opened with them.
+        """Read the overrides of these topics, before logs are opened with them.
 
         What is left of a topic that is gone belongs to no topic, also when there is one of its name again.
         """
-        for default in (True, False):
-            entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
-            stored = await self.stored(znodes.config_path("brokers", entity))
-            if stored is not None:
-                self._configs.put_broker(stored, default=default)
         for topic, topic_id in topics.items():
             stored = await self.stored(znodes.config_path("topics", topic))
             if stored is not None:
@@ -75,14 +123,28 @@ class DynamicConfigs:
     async def configure_broker(
         self, make: Callable[[], Mapping[str, str]], *, default: bool
     ) -> None:
-        """Store the dynamic overrides that `make` gives this broker, or all, and apply them; `make` as above."""
+        """Store the dynamic overrides that `make` gives this broker, or all, and apply them; `make` as above.
+
+        They have passwords in plain text, which are stored encrypted.
+        """
         entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
+        before: dict[str, str] = {}
+
+        def read(stored: dict[str, str]) -> None:
+            before.clear()
+            before.update(stored)
+            self._configs.put_broker(self._decoded(stored), default=default)
+
+        def encoded() -> Mapping[str, str]:
+            made = make()
+            return self.passwords.encoded(made, before) if any(map(is_password, made)) else made
+
         async with self._config_lock:
             overrides = await self._store(
                 znodes.config_path("brokers", entity),
                 f"brokers/{entity}",
-                lambda stored: self._configs.put_broker(stored, default=default),
-                make,
+                read,
+                encoded,
             )
             self.broker_configured(overrides, default=default)
 
@@ -98,8 +160,8 @@ class DynamicConfigs:
             self._on_unclean_enabled(name)
 
     def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
-        """Apply the dynamic overrides of this broker, or of all."""
-        self._configs.put_broker(overrides, default=default)
+        """Apply the dynamic overrides of this broker, or of all, as they are stored: with encrypted passwords."""
+        self._configs.put_broker(self._decoded(overrides), default=default)
         self._replica_manager.reconfigure()
         if self._configs.broker_values()["unclean.leader.election.enable"] is True:
             self._on_unclean_enabled(None)

@@ -29,7 +29,7 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
     if context.has_own_registry or not protocol.startswith("SASL_"):
         return None
     settings = context.configs.listener(name)
-    mechanism = config.text(_MECHANISM).upper()
+    mechanism = settings.text(_MECHANISM).upper()
     if mechanism not in PASSWORD_MECHANISMS:
         reason = (
             f"kavka does not support {mechanism} between brokers, which reach each other by the listener {name}: set "
@@ -41,7 +41,7 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
         reason = f"sasl.enabled.mechanisms of the listener {name} must include it, or brokers cannot authenticate"
         raise InvalidSetting(_MECHANISM, mechanism, reason)
     login = jaas_login(settings, mechanism)
-    general = config.optional(JAAS)
+    general = settings.general(JAAS)
     if general is not None and (login is None or "username" not in login.options):
         login = parsed_login(JAAS, general, mechanism)
     options = {} if login is None else login.options

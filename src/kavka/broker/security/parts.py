@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.configs.broker_config import METRICS_LISTENER, Endpoint, has_sasl
 from kavka.broker.context import BrokerContext
+from kavka.settings.access import SECRET
+from kavka.settings.declaration import InvalidSetting
+from kavka.settings.dynamic import is_of_a_listener
 from kavka.values import replace
 
 if TYPE_CHECKING:
@@ -56,19 +59,42 @@ class SecurityParts:
         self._make_tls()
         self._count_authentications()
         self._make_access_control(find_replica, create_topic)
+        try:
+            self._configure()
+        except InvalidSetting:
+            # With the secret, what is stored in the registry may be what the file lacks.
+            if not context.config.optional(SECRET):
+                raise
+
+    def _configure(self) -> None:
+        """Read the settings of listeners as they are now. Raise InvalidSetting."""
+        context = self._context
+        if self.sessions is not None:
+            from kavka.broker.security.inter_broker_login import inter_broker_login
+
+            self.sessions.configure()
+            context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
+        if self.tls is not None:
+            context.peer_security = replace(context.peer_security, tls=self.tls.to_brokers())
+        if self.tls_sessions is not None:
+            self.tls_sessions.configure()
+
+    def _is_stored(self) -> bool:
+        """Return whether any setting of security is stored in the registry."""
+        configs = self._context.configs
+        names = {*configs.broker_overrides(default=True), *configs.broker_overrides(default=False)}
+        return any(is_of_a_listener(name) or name.startswith(("sasl.", "ssl.")) for name in names)
 
     def _make_sessions(self, config_changes: ConfigChanges) -> None:
         """Make what authenticates clients by SASL, and this broker to others."""
         context = self._context
         if not has_sasl(context.config):
             return
-        from kavka.broker.security.inter_broker_login import inter_broker_login
         from kavka.broker.security.sessions import Sessions
 
         self.sessions = Sessions(context)
         config_changes.on_entity_change.append(self.sessions.entity_changed)
         config_changes.notifications.reloads.append(self.sessions.start)
-        context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
         policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
         self._dispatcher.set_policies(policies)
 
@@ -83,7 +109,6 @@ class SecurityParts:
             from kavka.broker.security.tls import BrokerTls
 
             self.tls = BrokerTls(context)
-            context.peer_security = replace(context.peer_security, tls=self.tls.to_brokers())
         if any(endpoint.protocol == "SSL" for endpoint in listeners):
             from kavka.broker.security.tls_sessions import TlsSessions
 
@@ -148,10 +173,12 @@ class SecurityParts:
         return audit.writer.new_topic()
 
     async def start(self) -> None:
-        """Load credentials and ACLs, which must be before a request is served.
+        """Load credentials and ACLs, which must be before a request is served, after the dynamic settings were read.
 
-        Raise ConnectionError, UnreadableAcls, OSError.
+        Raise ConnectionError, UnreadableAcls, OSError, and InvalidSetting where stored settings do not fit.
         """
+        if self._is_stored() or self._context.config.optional(SECRET):
+            self._configure()
         if self.sessions is not None:
             await self.sessions.start()
         if self.access_control is not None:

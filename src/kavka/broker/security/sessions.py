@@ -28,7 +28,7 @@ class Sessions:
     """Opens the sessions of a broker's connections."""
 
     def __init__(self, context: BrokerContext) -> None:
-        """Read the settings of all listeners. Raise InvalidSetting where no client could authenticate."""
+        """Begin without mechanisms: `configure` reads them."""
         self._context = context
         config = context.config
         self.credentials = ScramCredentials(context.random.random_bytes(_SECRET_BYTES))
@@ -37,9 +37,16 @@ class Sessions:
         self.counts: Counter[tuple[str, str, bool]] = Counter()
         """Authentications, by listener, mechanism, and whether they succeeded."""
         self._protocols = {e.name: e.protocol for e in config.listeners}
-        mechanisms = Mechanisms(self.credentials, context.clock, context.random)
+        self._mechanisms = Mechanisms(self.credentials, context.clock, context.random)
+        self._sasl: dict[str, SaslListener] = {}
+
+    def configure(self) -> None:
+        """Read the settings of all listeners. Raise InvalidSetting where no client could authenticate.
+
+        To be called before the first connection: connections stay with the mechanisms of their beginning.
+        """
         self._sasl = {
-            name: self._listener(context.configs.listener(name), mechanisms)
+            name: self._listener(self._context.configs.listener(name), self._mechanisms)
             for name, protocol in self._protocols.items()
             if protocol.startswith("SASL_")
         }

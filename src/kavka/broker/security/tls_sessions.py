@@ -20,13 +20,18 @@ class TlsSessions:
     """Opens the sessions of all connections, those of other listeners by another function."""
 
     def __init__(self, context: BrokerContext, open_other: Callable[[Connection], Session]) -> None:
-        """Read the rules of each listener. Raise InvalidSetting."""
+        """Begin without rules: `configure` reads them."""
+        self._context = context
         self._open_other = open_other
         self.observers: list[Ended] = []
         """Called with each client's certificate that was taken for a principal, or refused."""
+        self._mappers: dict[str, SslPrincipalMapper] = {}
+
+    def configure(self) -> None:
+        """Read the rules of each listener. Raise InvalidSetting."""
         self._mappers = {
-            endpoint.name: _mapper(context, endpoint.name)
-            for endpoint in context.config.listeners
+            endpoint.name: _mapper(self._context, endpoint.name)
+            for endpoint in self._context.config.listeners
             if endpoint.protocol == "SSL"
         }
 

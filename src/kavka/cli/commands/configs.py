@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from itertools import zip_longest
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from kavka.cli.arguments.config_entries import entry_line, parse_pairs
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.text.java_errors import spelt_together
+from kavka.cli.text.secrets import shown_command
 from kavka.cli.users.scram import (
     alter_credentials,
     describe_credentials,
@@ -22,10 +22,10 @@ from kavka.cli.users.scram import (
 from kavka.client.admin import ScramDeletion, ScramUpsertion
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
+from kavka.core.quota.alterations import CLIENT_KEYS
 from kavka.errors import ErrorCode, KafkaError
 from kavka.settings.properties import parse_properties
 
-_PASSWORD = re.compile(r"(password=)[^\]]*")
 _ALTERING = ("add-config", "add-config-file", "delete-config")
 
 
@@ -56,9 +56,8 @@ _TYPES = (
 _DEFAULT_SOURCE = 3
 _WITH_DEFAULTS = ("clients", "users", "brokers", "ips")
 _NO_ZOOKEEPER = (
-    "--{}: without a broker this release changes the SCRAM credentials of users only: give --bootstrap-server; while "
-    "no broker runs, `kavka zookeeper-shell` shows and sets what is stored in /config/brokers/<id> and "
-    "/config/brokers/<default>"
+    "--{}: without a broker this command changes the SCRAM credentials of users and the settings of brokers only: give "
+    "--bootstrap-server"
 )
 _OFFLINE = ("zookeeper", "log-dir")
 
@@ -77,12 +76,12 @@ OPTIONS = OptionSet(
     Option("force", "Known for compatibility; it has no effect: nothing is asked."),
     Option(
         "zookeeper",
-        "SCRAM credentials before the first broker runs: host:port,.../chroot of ZooKeeper.",
+        "SCRAM credentials, and settings of brokers that do not run: host:port,.../chroot of ZooKeeper.",
         "urls",
     ),
     Option(
         "log-dir",
-        "SCRAM credentials before the first start of a broker without ZooKeeper: the first of its log.dirs.",
+        "The same, for a broker without ZooKeeper that does not run: the first of its log.dirs.",
         "directory",
     ),
     *(
@@ -142,14 +141,14 @@ def _act(given: Given, argv: list[str]) -> int:
             else:
                 await _describe(admin, entity, given.has("all"))
         except _Failed as error:
-            return _failed(str(error), argv)
+            return _failed(str(error), argv, given)
         return 0
 
-    return with_admin(given, act, lambda error: _failed(spelt_together(error), argv))
+    return with_admin(given, act, lambda error: _failed(spelt_together(error), argv, given))
 
 
-def _failed(text: str, argv: list[str]) -> int:
-    shown = _PASSWORD.sub(r"\1[hidden]", " ".join(argv))
+def _failed(text: str, argv: list[str], given: Given) -> int:
+    shown = shown_command(argv, given.all("add-config"))
     print(
         f"Error while executing config command with args '{shown}'\n{text}",
         file=sys.stderr,
@@ -172,7 +171,7 @@ def _checked(given: Given) -> list[_Entity]:
     entities = _entities(given)
     entity = entities[0]
     for option in _OFFLINE:
-        if given.has(option) and [each.kind for each in entities] != ["users"]:
+        if given.has(option) and [each.kind for each in entities] not in (["users"], ["brokers"]):
             raise BadValue(_NO_ZOOKEEPER.format(option))
     if entity.kind in ("brokers", "broker-loggers") and entity.name:
         if not _is_broker_id(entity.name):
@@ -279,20 +278,32 @@ def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramD
     for verb, names in (("added", list(added)), ("deleted", removed)):
         unknown = [name for name in names if not is_scram(name)]
         if unknown:
+            # What is no quota may be the end of a password with a bracket in it.
+            shown = [name if name in CLIENT_KEYS else "[hidden]" for name in unknown]
             raise BadValue(
                 f"Quotas and SCRAM credentials of 'users' cannot be {verb} by one command. "
-                f"Unexpected config names: {', '.join(unknown)}"
+                f"Unexpected config names: {', '.join(shown)}"
             )
     return scram_changes(entity.name, added, removed)
 
 
 def _act_offline(given: Given, entity: _Entity) -> int:
-    from kavka.cli.users import offline  # the broker's modules
+    from kavka.cli.admin import offline_configs  # the broker's modules
+    from kavka.cli.users import offline
 
     describes = given.has("describe")
-    act = (
-        offline.describe(entity.name) if describes else offline.alter(_user_changes(given, entity))
-    )
+    if entity.kind == "brokers":
+        if entity.name is None:
+            raise BadValue("An entity-name or default entity must be specified with brokers")
+        act = (
+            offline_configs.describe_broker(entity.name)
+            if describes
+            else offline_configs.alter_broker(entity.name, _added(given), _removed(given))
+        )
+    elif describes:
+        act = offline.describe(entity.name)
+    else:
+        act = offline.alter(_user_changes(given, entity))
     directory = given.one("log-dir")
     if directory is not None:
         return offline.in_log_directory(directory, act)
