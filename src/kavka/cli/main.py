@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "topics": "create, list, describe, alter and delete topics",
     "configs": "describe and alter the configuration of topics and brokers",
     "acls": "list, add and remove access control lists",
+    "delegation-tokens": "create, renew, expire and describe delegation tokens",
     "console-producer": "send lines of standard input to a topic",
     "console-consumer": "print the records of topics",
     "sql": "query topics with SQL",

@@ -62,6 +62,7 @@ class Session:
         "principal",
         "protocol",
         "sasl",
+        "token_id",
     )
 
     def __init__(
@@ -81,6 +82,8 @@ class Session:
         self.is_authenticated = is_authenticated
         self.sasl: SaslState | None = None
         """None through a listener without SASL."""
+        self.token_id: str | None = None
+        """The delegation token by which the principal is authenticated; None where it is not by one."""
         self.decisions: tuple[Principal, Decisions] | None = None
         """What an authorizer remembers of the session, for the principal that it had then."""
 

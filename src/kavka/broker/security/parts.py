@@ -1,14 +1,16 @@
-"""The parts that protect a broker: sessions by SASL, TLS, access control.
+"""The parts that protect a broker: sessions by SASL, delegation tokens, TLS, access control.
 
 Each is made, and imported, where settings ask for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.broker.configs.broker_config import METRICS_LISTENER, Endpoint, has_sasl
 from kavka.broker.context import BrokerContext
+from kavka.settings.sasl import OLD_TOKEN_KEY, TOKEN_KEY
 from kavka.values import replace
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.security.access_control import AccessControl
+    from kavka.broker.security.delegation_tokens import DelegationTokens
     from kavka.broker.security.sessions import Sessions
     from kavka.broker.security.tls import BrokerTls
     from kavka.broker.security.tls_sessions import TlsSessions
@@ -31,13 +34,24 @@ class SecurityParts:
         """Make them before the first connection: what it may do is decided when it is opened. Raise InvalidSetting."""
         self._context = context
         self._dispatcher = dispatcher
+        self.tokens: DelegationTokens | None = None
         self.sessions: Sessions | None = None
         self.tls: BrokerTls | None = None
         self.tls_sessions: TlsSessions | None = None
         self.access_control: AccessControl | None = None
+        self._make_tokens()
         self._make_sessions(config_changes)
         self._make_tls()
         self._make_access_control()
+
+    def _make_tokens(self) -> None:
+        """Make the delegation tokens."""
+        config = self._context.config
+        key = config.optional(TOKEN_KEY) or config.optional(OLD_TOKEN_KEY)
+        if key:
+            from kavka.broker.security.delegation_tokens import DelegationTokens
+
+            self.tokens = DelegationTokens(self._context, key)
 
     def _make_sessions(self, config_changes: ConfigChanges) -> None:
         """Make what authenticates clients by SASL, and this broker to others."""
@@ -47,7 +61,7 @@ class SecurityParts:
         from kavka.broker.security.inter_broker_login import inter_broker_login
         from kavka.broker.security.sessions import Sessions
 
-        self.sessions = Sessions(context)
+        self.sessions = Sessions(context, self.tokens)
         config_changes.on_entity_change.append(self.sessions.entity_changed)
         config_changes.notifications.reloads.append(self.sessions.start)
         context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
@@ -100,10 +114,12 @@ class SecurityParts:
         return self.tls.of_name(METRICS_LISTENER)
 
     async def start(self) -> None:
-        """Load credentials and ACLs, which must be before a request is served.
+        """Load tokens, credentials and ACLs, which must be before a request is served.
 
         Raise ConnectionError, UnreadableAcls, OSError.
         """
+        if self.tokens is not None:
+            await self.tokens.start()
         if self.sessions is not None:
             await self.sessions.start()
         if self.access_control is not None:
@@ -115,12 +131,31 @@ class SecurityParts:
             interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
             periodic_tasks.run_every(interval_ms, self.tls.reload_files)
 
+    def expire_tokens(
+        self, periodic_tasks: PeriodicTasks, is_controller: Callable[[], bool]
+    ) -> None:
+        """Remove delegation tokens that have expired, from time to time, while this broker is the controller."""
+        tokens = self.tokens
+        if tokens is None:
+            return
+
+        async def remove_expired_tokens() -> None:
+            if is_controller():
+                await tokens.remove_expired()
+
+        interval_ms = self._context.config.integer("delegation.token.expiry.check.interval.ms")
+        periodic_tasks.run_every(interval_ms, remove_expired_tokens)
+
     def session_renewed(self) -> None:
         """Note that the registry's session is another one."""
+        if self.tokens is not None:
+            self.tokens.session_renewed()
         if self.access_control is not None:
             self.access_control.session_renewed()
 
     async def stop(self) -> None:
         """Stop following changes, and write what is to be written."""
+        if self.tokens is not None:
+            await self.tokens.stop()
         if self.access_control is not None:
             await self.access_control.stop()
