@@ -34,6 +34,8 @@ _NAMES = {
     AclResourceType.GROUP: "*",
     AclResourceType.CLUSTER: "kafka-cluster",
     AclResourceType.TRANSACTIONAL_ID: "x",
+    AclResourceType.DELEGATION_TOKEN: "*",
+    AclResourceType.USER: "User:another",
 }
 
 
@@ -52,6 +54,8 @@ def is_implied(need: Need, others: list[Need]) -> bool:
 def versions(key: ApiKey) -> list[int]:
     if key is ApiKey.DESCRIBE_LOG_DIRS:
         return [3, 4]  # older ones have no field for the error
+    if key is ApiKey.CREATE_DELEGATION_TOKEN:
+        return [3]  # older ones are of the client's own tokens
     return sorted({APIS[key].min_version, APIS[key].max_version, min(3, APIS[key].max_version)})
 
 

@@ -32,6 +32,7 @@ from kavka.wire.messages.alter_user_scram_credentials import AlterUserScramCrede
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
+from kavka.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -56,6 +57,7 @@ from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
 )
+from kavka.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kavka.wire.messages.describe_groups import DescribeGroupsRequest
 from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kavka.wire.messages.describe_producers import (
@@ -66,6 +68,7 @@ from kavka.wire.messages.describe_transactions import DescribeTransactionsReques
 from kavka.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest
 from kavka.wire.messages.end_txn import EndTxnRequest
+from kavka.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.heartbeat import HeartbeatRequest
@@ -108,6 +111,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from kavka.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from kavka.wire.messages.stop_replica import StopReplicaRequest
@@ -344,6 +348,14 @@ def _of_cluster(key: ApiKey, _version: int, _topic_id: bytes) -> Any:
             return DescribeUserScramCredentialsRequest()
         case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
             return AlterUserScramCredentialsRequest()
+        case ApiKey.CREATE_DELEGATION_TOKEN:
+            return CreateDelegationTokenRequest(max_lifetime_ms=-1)
+        case ApiKey.RENEW_DELEGATION_TOKEN:
+            return RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=-1)
+        case ApiKey.EXPIRE_DELEGATION_TOKEN:
+            return ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=-1)
+        case ApiKey.DESCRIBE_DELEGATION_TOKEN:
+            return DescribeDelegationTokenRequest()
     return None
 
 

@@ -115,3 +115,15 @@ def test_no_options_at_all_show_the_usage(capsys: pytest.CaptureFixture[str]) ->
 
 def _unreachable(given: Given) -> int:
     raise AssertionError(f"the command ran with {given}")
+
+
+def test_an_optional_number_may_be_negative() -> None:
+    options = OptionSet(
+        "",
+        Option("period", "", "ms", value_is_optional=True, value_is_number=True),
+        Option("name", "", "name", value_is_optional=True),
+    )
+    given = options.parse(["--name", "--period", "-1"])
+    assert (given.all("period"), given.all("name")) == (["-1"], [])
+    with pytest.raises(BadUsage, match="1 is not a recognized option"):
+        options.parse(["--name", "-1"])

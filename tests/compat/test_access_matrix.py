@@ -46,6 +46,8 @@ _NAMES = {
     AclResourceType.GROUP: "g",
     AclResourceType.CLUSTER: "kafka-cluster",
     AclResourceType.TRANSACTIONAL_ID: "x",
+    AclResourceType.DELEGATION_TOKEN: "*",
+    AclResourceType.USER: "User:another",
 }
 _MORE_NAMES = {
     ApiKey.METADATA: ("new-one",),
@@ -165,6 +167,7 @@ async def ours(cluster: Cluster, user: str) -> Peer:
     peer = await cluster.connect(1)
     state = list(cluster.brokers[1].dispatcher.connections.values())[-1]
     state.session.principal = Principal("User", user)
+    state.session.protocol = "SASL_PLAINTEXT"
     return peer
 
 

@@ -17,7 +17,7 @@ MACHINES = {
     "follower": 8,
     "group": 10,
     "group_member": 15,
-    "sasl": 16,
+    "sasl": 18,
     "transaction": 15,
     "transaction_markers": 24,
     "transactional_producer": 15,

@@ -1,4 +1,4 @@
-"""The blocks of docs/how-to/sasl.md, run in order as a new user would."""
+"""The blocks of docs/how-to/sasl.md and delegation-tokens.md, run in order as a new user would."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from support.code_blocks import ROOT, Block, blocks
 
-PAGE = ROOT / "docs" / "how-to" / "sasl.md"
+PAGES = {"sasl": 4, "delegation-tokens": 3}
+"""The number of outputs on each page."""
 RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
 
 
@@ -65,12 +66,13 @@ class Runner:
 
 
 @pytest.mark.slow
-def test_the_blocks_of_the_page_about_sasl_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_blocks_of_the_page_run(tmp_path: Path, page: str) -> None:
     runner = Runner(tmp_path)
     printed = ""
     compared = 0
     try:
-        for block in blocks(PAGE):
+        for block in blocks(ROOT / "docs" / "how-to" / f"{page}.md"):
             if block.comment == RUN:
                 printed = runner.run(block)
             elif block.comment == "output":
@@ -78,4 +80,4 @@ def test_the_blocks_of_the_page_about_sasl_run(tmp_path: Path) -> None:
                 compared += 1
     finally:
         runner.stop()
-    assert compared == 4
+    assert compared == PAGES[page]

@@ -59,9 +59,10 @@ async def create_acls(served: Any, *texts: str) -> list[int]:
 
 
 async def connected_as(served: Any, user: str) -> Any:
-    """Connect once more, as this user."""
+    """Connect once more, as this user, as if by SASL: of delegation tokens nothing is said through PLAINTEXT."""
     other = await served.another()
     connections = served.broker.dispatcher.connections
     state = list(connections.values())[-1]
     state.session.principal = Principal("User", user)
+    state.session.protocol = "SASL_PLAINTEXT"
     return other

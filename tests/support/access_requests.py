@@ -47,6 +47,7 @@ from kavka.wire.messages.alter_user_scram_credentials import (
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
+from kavka.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -67,6 +68,7 @@ from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
 )
+from kavka.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kavka.wire.messages.describe_groups import DescribeGroupsRequest
 from kavka.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kavka.wire.messages.describe_producers import (
@@ -80,6 +82,7 @@ from kavka.wire.messages.describe_user_scram_credentials import (
 )
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopic
 from kavka.wire.messages.end_txn import EndTxnRequest
+from kavka.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
@@ -127,6 +130,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from kavka.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kavka.wire.messages.stop_replica import StopReplicaRequest
 from kavka.wire.messages.sync_group import SyncGroupRequest
 from kavka.wire.messages.txn_offset_commit import (
@@ -153,6 +157,7 @@ DENIALS = frozenset(
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     )
 )
 
@@ -445,6 +450,22 @@ def _of_security(key: ApiKey, _version: int, _topic_id: bytes) -> list[Any]:
     return []
 
 
+def _of_tokens(key: ApiKey, version: int, _topic_id: bytes) -> list[Any]:
+    match key:
+        case ApiKey.CREATE_DELEGATION_TOKEN:
+            request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
+            if version >= 3:  # for another user
+                request.owner_principal_type, request.owner_principal_name = "User", "another"
+            return [request]
+        case ApiKey.RENEW_DELEGATION_TOKEN:
+            return [RenewDelegationTokenRequest(hmac=b"nonexistent", renew_period_ms=-1)]
+        case ApiKey.EXPIRE_DELEGATION_TOKEN:
+            return [ExpireDelegationTokenRequest(hmac=b"nonexistent", expiry_time_period_ms=-1)]
+        case ApiKey.DESCRIBE_DELEGATION_TOKEN:
+            return [DescribeDelegationTokenRequest()]
+    return []
+
+
 _SOURCES = (
     _of_records,
     _of_groups,
@@ -453,6 +474,7 @@ _SOURCES = (
     _of_settings,
     _of_cluster,
     _of_security,
+    _of_tokens,
 )
 
 

@@ -381,6 +381,7 @@ class Broker:
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
         self.security.reload_files(self.periodic_tasks)
+        self.security.expire_tokens(self.periodic_tasks, lambda: self.controller.is_active)
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
@@ -511,6 +512,7 @@ class Broker:
             produce_purgatory=self.produce_purgatory,
             lazy=self.lazy,
             access_control=self.security.access_control,
+            tokens=self.security.tokens,
         )
 
     # -- stop

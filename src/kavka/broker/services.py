@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
+    from kavka.broker.security.delegation_tokens import DelegationTokens
     from kavka.broker.security.sessions import Sessions
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
@@ -73,6 +74,7 @@ class Services:
         produce_purgatory: Purgatory,
         lazy: LazyParts,
         access_control: AccessControl | None = None,
+        tokens: DelegationTokens | None = None,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
         self.broker_id = broker_id
@@ -100,6 +102,8 @@ class Services:
         self.produce_purgatory = produce_purgatory
         self.access_control = access_control
         """The authorizer, its ACLs and the audit; None where there is none of them."""
+        self.tokens = tokens
+        """The delegation tokens; None without delegation.token.secret.key."""
         self._lazy = lazy
 
     @cached_property

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "configs": "describe and alter the configuration of topics and brokers",
     "metrics-users": "set the passwords of those that may read a broker's metrics",
     "acls": "list, add and remove access control lists",
+    "delegation-tokens": "create, renew, expire and describe delegation tokens",
     "console-producer": "send lines of standard input to a topic",
     "console-consumer": "print the records of topics",
     "sql": "query topics with SQL",

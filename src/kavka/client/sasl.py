@@ -6,6 +6,7 @@ from kavka.client.config import Config
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.io import Clock, Random
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
@@ -29,7 +30,11 @@ def sasl_login(config: Config, clock: Clock, random: Random) -> SaslLogin:
             missing = "sasl.password" if user else "sasl.username"
             reason = f"{mechanism} needs sasl.username and sasl.password, or sasl.jaas.config"
             raise InvalidSetting(missing, None, reason)
-        return password_login(mechanism, user, password, random)
+        token_auth = config.flag("kavka.sasl.tokenauth")
+        if token_auth and mechanism not in SCRAM_MECHANISMS:
+            reason = f"delegation tokens log in by {' or '.join(SCRAM_MECHANISMS)}"
+            raise InvalidSetting("sasl.mechanism", mechanism, reason)
+        return password_login(mechanism, user, password, random, token_auth=token_auth)
     user, password = jaas.options.get("username"), jaas.options.get("password")
     if not user or not password:
         reason = f"{mechanism} needs the options username and password"

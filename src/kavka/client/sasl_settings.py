@@ -17,6 +17,9 @@ SASL: Final = [
             'username="..." password="...";'),
     Setting("sasl.username", _TEXT, None, "User of PLAIN and SCRAM, in place of sasl.jaas.config (librdkafka's name)."),
     Setting("sasl.password", _SECRET, None, "Password of PLAIN and SCRAM (librdkafka's name)."),
+    Setting("kavka.sasl.tokenauth", ValueType.BOOLEAN, False,
+            "SCRAM: sasl.username and sasl.password are the id and the HMAC of a delegation token. In sasl.jaas.config "
+            'it is the option tokenauth="true".'),
     Setting("sasl.login.callback.handler.class", ValueType.CLASS, None,
             "OAUTHBEARER: a callable, perhaps async, or `module:name` of one, that returns (token, expiry in ms)."),
     Setting("sasl.oauthbearer.token.endpoint.url", _TEXT, None,

@@ -15,7 +15,7 @@ from kavka.settings.groups import GROUP_SETTINGS
 from kavka.settings.known import KNOWN_SETTINGS
 from kavka.settings.log import LOG_SETTINGS
 from kavka.settings.replication import REPLICATION_SETTINGS
-from kavka.settings.sasl import SASL_SETTINGS
+from kavka.settings.sasl import SASL_SETTINGS, TOKEN_SETTINGS
 from kavka.settings.tls import TLS_SETTINGS, ZOOKEEPER_TLS_SETTINGS
 from kavka.settings.transactions import TRANSACTION_SETTINGS
 
@@ -306,6 +306,7 @@ BROKER_SETTINGS = Catalogue(
         *REPLICATION_SETTINGS,
         *SASL_SETTINGS,
         *TLS_SETTINGS,
+        *TOKEN_SETTINGS,
         *TRANSACTION_SETTINGS,
         *ZOOKEEPER_TLS_SETTINGS,
         *KNOWN_SETTINGS,

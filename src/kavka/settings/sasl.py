@@ -1,4 +1,4 @@
-"""Broker settings of SASL."""
+"""Broker settings of SASL and of delegation tokens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from kavka.settings.declaration import Scope, Setting, ValueType
 
 _T = ValueType
 _BROKER = Scope.PER_BROKER
+
+TOKEN_KEY = "delegation.token.secret.key"
+OLD_TOKEN_KEY = "delegation.token.master.key"
 
 SASL_SETTINGS: list[Setting] = [
     Setting(
@@ -104,5 +107,42 @@ SASL_SETTINGS: list[Setting] = [
         _T.STRING,
         "sub",
         "The claim of a token that names the user.",
+    ),
+]
+
+TOKEN_SETTINGS: list[Setting] = [
+    Setting(
+        TOKEN_KEY,
+        _T.PASSWORD,
+        None,
+        "The key from which the secrets of delegation tokens are made, the same on all brokers. "
+        "Without one there are no delegation tokens.",
+    ),
+    Setting(
+        OLD_TOKEN_KEY,
+        _T.PASSWORD,
+        None,
+        f"The old name of {TOKEN_KEY}, for where that is not set.",
+    ),
+    Setting(
+        "delegation.token.max.lifetime.ms",
+        _T.LONG,
+        604_800_000,
+        "The time after which a delegation token cannot be renewed any more.",
+        minimum=1,
+    ),
+    Setting(
+        "delegation.token.expiry.time.ms",
+        _T.LONG,
+        86_400_000,
+        "The time for which a delegation token is valid, or valid again when it is renewed.",
+        minimum=1,
+    ),
+    Setting(
+        "delegation.token.expiry.check.interval.ms",
+        _T.LONG,
+        3_600_000,
+        "The interval at which the controller removes delegation tokens that have expired.",
+        minimum=1,
     ),
 ]

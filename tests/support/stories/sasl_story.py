@@ -3,6 +3,8 @@
 handshake MECHANISM [v=N]        SaslHandshake, version 1 unless another is given
 plain USER PASSWORD              a token of PLAIN, whose user's password is its name twice
 scram USER PASSWORD              both tokens of SCRAM-SHA-256, with that rule as well
+delegation_token ID PASSWORD     both tokens of SCRAM-SHA-256 for a delegation token; only `ID` is one: of alice, the
+                                 password `secret`, until 10000 ms
 bearer USER                      a token of OAUTHBEARER; that of `mallory` is refused, all others end at 10000 ms
 token TEXT                       any other token
 frame                            another frame: is it read?
@@ -14,7 +16,14 @@ from __future__ import annotations
 import shlex
 
 from kavka.core.sasl.conversation import Conversation, Offer, TokenReply
-from kavka.core.sasl.exchange import CheckPassword, Failure, Question, Success
+from kavka.core.sasl.exchange import (
+    Answer,
+    CheckPassword,
+    FindDelegationToken,
+    Question,
+    Success,
+    TokenCredential,
+)
 from kavka.core.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer, refusal_of
 from kavka.core.sasl.plain import PlainClient, PlainServer, check_password
 from kavka.core.sasl.scram import ScramClient, ScramServer
@@ -55,6 +64,7 @@ class Story:
         answer = str(getattr(self, name)(*words))
         state = self.conversation.state.value
         user = f" user={self.conversation.user}" if self.conversation.user else ""
+        user += f" token={self.conversation.token_id}" if self.conversation.token_id else ""
         expired = " expired" if self.conversation.is_expired(self.now_ms) else ""
         return f"{answer}\n{state}{user}{expired}"
 
@@ -67,9 +77,15 @@ class Story:
         return self._sent(PlainClient(user, password).first())
 
     def scram(self, user: str, password: str) -> str:
-        client = ScramClient(SHA_256, user, password, "client")
-        first = self.conversation.token(client.first(), self.now_ms, self.now_ms)
-        assert isinstance(first, TokenReply)
+        return self._both_tokens(ScramClient(SHA_256, user, password, "client"))
+
+    def delegation_token(self, token_id: str, password: str) -> str:
+        return self._both_tokens(
+            ScramClient(SHA_256, token_id, password, "client", token_auth=True)
+        )
+
+    def _both_tokens(self, client: ScramClient) -> str:
+        first = self._replied(client.first())
         if first.closes:
             return self._shown(first)
         final = client.respond(first.token)
@@ -90,14 +106,23 @@ class Story:
         return f"now={self.now_ms}"
 
     def _sent(self, token: bytes) -> str:
+        return self._shown(self._replied(token))
+
+    def _replied(self, token: bytes) -> TokenReply:
         reply = self.conversation.token(token, self.now_ms, self.now_ms)
         if not isinstance(reply, TokenReply):
             assert self.conversation.state.value == "checking"
             reply = self.conversation.verdict(self._answer(reply), self.now_ms, self.now_ms)
-        return self._shown(reply)
+        return reply
 
     @staticmethod
-    def _answer(question: Question) -> Success | Failure:
+    def _answer(question: Question) -> Answer:
+        if isinstance(question, FindDelegationToken):
+            if question.token_id != "ID":
+                imitated = imitation(SHA_256, question.token_id, b"secret", None)
+                return TokenCredential(imitated, fault=f"unknown token={question.token_id}")
+            credential = ScramCredential.of_password(SHA_256, b"salt", "secret", 4096)
+            return TokenCredential(credential, "alice", 10_000)
         if isinstance(question, CheckPassword):
             return check_password(_USERS, question)
         if question.token == "mallory":

@@ -13,6 +13,7 @@ import base64
 import json
 import runpy
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,15 +45,17 @@ REMARK = (
 
 def main() -> None:
     """Ask for all messages at once: Java starts slowly."""
-    conftest = runpy.run_path(str(HERE.parent / "conftest.py"))
-    sample = conftest["sample"]
+    sys.path.insert(0, str(HERE.parent.parent))
+    from support.wire_values import sample
+
+    stored_classes = runpy.run_path(str(HERE.parent / "test_apache_bytes.py"))["STORED"]
     requests = [
         (cls, version)
         for api in APIS.values()
         for cls in (api.request(), api.response())
         for version in range(api.min_version, api.max_version + 1)
     ]
-    stored = [(cls, version) for cls in conftest["STORED"] for version in schema_of(cls).versions]
+    stored = [(cls, version) for cls in stored_classes for version in schema_of(cls).versions]
     newer = [one for one in requests if one[1] > LAST_OF_3_9.get(one[0].__name__, one[1])]
     _ask("3.9", [one for one in requests if one not in newer], sample)
     _ask("4.1", stored + [one for one in newer if not one[0].__name__.startswith(YOUNGER)], sample)

@@ -62,6 +62,7 @@ class Session:
         "principal",
         "protocol",
         "sasl",
+        "token_id",
         "was_authenticated",
     )
 
@@ -84,6 +85,8 @@ class Session:
         """None through a listener without SASL."""
         self.was_authenticated = False
         """True from the first authentication on, also while the client authenticates again."""
+        self.token_id: str | None = None
+        """The delegation token by which the principal is authenticated; None where it is not by one."""
         self.decisions: tuple[Principal, Decisions] | None = None
         """What an authorizer remembers of the session, for the principal that it had then."""
 

@@ -184,6 +184,25 @@ NEEDS: Final[dict[ApiKey, tuple[Need, ...]]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: (_cluster(_O.ALTER),),
     ApiKey.DESCRIBE_LOG_DIRS: (_cluster(_O.DESCRIBE),),
     ApiKey.CREATE_PARTITIONS: (_topics(_O.ALTER),),
+    ApiKey.CREATE_DELEGATION_TOKEN: (
+        Need(
+            _O.CREATE_TOKENS,
+            _R.USER,
+            _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+            "the owner, where it is another than the client (`User:alice`)",
+        ),
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: (),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (
+        Need(
+            _O.DESCRIBE,
+            _R.DELEGATION_TOKEN,
+            _E.NONE,
+            "each token of others, or DescribeTokens on its owner: the others are left out",
+        ),
+        Need(_O.DESCRIBE_TOKENS, _R.USER, _E.NONE, "the owner of each token of others, likewise"),
+    ),
     ApiKey.DELETE_GROUPS: (_groups(_O.DELETE),),
     ApiKey.ELECT_LEADERS: (_cluster(_O.ALTER),),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (

@@ -25,7 +25,12 @@ from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.counters import error_steps
 from kavka.broker.requests.session import AclOperation, AclResourceType, Session
 from kavka.broker.security.audit_topic import AuditTopic
-from kavka.broker.security.audited_requests import SUBJECTS, Subjects
+from kavka.broker.security.audited_requests import (
+    OF_TOKENS,
+    SUBJECTS,
+    outcome_subjects,
+    token_subjects,
+)
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 
@@ -108,7 +113,10 @@ class Audit:
 
     def authenticated(self, session: Session, mechanism: str) -> None:
         """Record that a client has authenticated by a mechanism, `SSL` or one of SASL."""
-        self._record("authenticated", session, {"mechanism": mechanism[:_MAX_TEXT]})
+        what = {"mechanism": mechanism[:_MAX_TEXT]}
+        if session.token_id is not None:
+            what["delegation_token"] = session.token_id[:_MAX_TEXT]
+        self._record("authenticated", session, what)
 
     def authentication_failed(
         self, session: Session, mechanism: str, reason: str, user: str | None = None
@@ -131,18 +139,23 @@ class Audit:
     def audited(self, key: ApiKey, handle: Handler) -> Handler:
         """Return a handler that records what an administrative request does; other handlers as they are."""
         subjects_of = SUBJECTS.get(key)
-        if subjects_of is None:
+        if subjects_of is None and key not in OF_TOKENS:
             return handle
-        begin: Subjects = subjects_of
 
         async def handle_audited(services: Any, context: RequestContext, request: Any) -> Any:
-            subjects = list(islice(begin(request), _MAX_SUBJECTS + 1))
+            if subjects_of is not None:
+                found = subjects_of(request)
+            else:
+                tokens = services.tokens
+                found = token_subjects(request, lambda hmac: tokens and tokens.id_of(hmac))
+            subjects = list(islice(found, _MAX_SUBJECTS + 1))
             try:
                 result = handle(services, context, request)
                 response = await result if hasattr(result, "__await__") else result
             except BaseException as error:
                 self._administrative(context, subjects, {type(error).__name__: 1})
                 raise
+            subjects[:0] = outcome_subjects(key, response)
             self._administrative(context, subjects, await _errors(context, response))
             return response
 

@@ -17,6 +17,8 @@ from kavka.wire.apis import ApiKey
 
 Subjects = Callable[[Any], Iterator[str]]
 """Yield what a request is about: some of it is taken, however much there is."""
+TokenOf = Callable[[bytes], str | None]
+"""Returns the delegation token with a secret."""
 
 
 def _topics(request: Any) -> Iterator[str]:
@@ -94,6 +96,27 @@ def _credentials(request: Any) -> Iterator[str]:
         yield f"set {upsertion.name}"
 
 
+def _created_token(request: Any) -> Iterator[str]:
+    owner = "the client"
+    if request.owner_principal_name:
+        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+    yield f"token of {owner}"
+    for renewer in request.renewers:
+        yield f"renewer {renewer.principal_type}:{renewer.principal_name}"
+
+
+def token_subjects(request: Any, token_of: TokenOf) -> Iterator[str]:
+    """Yield the id of the token that a request names by its secret."""
+    token_id = token_of(bytes(request.hmac))
+    yield "unknown token" if token_id is None else f"token {token_id}"
+
+
+def outcome_subjects(key: ApiKey, response: Any) -> Iterator[str]:
+    """Yield what is known from the response only: the id of a new token."""
+    if key is ApiKey.CREATE_DELEGATION_TOKEN and response.token_id:
+        yield f"token {response.token_id}"
+
+
 def _elections(request: Any) -> Iterator[str]:
     if request.topic_partitions is None:
         yield "all partitions"
@@ -144,6 +167,7 @@ SUBJECTS: Final[dict[ApiKey, Subjects]] = {
     ApiKey.DELETE_ACLS: _deleted_acls,
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials,
+    ApiKey.CREATE_DELEGATION_TOKEN: _created_token,
     ApiKey.ELECT_LEADERS: _elections,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassignments,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _moved,
@@ -152,3 +176,5 @@ SUBJECTS: Final[dict[ApiKey, Subjects]] = {
     ApiKey.UPDATE_FEATURES: _features,
 }
 """What an administrator sends. WriteTxnMarkers is not here: brokers send it for each transaction."""
+OF_TOKENS: Final = (ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
+"""Requests that name a delegation token by its secret, in place of which `token_subjects` has its id."""

@@ -20,7 +20,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from kavka.core.sasl.exchange import CheckPassword, CheckToken, Failure, Question, Success
+from kavka.core.sasl.exchange import (
+    CheckPassword,
+    CheckToken,
+    Failure,
+    FindDelegationToken,
+    Question,
+    Success,
+)
 from kavka.core.sasl.oauthbearer import refusal_of
 from kavka.core.sasl.plain import INVALID
 from kavka.core.sasl.unsecured_jwt import InvalidToken
@@ -37,6 +44,7 @@ class CallbackCheck:
 
     async def __call__(self, question: Question) -> Success | Failure:
         """Return the answer to a question."""
+        assert not isinstance(question, FindDelegationToken)
         try:
             if isinstance(question, CheckPassword):
                 return await self._password(question)

@@ -1,4 +1,4 @@
-"""The parts that protect a broker: sessions by SASL, TLS, access control.
+"""The parts that protect a broker: sessions by SASL, delegation tokens, TLS, access control.
 
 Each is made, and imported, where settings ask for it.
 """
@@ -13,6 +13,7 @@ from kavka.broker.context import BrokerContext
 from kavka.settings.access import SECRET
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.dynamic import is_of_a_listener
+from kavka.settings.sasl import OLD_TOKEN_KEY, TOKEN_KEY
 from kavka.values import replace
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.audit_topic_writer import AuditTopicWriter
     from kavka.broker.security.authentications import Authentications
+    from kavka.broker.security.delegation_tokens import DelegationTokens
     from kavka.broker.security.sessions import Sessions
     from kavka.broker.security.tls import BrokerTls
     from kavka.broker.security.tls_sessions import TlsSessions
@@ -49,12 +51,14 @@ class SecurityParts:
         """
         self._context = context
         self._dispatcher = dispatcher
+        self.tokens: DelegationTokens | None = None
         self.sessions: Sessions | None = None
         self.tls: BrokerTls | None = None
         self.tls_sessions: TlsSessions | None = None
         self.access_control: AccessControl | None = None
         self.authentications: Authentications | None = None
         """The counters of authentications; None where no listener has SASL or TLS."""
+        self._make_tokens()
         self._make_sessions(config_changes)
         self._make_tls()
         self._count_authentications()
@@ -85,6 +89,15 @@ class SecurityParts:
         names = {*configs.broker_overrides(default=True), *configs.broker_overrides(default=False)}
         return any(is_of_a_listener(name) or name.startswith(("sasl.", "ssl.")) for name in names)
 
+    def _make_tokens(self) -> None:
+        """Make the delegation tokens."""
+        config = self._context.config
+        key = config.optional(TOKEN_KEY) or config.optional(OLD_TOKEN_KEY)
+        if key:
+            from kavka.broker.security.delegation_tokens import DelegationTokens
+
+            self.tokens = DelegationTokens(self._context, key)
+
     def _make_sessions(self, config_changes: ConfigChanges) -> None:
         """Make what authenticates clients by SASL, and this broker to others."""
         context = self._context
@@ -92,7 +105,7 @@ class SecurityParts:
             return
         from kavka.broker.security.sessions import Sessions
 
-        self.sessions = Sessions(context)
+        self.sessions = Sessions(context, self.tokens)
         config_changes.on_entity_change.append(self.sessions.entity_changed)
         config_changes.notifications.reloads.append(self.sessions.start)
         policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
@@ -173,12 +186,14 @@ class SecurityParts:
         return audit.writer.new_topic()
 
     async def start(self) -> None:
-        """Load credentials and ACLs, which must be before a request is served, after the dynamic settings were read.
+        """Load tokens, credentials and ACLs before a request is served, after the dynamic settings were read.
 
         Raise ConnectionError, UnreadableAcls, OSError, and InvalidSetting where stored settings do not fit.
         """
         if self._is_stored() or self._context.config.optional(SECRET):
             self._configure()
+        if self.tokens is not None:
+            await self.tokens.start()
         if self.sessions is not None:
             await self.sessions.start()
         if self.access_control is not None:
@@ -190,12 +205,31 @@ class SecurityParts:
             interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
             periodic_tasks.run_every(interval_ms, self.tls.reload_files)
 
+    def expire_tokens(
+        self, periodic_tasks: PeriodicTasks, is_controller: Callable[[], bool]
+    ) -> None:
+        """Remove delegation tokens that have expired, from time to time, while this broker is the controller."""
+        tokens = self.tokens
+        if tokens is None:
+            return
+
+        async def remove_expired_tokens() -> None:
+            if is_controller():
+                await tokens.remove_expired()
+
+        interval_ms = self._context.config.integer("delegation.token.expiry.check.interval.ms")
+        periodic_tasks.run_every(interval_ms, remove_expired_tokens)
+
     def session_renewed(self) -> None:
         """Note that the registry's session is another one."""
+        if self.tokens is not None:
+            self.tokens.session_renewed()
         if self.access_control is not None:
             self.access_control.session_renewed()
 
     async def stop(self) -> None:
         """Stop following changes, and write what is to be written."""
+        if self.tokens is not None:
+            await self.tokens.stop()
         if self.access_control is not None:
             await self.access_control.stop()

@@ -11,7 +11,7 @@ from typing import Any
 from kavka.broker.requests.session import Principal, Session
 from kavka.broker.security.sasl_mechanisms import Mechanism
 from kavka.core.sasl.conversation import Conversation, HandshakeReply, TokenReply
-from kavka.core.sasl.exchange import Failure, Success
+from kavka.core.sasl.exchange import Answer, Failure, Success, TokenCredential
 from kavka.io import Clock
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.values import frozen
@@ -101,11 +101,11 @@ class SaslConnection:
         if isinstance(reply, TokenReply):
             return self._applied(reply)
         answer = self._listener.mechanisms[self._conversation.tried].check(reply)
-        if isinstance(answer, Success | Failure):
+        if isinstance(answer, Success | Failure | TokenCredential):
             return self._answered(answer)
         return self._answered_later(answer)
 
-    async def _answered_later(self, checking: Awaitable[Success | Failure]) -> TokenReply:
+    async def _answered_later(self, checking: Awaitable[Answer]) -> TokenReply:
         try:
             answer = await checking
         except Exception as error:  # noqa: BLE001 - whatever keeps a token from being checked refuses its client
@@ -115,7 +115,7 @@ class SaslConnection:
         reply = self._answered(answer)
         return reply if isinstance(reply, TokenReply) else await reply
 
-    def _answered(self, answer: Success | Failure) -> TokenReply | Later:
+    def _answered(self, answer: Answer) -> TokenReply | Later:
         clock = self._listener.clock
         return self._applied(self._conversation.verdict(answer, clock.tick_ms(), clock.now_ms()))
 
@@ -125,6 +125,7 @@ class SaslConnection:
         if conversation.is_authenticated and not session.is_authenticated:
             assert conversation.user is not None
             session.principal = Principal("User", conversation.user)
+            session.token_id = conversation.token_id
             session.is_authenticated = True
             self._connection.limit_frames(None)
             self._listener.ended(session, conversation.mechanism, None)

@@ -1,7 +1,7 @@
 """The mechanisms that a listener offers, made from its settings; what cannot work refuses the start.
 
 PLAIN          users of the JAAS login module (`user_<name>="<password>"`), or a callback
-SCRAM-SHA-*    credentials of the registry
+SCRAM-SHA-*    credentials of the registry, delegation tokens
 OAUTHBEARER    signed tokens (`sasl.oauthbearer.jwks.endpoint.url`), unsecured ones, or a callback
 """
 
@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.security.callbacks import CallbackCheck
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.broker.security.user_classes import make_user_object
 from kavka.core.sasl.conversation import Offer
-from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
+from kavka.core.sasl.exchange import (
+    Answer,
+    CheckPassword,
+    CheckToken,
+    Failure,
+    FindDelegationToken,
+    Question,
+    Success,
+)
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_of
@@ -27,6 +35,9 @@ from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
 from kavka.io import Clock, Random
 from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
+
+if TYPE_CHECKING:
+    from kavka.broker.security.delegation_tokens import DelegationTokens
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +50,7 @@ _JAVA_TOKEN_HANDLERS: Final = (
 )
 """Of Kafka's classes those that check signed tokens, as this broker does by itself."""
 
-Check = Callable[[Question], Success | Failure | Awaitable[Success | Failure]]
+Check = Callable[[Question], Answer | Awaitable[Answer]]
 
 
 @frozen
@@ -53,9 +64,16 @@ class Mechanism:
 class Mechanisms:
     """Makes the mechanisms of a broker's listeners."""
 
-    def __init__(self, credentials: ScramCredentials, clock: Clock, random: Random) -> None:
-        """Authenticate by these credentials."""
+    def __init__(
+        self,
+        credentials: ScramCredentials,
+        tokens: DelegationTokens | None,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        """Authenticate by these credentials, and these delegation tokens if there are any."""
         self._credentials = credentials
+        self._tokens = tokens
         self._clock = clock
         self._random = random
 
@@ -80,7 +98,7 @@ class Mechanisms:
             if settings.text_of_mechanism(CALLBACK, name) is not None:
                 reason = "SCRAM credentials are those of the registry: it takes no callback"
                 raise InvalidSetting(settings.name_of(CALLBACK, name), "", reason)
-            begin, check = self._scram(SCRAM_MECHANISMS[name]), _nothing_is_asked
+            begin, check = self._scram(SCRAM_MECHANISMS[name]), self._delegation_token
         return Mechanism(Offer(begin, settings.integer("connections.max.reauth.ms", name)), check)
 
     def _scram(self, mechanism: ScramMechanism) -> Callable[[], ScramServer]:
@@ -96,6 +114,12 @@ class Mechanisms:
 
         return begin
 
+    def _delegation_token(self, question: Question) -> Answer | Awaitable[Answer]:
+        assert isinstance(question, FindDelegationToken)
+        if self._tokens is None:
+            return Failure("delegation tokens are off: delegation.token.secret.key is not set")
+        return self._tokens.login(question.mechanism, question.token_id)
+
     def _password_check(self, settings: ListenerSettings) -> Check:
         login = jaas_login(settings, PLAIN)
         callback = settings.optional(CALLBACK, PLAIN)
@@ -110,7 +134,7 @@ class Mechanisms:
             raise InvalidSetting(settings.name_of(JAAS, PLAIN), "[hidden]" if login else "", reason)
 
         def check(question: Question) -> Success | Failure:
-            assert not isinstance(question, CheckToken)
+            assert isinstance(question, CheckPassword)
             return check_password(users, question)
 
         return check
@@ -169,10 +193,6 @@ def parsed_login(setting: str, text: str, mechanism: str) -> JaasLogin:
         reason = f"{mechanism} needs the login module {LOGIN_MODULES[mechanism]}"
         raise InvalidSetting(setting, "[hidden]", reason)
     return login
-
-
-def _nothing_is_asked(question: Question) -> Failure:
-    raise AssertionError("SCRAM asks nothing")
 
 
 def _advice(settings: ListenerSettings, what: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
@@ -19,6 +20,9 @@ from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.net.connection import Connection
 
+if TYPE_CHECKING:
+    from kavka.broker.security.delegation_tokens import DelegationTokens
+
 log = logging.getLogger(__name__)
 
 _SECRET_BYTES = 32
@@ -27,7 +31,7 @@ _SECRET_BYTES = 32
 class Sessions:
     """Opens the sessions of a broker's connections."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext, tokens: DelegationTokens | None = None) -> None:
         """Begin without mechanisms: `configure` reads them."""
         self._context = context
         config = context.config
@@ -37,7 +41,7 @@ class Sessions:
         self.counts: Counter[tuple[str, str, bool]] = Counter()
         """Authentications, by listener, mechanism, and whether they succeeded."""
         self._protocols = {e.name: e.protocol for e in config.listeners}
-        self._mechanisms = Mechanisms(self.credentials, context.clock, context.random)
+        self._mechanisms = Mechanisms(self.credentials, tokens, context.clock, context.random)
         self._sasl: dict[str, SaslListener] = {}
 
     def configure(self) -> None:

@@ -27,6 +27,8 @@ class Option(NamedTuple):
     help: str
     value: str | None = None
     value_is_optional: bool = False
+    value_is_number: bool = False
+    """True where an optional value may begin with a dash: it is a whole number."""
 
 
 class Given:
@@ -112,6 +114,11 @@ def whole_number(text: str, bits: int) -> int:
     return number
 
 
+def _is_value(word: str, *, is_number: bool) -> bool:
+    """Return whether a word behind an option with an optional value is that value, and no option."""
+    return not word.startswith("-") or (is_number and _WHOLE.fullmatch(word) is not None)
+
+
 def missing(name: str) -> str:
     """Return Kafka's sentence about an option that must be given."""
     return f'Missing required argument "[{name}]"'
@@ -156,7 +163,7 @@ class OptionSet:
             if equals:
                 taken.append(attached)
             elif option.value_is_optional:
-                if words and not words[0].startswith("-"):
+                if words and _is_value(words[0], is_number=option.value_is_number):
                     taken.append(words.pop(0))
             elif words:
                 taken.append(words.pop(0))

@@ -2,6 +2,7 @@
 
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
+from kavka.client.admin.delegation_tokens import DelegationToken
 from kavka.client.admin.elections import ElectionType
 from kavka.client.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
@@ -33,6 +34,7 @@ __all__ = [
     "ConfigOp",
     "ConfigResource",
     "CreatedTopic",
+    "DelegationToken",
     "ElectionType",
     "FeatureMetadata",
     "FeatureUpdate",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kavka.client.admin import (
     acls,
     configs,
+    delegation_tokens,
     elections,
     eligible_leaders,
     features,
@@ -28,6 +29,7 @@ from kavka.client.lag import Lag, lags
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
 from kavka.client.pending_calls import all_until_closed
+from kavka.core.access.entries import Principal
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import KafkaError
@@ -132,6 +134,42 @@ class Admin(Client):
     ) -> list[list[acls.AclBinding] | KafkaError]:
         """Delete the ACLs that filters choose; return what each has removed, an ACL for the first that chose it."""
         return await acls.delete_acls(self._router, filters, timeout_ms)
+
+    # Delegation tokens
+
+    async def create_delegation_token(
+        self,
+        renewers: Iterable[Principal | str] = (),
+        *,
+        owner: Principal | str | None = None,
+        max_lifetime_ms: int = -1,
+        timeout_ms: int | None = None,
+    ) -> delegation_tokens.DelegationToken:
+        """Make a token for this client, or for another `owner` (`User:alice`), by which programs log in as the owner.
+
+        Raise KafkaError, TimeoutError, ValueError for a principal that is none.
+        """
+        return await delegation_tokens.create(
+            self._router, renewers, owner, max_lifetime_ms, timeout_ms
+        )
+
+    async def renew_delegation_token(
+        self, hmac: bytes, *, period_ms: int = -1, timeout_ms: int | None = None
+    ) -> int:
+        """Renew a token for a period from now (-1: the brokers' default); return its end. Raise KafkaError."""
+        return await delegation_tokens.renew(self._router, hmac, period_ms, timeout_ms)
+
+    async def expire_delegation_token(
+        self, hmac: bytes, *, period_ms: int = -1, timeout_ms: int | None = None
+    ) -> int:
+        """Change the end of a token to a period from now, at once without one; return its end. Raise KafkaError."""
+        return await delegation_tokens.expire(self._router, hmac, period_ms, timeout_ms)
+
+    async def describe_delegation_tokens(
+        self, owners: Iterable[Principal | str] | None = None, *, timeout_ms: int | None = None
+    ) -> list[delegation_tokens.DelegationToken]:
+        """Return the tokens of owners (which they own or may renew), all without, that this client may see."""
+        return await delegation_tokens.describe(self._router, owners, timeout_ms)
 
     # Reassignments
 

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Final
 
 from kavka.core.sasl.exchange import (
+    Answer,
     Challenge,
     Failure,
     Outcome,
@@ -92,6 +93,8 @@ class Conversation:
         """The authenticated user; it stays while the client authenticates again."""
         self.mechanism = ""
         """By which the user was authenticated."""
+        self.token_id: str | None = None
+        """The delegation token by which the user was authenticated; None where it was not by one."""
 
     @property
     def is_authenticated(self) -> bool:
@@ -172,7 +175,7 @@ class Conversation:
         self.state = State.CHECKING
         return outcome
 
-    def verdict(self, answer: Success | Failure, tick_ms: int, now_ms: int) -> TokenReply:
+    def verdict(self, answer: Answer, tick_ms: int, now_ms: int) -> TokenReply:
         """Take the answer to a question."""
         if self.state is not State.CHECKING:  # meanwhile the client has sent what it may not
             return TokenReply(ErrorCode.ILLEGAL_SASL_STATE, closes=True, reason="out of order")
@@ -196,15 +199,15 @@ class Conversation:
                 f"User.{self.user}: User.{success.user}"
             )
             return self._failed(message, message)
-        offer = self._offers[self._mechanism]
-        lifetime_ms = 0
-        self._expires_ms = None
-        if offer.max_reauth_ms > 0:
-            lifetime_ms = offer.max_reauth_ms
-            if success.expires_ms is not None:
-                lifetime_ms = max(min(lifetime_ms, success.expires_ms - now_ms), 1)
-            self._expires_ms = tick_ms + lifetime_ms
+        lifetimes = []
+        if (max_reauth_ms := self._offers[self._mechanism].max_reauth_ms) > 0:
+            lifetimes.append(max_reauth_ms)
+        if success.expires_ms is not None:
+            lifetimes.append(max(success.expires_ms - now_ms, 1))
+        lifetime_ms = min(lifetimes, default=0)
+        self._expires_ms = tick_ms + lifetime_ms if lifetimes else None
         self.user, self.mechanism = success.user, self._mechanism
+        self.token_id = success.token_id
         self.state, self._exchange = State.AUTHENTICATED, None
         return TokenReply(token=success.token, lifetime_ms=lifetime_ms)
 

@@ -1,7 +1,7 @@
 """The results of a mechanism's steps on the broker's side.
 
 respond(token)     Challenge: the client is to answer it
-                   CheckPassword, CheckToken: the shell is to find out, and to call `verdict`
+                   CheckPassword, CheckToken, FindDelegationToken: the shell is to find out, and to call `verdict`
                    Success, Failure: the exchange is over
 verdict(answer)    as `respond`, but no question
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from kavka.core.sasl.scram_credential import ScramCredential, ScramMechanism
 from kavka.values import frozen
 
 
@@ -47,7 +48,15 @@ class CheckToken:
         self.extensions = extensions
 
 
-Question = CheckPassword | CheckToken
+@frozen
+class FindDelegationToken:
+    """A question: by what a login with a delegation token is checked (KIP-48)."""
+
+    mechanism: ScramMechanism
+    token_id: str
+
+
+Question = CheckPassword | CheckToken | FindDelegationToken
 
 
 @frozen
@@ -58,6 +67,8 @@ class Success:
     token: bytes = b""
     expires_ms: int | None = None
     """The end of the credential's life, milliseconds since 1970; None without one."""
+    token_id: str | None = None
+    """The delegation token by which the client is authenticated; None where it is not by one."""
 
 
 @frozen
@@ -70,7 +81,20 @@ class Failure:
     """What OAUTHBEARER sends before the client confirms the failure."""
 
 
+@frozen
+class TokenCredential:
+    """The answer to `FindDelegationToken`. A token that is not valid has a credential that nobody can prove to have."""
+
+    credential: ScramCredential
+    owner: str = ""
+    expires_ms: int = 0
+    """The end of the token, milliseconds since 1970."""
+    fault: str | None = None
+    """Of a token that is not valid, for the log."""
+
+
 Outcome = Challenge | Success | Failure
+Answer = Success | Failure | TokenCredential
 
 
 class ServerExchange(Protocol):
@@ -80,7 +104,7 @@ class ServerExchange(Protocol):
         """Take a token of the client."""
         ...
 
-    def verdict(self, answer: Success | Failure) -> Outcome:
+    def verdict(self, answer: Answer) -> Outcome:
         """Take the answer to the question that `respond` returned."""
         ...
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hmac import compare_digest
 
-from kavka.core.sasl.exchange import CheckPassword, Failure, Outcome, SaslError, Success
+from kavka.core.sasl.exchange import (
+    Answer,
+    CheckPassword,
+    Failure,
+    Outcome,
+    SaslError,
+    Success,
+    TokenCredential,
+)
 
 PLAIN = "PLAIN"
 INVALID = "Authentication failed: Invalid username or password"
@@ -43,8 +51,9 @@ class PlainServer:
             )
         return CheckPassword(user, password)
 
-    def verdict(self, answer: Success | Failure) -> Outcome:
+    def verdict(self, answer: Answer) -> Outcome:
         """Take the answer to the question."""
+        assert not isinstance(answer, TokenCredential)
         return answer
 
 

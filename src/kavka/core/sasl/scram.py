@@ -5,7 +5,8 @@
     client-final   c=biws,r=<both nonces>,p=<proof>
     server-final   v=<server signature>
 
-A user that does not exist gets the same answers, by the same steps, as one with another password.
+With the extension `tokenauth=true` in client-first the user is the id of a delegation token, and the password its HMAC
+in base64 (KIP-48). A user that does not exist gets the same answers, by the same steps, as one with another password.
 """
 
 from __future__ import annotations
@@ -17,13 +18,24 @@ from collections.abc import Callable
 from hmac import compare_digest
 from typing import Final, NamedTuple
 
-from kavka.core.sasl.exchange import Challenge, Failure, Outcome, SaslError, Success
+from kavka.core.sasl.exchange import (
+    Answer,
+    Challenge,
+    Failure,
+    FindDelegationToken,
+    Outcome,
+    Question,
+    SaslError,
+    Success,
+    TokenCredential,
+)
 from kavka.core.sasl.scram_credential import (
     MIN_ITERATIONS,
     Lookup,
     ScramCredential,
     ScramMechanism,
 )
+from kavka.values import replace
 
 NONCE_BYTES: Final = 24
 """Random bytes of a nonce, on either side."""
@@ -47,10 +59,15 @@ _SERVER_FINAL: Final = re.compile(
 )
 
 
+_TOKEN_AUTH: Final = "tokenauth"
+
+
 class _Begun(NamedTuple):
-    user: str
+    success: Success
+    """The outcome if the client proves the password."""
     credential: ScramCredential
-    is_known: bool
+    fault: str | None
+    """Why the proof does not count."""
     gs2: str
     nonce: str
     transcript: str
@@ -71,10 +88,12 @@ class ScramServer:
         self._lookup = lookup
         self._imitate = imitate
         self._nonce = nonce
+        self._asked: tuple[re.Match[str], str] | None = None
+        """The client's first token, and the delegation token that it names, while that is looked for."""
         self._begun: _Begun | None = None
         self._is_over = False
 
-    def respond(self, token: bytes) -> Outcome:
+    def respond(self, token: bytes) -> Outcome | Question:
         """Take the first token of the client, then its final one; no third."""
         try:
             text = token.decode()
@@ -84,15 +103,21 @@ class ScramServer:
             return Failure("a token after the end")
         return self._first(text) if self._begun is None else self._final(self._begun, text)
 
-    def verdict(self, answer: Success | Failure) -> Outcome:
-        """Refuse: nothing is asked."""
-        raise AssertionError("SCRAM asks nothing")
+    def verdict(self, answer: Answer) -> Outcome:
+        """Take what a delegation token is checked by, or why none is."""
+        if not isinstance(answer, TokenCredential):
+            assert isinstance(answer, Failure)
+            return self._end(answer)
+        assert self._asked is not None
+        found, token_id = self._asked
+        success = Success(answer.owner, expires_ms=answer.expires_ms, token_id=token_id)
+        return self._challenge(found, success, answer.credential, answer.fault)
 
     def _end(self, outcome: Outcome) -> Outcome:
         self._is_over = True
         return outcome
 
-    def _first(self, text: str) -> Outcome:
+    def _first(self, text: str) -> Outcome | Question:
         found = _CLIENT_FIRST.fullmatch(text)
         if found is None:
             return self._end(Failure("a client-first message that cannot be read"))
@@ -100,13 +125,22 @@ class ScramServer:
         if found["authorization"] is not None and _decode_name(found["authorization"]) != user:
             message = "Authentication failed: Client requested an authorization id that is different from username"
             return self._end(Failure(message, message))
+        if _names_a_token(found["extensions"]):
+            self._asked = (found, user)
+            return FindDelegationToken(self._mechanism, user)
         # Both are made in either case: the time must not say whether the user exists.
         stored, imitated = self._lookup(user), self._imitate(user)
-        credential = imitated if stored is None else stored
+        if stored is None:
+            return self._challenge(found, Success(user), imitated, _wrong(user))
+        return self._challenge(found, Success(user), stored, None)
+
+    def _challenge(
+        self, found: re.Match[str], success: Success, credential: ScramCredential, fault: str | None
+    ) -> Challenge:
         nonce = found["nonce"] + self._nonce
         first = f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
         transcript = f"{found['bare']},{first}"
-        self._begun = _Begun(user, credential, stored is not None, found["gs2"], nonce, transcript)
+        self._begun = _Begun(success, credential, fault, found["gs2"], nonce, transcript)
         return Challenge(first.encode())
 
     def _final(self, begun: _Begun, text: str) -> Outcome:
@@ -123,9 +157,24 @@ class ScramServer:
         client_key = _xor(_decoded(found["proof"]), signature)
         is_proved = compare_digest(mechanism.h(client_key), credential.stored_key)
         server_signature = mechanism.hmac(credential.server_key, message)
-        if not (is_proved and begun.is_known):
-            return self._end(Failure(f"wrong password or unknown user={begun.user!r}"))
-        return self._end(Success(begun.user, b"v=" + b64encode(server_signature)))
+        success, fault = begun.success, begun.fault
+        if fault is None and not is_proved:
+            fault = _wrong(success.user)
+            if success.token_id is not None:
+                fault = f"wrong HMAC of delegation token={success.token_id!r}"
+        if fault is not None:
+            return self._end(Failure(fault))
+        return self._end(replace(success, token=b"v=" + b64encode(server_signature)))
+
+
+def _wrong(user: str) -> str:
+    return f"wrong password or unknown user={user!r}"
+
+
+def _names_a_token(extensions: str) -> bool:
+    """Return whether the extensions of a client-first message say that the user is a delegation token."""
+    pairs = dict(part.partition("=")[::2] for part in extensions.split(",") if part)
+    return pairs.get(_TOKEN_AUTH, "").lower() == "true"
 
 
 class ScramClient:
@@ -146,7 +195,7 @@ class ScramClient:
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
-        extension = ",tokenauth=true" if token_auth else ""
+        extension = f",{_TOKEN_AUTH}=true" if token_auth else ""
         self._bare = f"n={_encode_name(user)},r={nonce}{extension}"
         self._server_signature: bytes | None = None
         self.is_complete = False

@@ -1,0 +1,68 @@
+"""CreateDelegationToken: a token for the client, or for another user (KIP-48, KIP-373)."""
+
+from __future__ import annotations
+
+from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.session import AclOperation, AclResourceType, Principal
+from kavka.broker.security.token_requests import may_ask
+from kavka.broker.services import Services
+from kavka.core.delegation_tokens import created, refusal_of_creation
+from kavka.errors import ErrorCode
+from kavka.ids import uuid_text
+from kavka.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+
+_ID_BYTES = 16
+
+
+async def handle(
+    services: Services, context: RequestContext, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
+    """Make a token with a random id; any broker may."""
+    requester = context.session.principal
+    owner = requester
+    if request.owner_principal_name:
+        owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
+    renewers = []
+    for each in request.renewers:
+        renewers.append(Principal(each.principal_type, each.principal_name))
+        if context.pace.is_over():
+            await context.pace.rest()
+    answer = CreateDelegationTokenResponse(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
+    if not may_ask(context):
+        answer.error_code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return answer
+
+    def may_create_for(other: Principal) -> bool:
+        return context.allows(AclOperation.CREATE_TOKENS, AclResourceType.USER, str(other))
+
+    answer.error_code = refusal_of_creation(owner, requester, renewers, may_create_for)
+    if answer.error_code or services.tokens is None:
+        answer.error_code = answer.error_code or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return answer
+    token = created(
+        uuid_text(services.random.random_bytes(_ID_BYTES)),
+        owner,
+        requester,
+        renewers,
+        max_lifetime_ms=request.max_lifetime_ms,
+        now_ms=services.clock.now_ms(),
+        limits=services.tokens.limits,
+    )
+    await services.tokens.create(token)
+    answer.issue_timestamp_ms = token.issue_ms
+    answer.expiry_timestamp_ms = token.expiry_ms
+    answer.max_timestamp_ms = token.max_ms
+    answer.token_id = token.token_id
+    answer.hmac = services.tokens.hmac_of(token.token_id)
+    return answer
