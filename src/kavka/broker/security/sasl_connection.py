@@ -11,7 +11,7 @@ from typing import Any
 from kavka.broker.requests.session import Principal, Session
 from kavka.broker.security.sasl_mechanisms import Mechanism
 from kavka.core.sasl.conversation import Conversation, HandshakeReply, TokenReply
-from kavka.core.sasl.exchange import Failure, Success
+from kavka.core.sasl.exchange import Challenge, Failure, Outcome, Success
 from kavka.io import Clock
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.values import frozen
@@ -101,11 +101,11 @@ class SaslConnection:
         if isinstance(reply, TokenReply):
             return self._applied(reply)
         answer = self._listener.mechanisms[self._conversation.tried].check(reply)
-        if isinstance(answer, Success | Failure):
+        if isinstance(answer, Challenge | Success | Failure):
             return self._answered(answer)
         return self._answered_later(answer)
 
-    async def _answered_later(self, checking: Awaitable[Success | Failure]) -> TokenReply:
+    async def _answered_later(self, checking: Awaitable[Outcome]) -> TokenReply:
         try:
             answer = await checking
         except Exception as error:  # noqa: BLE001 - whatever keeps a token from being checked refuses its client
@@ -115,7 +115,7 @@ class SaslConnection:
         reply = self._answered(answer)
         return reply if isinstance(reply, TokenReply) else await reply
 
-    def _answered(self, answer: Success | Failure) -> TokenReply | Later:
+    def _answered(self, answer: Outcome) -> TokenReply | Later:
         clock = self._listener.clock
         return self._applied(self._conversation.verdict(answer, clock.tick_ms(), clock.now_ms()))
 

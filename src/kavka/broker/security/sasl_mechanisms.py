@@ -3,6 +3,7 @@
 PLAIN          users of the JAAS login module (`user_<name>="<password>"`), or a callback
 SCRAM-SHA-*    credentials of the registry
 OAUTHBEARER    signed tokens (`sasl.oauthbearer.jwks.endpoint.url`), unsecured ones, or a callback
+GSSAPI         tickets for the principal of the JAAS login module, whose keys are in its key tab (`kerberos`)
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from kavka.broker.security.callbacks import CallbackCheck
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.broker.security.user_classes import make_user_object
 from kavka.core.sasl.conversation import Offer
-from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
+from kavka.core.sasl.exchange import (
+    CheckPassword,
+    CheckToken,
+    Failure,
+    Outcome,
+    Question,
+    ServerExchange,
+    Success,
+)
+from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_of
@@ -39,7 +49,7 @@ _JAVA_TOKEN_HANDLERS: Final = (
 )
 """Of Kafka's classes those that check signed tokens, as this broker does by itself."""
 
-Check = Callable[[Question], Success | Failure | Awaitable[Success | Failure]]
+Check = Callable[[Question], Outcome | Awaitable[Outcome]]
 
 
 @frozen
@@ -71,15 +81,19 @@ class Mechanisms:
         return {name: self._mechanism(name, settings) for name in names}
 
     def _mechanism(self, name: str, settings: ListenerSettings) -> Mechanism:
-        begin: Callable[[], PlainServer | ScramServer | OAuthBearerServer]
+        begin: Callable[[], ServerExchange]
+        check: Check
         if name == PLAIN:
             begin, check = PlainServer, self._password_check(settings)
         elif name == OAUTHBEARER:
             begin, check = OAuthBearerServer, self._token_check(settings)
+        elif name == GSSAPI:
+            from kavka.broker.security.kerberos import acceptor, taken
+
+            _refuse_callback(settings, name, "GSSAPI asks the key tab")
+            begin, check = acceptor(settings, jaas_login(settings, name)), taken
         else:
-            if settings.text_of_mechanism(CALLBACK, name) is not None:
-                reason = "SCRAM credentials are those of the registry: it takes no callback"
-                raise InvalidSetting(settings.name_of(CALLBACK, name), "", reason)
+            _refuse_callback(settings, name, "SCRAM credentials are those of the registry")
             begin, check = self._scram(SCRAM_MECHANISMS[name]), _nothing_is_asked
         return Mechanism(Offer(begin, settings.integer("connections.max.reauth.ms", name)), check)
 
@@ -110,7 +124,7 @@ class Mechanisms:
             raise InvalidSetting(settings.name_of(JAAS, PLAIN), "[hidden]" if login else "", reason)
 
         def check(question: Question) -> Success | Failure:
-            assert not isinstance(question, CheckToken)
+            assert isinstance(question, CheckPassword)
             return check_password(users, question)
 
         return check
@@ -169,6 +183,12 @@ def parsed_login(setting: str, text: str, mechanism: str) -> JaasLogin:
         reason = f"{mechanism} needs the login module {LOGIN_MODULES[mechanism]}"
         raise InvalidSetting(setting, "[hidden]", reason)
     return login
+
+
+def _refuse_callback(settings: ListenerSettings, mechanism: str, why: str) -> None:
+    if settings.text_of_mechanism(CALLBACK, mechanism) is not None:
+        setting = settings.name_of(CALLBACK, mechanism)
+        raise InvalidSetting(setting, "", f"{why}: it takes no callback")
 
 
 def _nothing_is_asked(question: Question) -> Failure:

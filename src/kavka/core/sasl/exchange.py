@@ -1,14 +1,14 @@
 """The results of a mechanism's steps on the broker's side.
 
 respond(token)     Challenge: the client is to answer it
-                   CheckPassword, CheckToken: the shell is to find out, and to call `verdict`
+                   CheckPassword, CheckToken, GssStep: the shell is to find out, and to call `verdict`
                    Success, Failure: the exchange is over
 verdict(answer)    as `respond`, but no question
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kavka.values import frozen
@@ -47,7 +47,17 @@ class CheckToken:
         self.extensions = extensions
 
 
-Question = CheckPassword | CheckToken
+class GssStep:
+    """A question: what a step of GSSAPI comes to, whose call may block. Its text shows no token."""
+
+    __slots__ = ("take",)
+
+    def __init__(self, take: Callable[[], Outcome]) -> None:
+        """Ask to call `take`, on a thread."""
+        self.take = take
+
+
+Question = CheckPassword | CheckToken | GssStep
 
 
 @frozen
