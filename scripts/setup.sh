@@ -90,6 +90,13 @@ need_java() {
     java_works || fail "java is still older than 17; is JAVA_HOME set to another one?"
 }
 
+# The extra `kerberos` is built with the headers; the tests run a KDC, and kinit, and kcat through Cyrus SASL.
+need_kerberos() {
+    if [ -e /usr/include/gssapi/gssapi.h ] && [ -x /usr/sbin/krb5kdc ] && [ -x /usr/sbin/kadmin.local ] &&
+        command -v kinit >/dev/null && compgen -G '/usr/lib/*/sasl2/libgssapiv2.so' >/dev/null; then return; fi
+    install "the tests need Kerberos" libkrb5-dev krb5-kdc krb5-admin-server krb5-user libsasl2-modules-gssapi-mit
+}
+
 fingerprint() {
     { cat pyproject.toml setup.py scripts/setup.sh
       find src \( -name '*.pyx' -o -name '*.pxi' \) -print0 | sort -z | xargs -0 -r cat; pwd; } | sha256sum
@@ -102,7 +109,7 @@ extras_of() {
         docs) echo ;;
         lint) echo terminal ;;
         unit | dev) echo collect,lake,metrics,oauth,schemas,sql,tls ;;
-        test) echo collect,demo,lake,metrics,oauth,schemas,sql,tls ;;
+        test) echo collect,demo,kerberos,lake,metrics,oauth,schemas,sql,tls ;;
     esac
 }
 
@@ -162,6 +169,7 @@ environment() {
 
 mkdir -p "$state"
 rm -f "$state/apt-updated"
+if [ "$need" = test ]; then need_kerberos; fi
 case "$need" in
     demo | lint | unit | docs | dev | test) environment ;;
     *) fail "demo, lint, unit, docs, dev or test?" ;;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -237,10 +238,14 @@ def test_frames_before_authentication_are_few_and_small(run: Run) -> None:
     ("settings", "message"),
     [
         (
-            {"sasl.enabled.mechanisms": None},
-            "kavka does not support GSSAPI.*set sasl.enabled.mechanisms",
+            {"sasl.enabled.mechanisms": "PLAIN,KRB5"},
+            "kavka does not support KRB5.*set sasl.enabled.mechanisms",
         ),
         ({"sasl.enabled.mechanisms": ""}, "names no mechanism"),
+        (
+            {"sasl.enabled.mechanisms": None},
+            "GSSAPI needs the principal and the key tab of this broker: .* or set sasl.enabled.mechanisms",
+        ),
         (
             {"listener.name.clients.plain.sasl.jaas.config": None},
             "listener.name.clients.plain.sasl.jaas.config: PLAIN has no users: set it to",
@@ -287,15 +292,35 @@ def test_a_listener_that_no_client_could_use_refuses_the_start(
     assert "alice secret" not in str(refused.value)
 
 
+def test_gssapi_without_its_extra_refuses_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    monkeypatch.delitem(sys.modules, "kavka.net.kerberos.contexts", raising=False)
+    module = "Krb5LoginModule required useKeyTab=true keyTab=a principal=b;"
+
+    async def start() -> None:
+        settings = {"sasl.enabled.mechanisms": "GSSAPI", "gssapi.sasl.jaas.config": module}
+        async with served(tmp_path, **settings):
+            pass
+
+    with pytest.raises(InvalidSetting, match=r"pip install 'kavka\[kerberos\]'"):
+        asyncio.run(start())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (
-            {"sasl.mechanism.inter.broker.protocol": "GSSAPI"},
-            "kavka does not support GSSAPI between brokers",
+            {"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"},
+            "kavka does not support OAUTHBEARER between brokers",
         ),
         ({"sasl.jaas.config": None}, "brokers authenticate to each other by PLAIN: set it"),
         ({"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, "must include it"),
+        (
+            {"sasl.enabled.mechanisms": "GSSAPI", "sasl.mechanism.inter.broker.protocol": "GSSAPI"},
+            "GSSAPI needs the login module com.sun.security.auth.module.Krb5LoginModule",
+        ),
     ],
 )
 def test_a_broker_that_could_not_authenticate_to_others_refuses_the_start(

@@ -27,6 +27,7 @@ from support.waiting import until
 
 Run = Callable[..., None]
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -193,7 +194,30 @@ def test_a_client_authenticates_again_while_it_works(run: Run) -> None:
     ("settings", "message"),
     [
         ({}, "sasl.mechanism: Set it to one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
-        ({"sasl.mechanism": "GSSAPI"}, "kavka supports PLAIN"),
+        ({"sasl.mechanism": "KRB5"}, "kavka supports PLAIN"),
+        (
+            {"sasl.mechanism": "GSSAPI", "sasl.kerberos.keytab": "/alice.keytab"},
+            "sasl.kerberos.principal: .* needs the principal whose keys it has",
+        ),
+        (
+            {"sasl.jaas.config": f"{KERBEROS_MODULE} required;"},
+            "set useTicketCache=true, or a key tab: ",
+        ),
+        (
+            {"sasl.jaas.config": f"{KERBEROS_MODULE} required useKeyTab=true keyTab=a;"},
+            "useKeyTab needs the option principal: ",
+        ),
+        (
+            {
+                "sasl.jaas.config": f"{KERBEROS_MODULE} required useTicketCache=true serviceName=a;",
+                "sasl.kerberos.service.name": "b",
+            },
+            "Conflicting serviceName values: the login module has a",
+        ),
+        (
+            {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka/broker1"},
+            "Expected the first component of a principal: kafka",
+        ),
         ({"sasl.mechanism": "PLAIN"}, "sasl.username: PLAIN needs sasl.username and sasl.password"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "configuration sasl.password"),
         ({"sasl.jaas.config": 'Other required password="topsecret";'}, "login module is none of"),

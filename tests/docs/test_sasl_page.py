@@ -6,13 +6,15 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.code_blocks import ROOT, Block, blocks
+from support.kerberos import Realm, realm_in
 
-PAGES = {"sasl": 4, "delegation-tokens": 3}
+PAGES = {"sasl": 6, "delegation-tokens": 3}
 """The number of outputs on each page."""
 RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
 
@@ -20,21 +22,28 @@ RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
 class Runner:
     """Runs the blocks of the page in one directory, with a port of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, realm: Realm) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
         self._directory = directory
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = {**os.environ, "PATH": path}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin"
+        self._environment = {**os.environ, **realm.environment, "PATH": path}
         self._broker: subprocess.Popen[str] | None = None
 
     def run(self, block: Block) -> str:
         """Run a block, the broker's in the background; return what the block prints."""
         text = block.text.replace("9094", str(self._port))
-        if text.startswith("kavka server-start"):
-            self._start(text)
+        *before, last = text.splitlines()
+        if last.startswith("kavka server-start"):
+            self.stop()
+            if before:
+                self._run("sh", "\n".join(before), block.name)
+            self._start(last)
             return ""
-        command = ["bash", "-euo", "pipefail"] if block.language == "sh" else [sys.executable]
+        return self._run(block.language, text, block.name)
+
+    def _run(self, language: str, text: str, name: str) -> str:
+        command = ["bash", "-euo", "pipefail"] if language == "sh" else [sys.executable]
         done = subprocess.run(
             [*command, "-c", text],
             cwd=self._directory,
@@ -44,7 +53,7 @@ class Runner:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, f"{block.name}: {done.stderr}"
+        assert done.returncode == 0, f"{name}: {done.stderr}"
         return done.stdout
 
     def _start(self, command: str) -> None:
@@ -63,12 +72,19 @@ class Runner:
         if self._broker is not None:
             self._broker.terminate()
             self._broker.communicate(timeout=30)
+            self._broker = None
+
+
+@pytest.fixture
+def realm(tmp_path: Path) -> Iterator[Realm]:
+    with realm_in(tmp_path / "realm") as made:
+        yield made
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_the_blocks_of_the_page_run(tmp_path: Path, page: str) -> None:
-    runner = Runner(tmp_path)
+def test_the_blocks_of_the_page_run(tmp_path: Path, page: str, realm: Realm) -> None:
+    runner = Runner(tmp_path, realm)
     printed = ""
     compared = 0
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.client.config import Config
+from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER
@@ -21,6 +22,8 @@ def sasl_login(config: Config, clock: Clock, random: Random) -> SaslLogin:
         from kavka.client.bearer_tokens import bearer_login
 
         return bearer_login(config, {} if jaas is None else jaas.options, clock, random)
+    if mechanism == GSSAPI:
+        return _kerberos(config, jaas, random)
     if jaas is None:
         user, password = (
             config.optional_text("sasl.username"),
@@ -41,6 +44,24 @@ def sasl_login(config: Config, clock: Clock, random: Random) -> SaslLogin:
         raise InvalidSetting("sasl.jaas.config", "[hidden]", reason)
     token_auth = jaas.options.get("tokenauth", "").lower() == "true"
     return password_login(mechanism, user, password, random, token_auth=token_auth)
+
+
+def _kerberos(config: Config, jaas: JaasLogin | None, random: Random) -> SaslLogin:
+    """Return the login by a key tab or a ticket cache, of Kafka's login module or of librdkafka's settings."""
+    from kavka.net.kerberos.login import Identity, identity_of, kerberos_login, service_of
+
+    options = {} if jaas is None else jaas.options
+    if jaas is not None:
+        identity = identity_of(options, "sasl.jaas.config", "alice@EXAMPLE.COM")
+    else:
+        keytab = config.optional_text("sasl.kerberos.keytab")
+        principal = config.optional_text("sasl.kerberos.principal")
+        if keytab is not None and principal is None:
+            reason = "sasl.kerberos.keytab needs the principal whose keys it has: alice@EXAMPLE.COM"
+            raise InvalidSetting("sasl.kerberos.principal", None, reason)
+        identity = Identity(principal, keytab, None)
+    configured = config.optional_text("sasl.kerberos.service.name")
+    return kerberos_login(identity, service_of(options, configured, "kafka"), random)
 
 
 def _jaas(config: Config) -> JaasLogin | None:

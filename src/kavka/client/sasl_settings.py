@@ -10,7 +10,7 @@ _INT, _TEXT, _SECRET = ValueType.INT, ValueType.STRING, ValueType.PASSWORD
 
 SASL: Final = [
     Setting("sasl.mechanism", _TEXT, None,
-            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; without it, that of the login module."),
+            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI; without it, that of the login module."),
     Setting("sasl.mechanisms", _TEXT, None, "librdkafka's name of sasl.mechanism: one mechanism."),
     Setting("sasl.jaas.config", _SECRET, None,
             "Kafka's login module: org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -37,4 +37,10 @@ SASL: Final = [
             "OAUTHBEARER: make tokens without a signature, for tests (librdkafka's name)."),
     Setting("sasl.login.connect.timeout.ms", _INT, 10_000,
             "OAUTHBEARER: time within which the token endpoint must answer.", minimum=1),
+    Setting("sasl.kerberos.service.name", _TEXT, None,
+            "GSSAPI: the first component of the brokers' principals, kafka by default; the second is their host."),
+    Setting("sasl.kerberos.principal", _TEXT, None,
+            "GSSAPI: the principal of this client, in place of sasl.jaas.config (librdkafka's name)."),
+    Setting("sasl.kerberos.keytab", _TEXT, None,
+            "GSSAPI: the file with its keys (librdkafka's name); without it, tickets come from the cache of kinit."),
 ]  # fmt: skip

@@ -27,6 +27,8 @@ _OF_A_MECHANISM = (
     "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.scope.claim.name",
     "sasl.oauthbearer.sub.claim.name",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.principal.to.local.rules",
 )
 """Listener settings of a SASL mechanism, with the mechanism's name as prefix."""
 _MECHANISM_PREFIXES = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.", "gssapi.")

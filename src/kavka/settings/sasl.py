@@ -15,8 +15,7 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.enabled.mechanisms",
         _T.LIST,
         ["GSSAPI"],
-        "Mechanisms that SASL listeners offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. "
-        "GSSAPI, Kafka's default, is not supported: such a listener needs another value.",
+        "Mechanisms that SASL listeners offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -25,7 +24,7 @@ SASL_SETTINGS: list[Setting] = [
         _T.STRING,
         "GSSAPI",
         "The mechanism by which brokers authenticate to each other, where their listener is a SASL one: "
-        "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -34,7 +33,7 @@ SASL_SETTINGS: list[Setting] = [
         _T.PASSWORD,
         None,
         "The login module of a mechanism with its options, as listener.name.<listener>.<mechanism>.sasl.jaas.config; "
-        "without that prefix, the user and password with which this broker authenticates to others.",
+        "without that prefix, the user and password, or the principal and key tab, of this broker at others.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -107,6 +106,23 @@ SASL_SETTINGS: list[Setting] = [
         _T.STRING,
         "sub",
         "The claim of a token that names the user.",
+    ),
+    Setting(
+        "sasl.kerberos.service.name",
+        _T.STRING,
+        None,
+        "GSSAPI: the first component of the principals of the other brokers; unset: that of this broker's principal.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.kerberos.principal.to.local.rules",
+        _T.LIST,
+        ["DEFAULT"],
+        "GSSAPI: rules that make the user of a client's principal; the first that fits decides. DEFAULT: the first "
+        "component, in the default realm. RULE:[n:text](pattern)s/pattern/text/g/L: the others.",
+        scope=_BROKER,
+        fixed=True,
     ),
 ]
 

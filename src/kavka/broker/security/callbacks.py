@@ -48,6 +48,7 @@ class CallbackCheck:
         try:
             if isinstance(question, CheckPassword):
                 return await self._password(question)
+            assert isinstance(question, CheckToken)
             return await self._token(question)
         except InvalidToken as error:
             return refusal_of(error)

@@ -1,21 +1,25 @@
 """This broker's own authentication to other brokers, through a listener with SASL between them.
 
-User and password are those of the listener's login module for `sasl.mechanism.inter.broker.protocol`, as in Apache
-Kafka, or of `sasl.jaas.config`.
+User and password, or principal and key tab, are those of the listener's login module for
+`sasl.mechanism.inter.broker.protocol`, as in Apache Kafka, or of `sasl.jaas.config`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.broker.security.sasl_mechanisms import JAAS, jaas_login, parsed_login
+from kavka.core.sasl.gssapi import GSSAPI
+from kavka.core.sasl.jaas import JaasLogin
 from kavka.core.sasl.mechanisms import PASSWORD_MECHANISMS
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+_BETWEEN_BROKERS: Final = (*PASSWORD_MECHANISMS, GSSAPI)
 
 
 def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
@@ -30,20 +34,22 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
         return None
     settings = context.configs.listener(name)
     mechanism = settings.text(_MECHANISM).upper()
-    if mechanism not in PASSWORD_MECHANISMS:
+    if mechanism not in _BETWEEN_BROKERS:
         reason = (
             f"kavka does not support {mechanism} between brokers, which reach each other by the listener {name}: set "
-            f"{_MECHANISM} to one of {', '.join(PASSWORD_MECHANISMS)}"
+            f"{_MECHANISM} to one of {', '.join(_BETWEEN_BROKERS)}"
         )
         raise InvalidSetting(_MECHANISM, mechanism, reason)
     enabled = [each.upper() for each in settings.items("sasl.enabled.mechanisms")]
     if mechanism not in enabled:
-        reason = f"sasl.enabled.mechanisms of the listener {name} must include it, or brokers cannot authenticate"
+        reason = (
+            f"sasl.enabled.mechanisms of the listener {name} must include it, or brokers cannot authenticate: it has "
+            f"{', '.join(enabled)}"
+        )
         raise InvalidSetting(_MECHANISM, mechanism, reason)
-    login = jaas_login(settings, mechanism)
-    general = settings.general(JAAS)
-    if general is not None and (login is None or "username" not in login.options):
-        login = parsed_login(JAAS, general, mechanism)
+    if mechanism == GSSAPI:
+        return _kerberos(context, settings)
+    login = _login(settings, mechanism, "username")
     options = {} if login is None else login.options
     user, password = options.get("username"), options.get("password")
     if not user or not password:
@@ -53,3 +59,26 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
         )
         raise InvalidSetting(settings.name_of(JAAS, mechanism), "[hidden]" if login else "", reason)
     return password_login(mechanism, user, password, context.random)
+
+
+def _login(settings: ListenerSettings, mechanism: str, needed: str) -> JaasLogin | None:
+    """Return the login module of the listener, or the general one where that has no option of this name."""
+    login = jaas_login(settings, mechanism)
+    general = settings.general(JAAS)
+    if general is not None and (login is None or needed not in login.options):
+        return parsed_login(JAAS, general, mechanism)
+    return login
+
+
+def _kerberos(context: BrokerContext, settings: ListenerSettings) -> SaslLogin:
+    """Return the login as this broker's principal; without settings the others' have the same first component."""
+    from kavka.broker.security.kerberos import EXAMPLE_PRINCIPAL
+    from kavka.net.kerberos.login import identity_of, kerberos_login, service_of
+
+    login = _login(settings, GSSAPI, "principal")
+    options = {} if login is None else login.options
+    identity = identity_of(options, settings.name_of(JAAS, GSSAPI), EXAMPLE_PRINCIPAL)
+    own = (identity.principal or "kafka").partition("@")[0].partition("/")[0]
+    configured = settings.optional("sasl.kerberos.service.name", GSSAPI)
+    service = service_of(options, configured, own)
+    return kerberos_login(identity, service, context.random)

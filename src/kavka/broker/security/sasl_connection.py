@@ -11,7 +11,7 @@ from typing import Any
 from kavka.broker.requests.session import Principal, Session
 from kavka.broker.security.sasl_mechanisms import Mechanism
 from kavka.core.sasl.conversation import Conversation, HandshakeReply, TokenReply
-from kavka.core.sasl.exchange import Answer, Failure, Success, TokenCredential
+from kavka.core.sasl.exchange import Answer, Challenge, Failure, Success, TokenCredential
 from kavka.io import Clock
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.values import frozen
@@ -101,7 +101,7 @@ class SaslConnection:
         if isinstance(reply, TokenReply):
             return self._applied(reply)
         answer = self._listener.mechanisms[self._conversation.tried].check(reply)
-        if isinstance(answer, Success | Failure | TokenCredential):
+        if isinstance(answer, Challenge | Success | Failure | TokenCredential):
             return self._answered(answer)
         return self._answered_later(answer)
 

@@ -3,6 +3,7 @@
 PLAIN          users of the JAAS login module (`user_<name>="<password>"`), or a callback
 SCRAM-SHA-*    credentials of the registry, delegation tokens
 OAUTHBEARER    signed tokens (`sasl.oauthbearer.jwks.endpoint.url`), unsecured ones, or a callback
+GSSAPI         tickets for the principal of the JAAS login module, whose keys are in its key tab (`kerberos`)
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from kavka.core.sasl.exchange import (
     Failure,
     FindDelegationToken,
     Question,
+    ServerExchange,
     Success,
 )
+from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_of
@@ -89,15 +92,19 @@ class Mechanisms:
         return {name: self._mechanism(name, settings) for name in names}
 
     def _mechanism(self, name: str, settings: ListenerSettings) -> Mechanism:
-        begin: Callable[[], PlainServer | ScramServer | OAuthBearerServer]
+        begin: Callable[[], ServerExchange]
+        check: Check
         if name == PLAIN:
             begin, check = PlainServer, self._password_check(settings)
         elif name == OAUTHBEARER:
             begin, check = OAuthBearerServer, self._token_check(settings)
+        elif name == GSSAPI:
+            from kavka.broker.security.kerberos import acceptor, taken
+
+            _refuse_callback(settings, name, "GSSAPI asks the key tab")
+            begin, check = acceptor(settings, jaas_login(settings, name)), taken
         else:
-            if settings.text_of_mechanism(CALLBACK, name) is not None:
-                reason = "SCRAM credentials are those of the registry: it takes no callback"
-                raise InvalidSetting(settings.name_of(CALLBACK, name), "", reason)
+            _refuse_callback(settings, name, "SCRAM credentials are those of the registry")
             begin, check = self._scram(SCRAM_MECHANISMS[name]), self._delegation_token
         return Mechanism(Offer(begin, settings.integer("connections.max.reauth.ms", name)), check)
 
@@ -193,6 +200,12 @@ def parsed_login(setting: str, text: str, mechanism: str) -> JaasLogin:
         reason = f"{mechanism} needs the login module {LOGIN_MODULES[mechanism]}"
         raise InvalidSetting(setting, "[hidden]", reason)
     return login
+
+
+def _refuse_callback(settings: ListenerSettings, mechanism: str, why: str) -> None:
+    if settings.text_of_mechanism(CALLBACK, mechanism) is not None:
+        setting = settings.name_of(CALLBACK, mechanism)
+        raise InvalidSetting(setting, "", f"{why}: it takes no callback")
 
 
 def _advice(settings: ListenerSettings, what: str) -> str:

@@ -176,10 +176,12 @@ class Conversation:
         return outcome
 
     def verdict(self, answer: Answer, tick_ms: int, now_ms: int) -> TokenReply:
-        """Take the answer to a question."""
+        """Take the answer to a question; a challenge is that of a mechanism whose step was the question."""
         if self.state is not State.CHECKING:  # meanwhile the client has sent what it may not
             return TokenReply(ErrorCode.ILLEGAL_SASL_STATE, closes=True, reason="out of order")
         self.state = State.TOKENS
+        if isinstance(answer, Challenge):
+            return self._reply(answer, tick_ms, now_ms)
         assert self._exchange is not None
         return self._reply(self._exchange.verdict(answer), tick_ms, now_ms)
 

@@ -1,14 +1,15 @@
 """The results of a mechanism's steps on the broker's side.
 
 respond(token)     Challenge: the client is to answer it
-                   CheckPassword, CheckToken, FindDelegationToken: the shell is to find out, and to call `verdict`
+                   CheckPassword, CheckToken, FindDelegationToken, GssStep: the shell is to find out, and to call
+                   `verdict`
                    Success, Failure: the exchange is over
 verdict(answer)    as `respond`, but no question
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kavka.core.sasl.scram_credential import ScramCredential, ScramMechanism
@@ -56,7 +57,17 @@ class FindDelegationToken:
     token_id: str
 
 
-Question = CheckPassword | CheckToken | FindDelegationToken
+class GssStep:
+    """A question: what a step of GSSAPI comes to, whose call may block. Its text shows no token."""
+
+    __slots__ = ("take",)
+
+    def __init__(self, take: Callable[[], Outcome]) -> None:
+        """Ask to call `take`, on a thread."""
+        self.take = take
+
+
+Question = CheckPassword | CheckToken | FindDelegationToken | GssStep
 
 
 @frozen
@@ -94,7 +105,8 @@ class TokenCredential:
 
 
 Outcome = Challenge | Success | Failure
-Answer = Success | Failure | TokenCredential
+Verdict = Success | Failure | TokenCredential
+Answer = Challenge | Verdict
 
 
 class ServerExchange(Protocol):
@@ -104,7 +116,7 @@ class ServerExchange(Protocol):
         """Take a token of the client."""
         ...
 
-    def verdict(self, answer: Answer) -> Outcome:
+    def verdict(self, answer: Verdict) -> Outcome:
         """Take the answer to the question that `respond` returned."""
         ...
 

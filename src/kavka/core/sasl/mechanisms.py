@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.oauthbearer import OAUTHBEARER
 from kavka.core.sasl.plain import PLAIN
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
@@ -13,6 +14,7 @@ LOGIN_MODULES: Final = {
     PLAIN: f"{_PACKAGE}.plain.PlainLoginModule",
     **dict.fromkeys(SCRAM_MECHANISMS, f"{_PACKAGE}.scram.ScramLoginModule"),
     OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule",
+    GSSAPI: "com.sun.security.auth.module.Krb5LoginModule",
 }
 MECHANISMS: Final = tuple(LOGIN_MODULES)
 PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from kavka.core.sasl.exchange import (
-    Answer,
     Challenge,
     CheckToken,
     Failure,
     Outcome,
     SaslError,
     TokenCredential,
+    Verdict,
 )
 from kavka.core.sasl.unsecured_jwt import InvalidToken
 
@@ -65,7 +65,7 @@ class OAuthBearerServer:
             self._authorization = name.replace("=2C", ",").replace("=3D", "=")
         return CheckToken(bearer["token"], pairs)
 
-    def verdict(self, answer: Answer) -> Outcome:
+    def verdict(self, answer: Verdict) -> Outcome:
         """Take the answer; the client hears of a refusal by a challenge first."""
         assert not isinstance(answer, TokenCredential)
         if isinstance(answer, Failure):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from hmac import compare_digest
 
 from kavka.core.sasl.exchange import (
-    Answer,
     CheckPassword,
     Failure,
     Outcome,
     SaslError,
     Success,
     TokenCredential,
+    Verdict,
 )
 
 PLAIN = "PLAIN"
@@ -51,7 +51,7 @@ class PlainServer:
             )
         return CheckPassword(user, password)
 
-    def verdict(self, answer: Answer) -> Outcome:
+    def verdict(self, answer: Verdict) -> Outcome:
         """Take the answer to the question."""
         assert not isinstance(answer, TokenCredential)
         return answer
@@ -92,7 +92,7 @@ def jaas_users(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_password(users: Mapping[str, str], question: CheckPassword) -> Success | Failure:
-    """Answer from a table of passwords, with the same steps for a user that is not in it."""
+    """Verdict from a table of passwords, with the same steps for a user that is not in it."""
     expected = users.get(question.user)
     wanted = (question.password if expected is None else expected).encode()
     is_equal = compare_digest(wanted, question.password.encode())

@@ -19,7 +19,6 @@ from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from kavka.core.sasl.exchange import (
-    Answer,
     Challenge,
     Failure,
     FindDelegationToken,
@@ -28,6 +27,7 @@ from kavka.core.sasl.exchange import (
     SaslError,
     Success,
     TokenCredential,
+    Verdict,
 )
 from kavka.core.sasl.scram_credential import (
     MIN_ITERATIONS,
@@ -103,7 +103,7 @@ class ScramServer:
             return Failure("a token after the end")
         return self._first(text) if self._begun is None else self._final(self._begun, text)
 
-    def verdict(self, answer: Answer) -> Outcome:
+    def verdict(self, answer: Verdict) -> Outcome:
         """Take what a delegation token is checked by, or why none is."""
         if not isinstance(answer, TokenCredential):
             assert isinstance(answer, Failure)
