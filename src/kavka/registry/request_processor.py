@@ -146,11 +146,14 @@ class RequestProcessor:
         self._total.received += 1
         self.in_flight += 1
         self._znode_server.notify(self.session)
-        error, body = 0, None
+        error = 0
+        body: NamedTuple | bytearray | None = None
         try:
             body = self._perform(header.type, reader)
         except Refused as refused:
             error = refused.code
+            if header.type == OpCode.SASL:
+                body = SaslToken(None)  # Java's clients read it behind an error, too
         except RegistryRefused as refused:
             error = refused.error
         answer = bytearray()

@@ -109,7 +109,7 @@ async def _show(connection: ZooKeeperConnection, scheme: str, proof: bytes) -> N
         await connection.authenticate(encode(AuthRequest(0, scheme, proof)))
     except ServerRefused as refused:
         raise ZooKeeperLoginRefused(
-            f"ZooKeeper refused the identity of the scheme {scheme}: {refused}"
+            f"ZooKeeper refused the identity of the scheme {scheme}"
         ) from refused
 
 

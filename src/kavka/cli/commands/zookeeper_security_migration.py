@@ -23,7 +23,8 @@ from kavka.registry.zookeeper import ZooKeeperRegistry
 from kavka.registry.zookeeper_access import SECURE_ROOTS, kafkas_access_list, open_access_list
 from kavka.settings.declaration import InvalidSetting
 
-_CONTROLLER = "/controller"
+_NEVER_MADE = ("/controller", "/migration")
+"""Whether they exist says something to brokers."""
 _LISTS = {"secure": kafkas_access_list, "unsecure": open_access_list}
 
 OPTIONS = OptionSet(
@@ -92,7 +93,7 @@ async def _migrate(registry: ZooKeeperRegistry, checks: bool) -> int:
             return 1
     await registry.secure("/")
     for path in SECURE_ROOTS:
-        if path != _CONTROLLER:
+        if path not in _NEVER_MADE:
             await ensure_path(registry, path)
         await _secure_below(registry, [path])
     return 0

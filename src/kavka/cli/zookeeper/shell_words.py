@@ -9,6 +9,8 @@ from typing import NamedTuple
 from kavka.cli.arguments.options import whole_number
 from kavka.core.znode_access import ADMIN, CREATE, DELETE, READ, WRITE, AccessList, AclEntry
 
+_BETWEEN_ENTRIES = re.compile(r",(?=[^,:]*:)")
+"""A comma in front of a scheme, and not one in the name of a certificate."""
 _PERMISSIONS = {"c": CREATE, "d": DELETE, "r": READ, "w": WRITE, "a": ADMIN}
 _WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
 
@@ -53,7 +55,7 @@ class Words(NamedTuple):
 def parse_access_list(text: str) -> AccessList:
     """Return the access list of `scheme:id:permissions,...`. Raise BadCommand."""
     entries: list[AclEntry] = []
-    for entry in text.split(","):
+    for entry in _BETWEEN_ENTRIES.split(text):
         scheme, first, rest = entry.partition(":")
         name, last, letters = rest.rpartition(":")
         if not first or not last:

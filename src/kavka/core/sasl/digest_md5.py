@@ -67,18 +67,15 @@ class DigestMd5Server:
                 return Failure(f"another {name} than that of this connection")
         if given.get("qop", b"auth") != b"auth":
             return Failure("a quality of protection that was not offered")
-        password = self._password_of(user)
+        password, cnonce = self._password_of(user), given.get("cnonce", b"")
         # A user that is not there costs the same hashes.
-        secret = _secret(
-            user, "" if password is None else password, self._nonce, given.get("cnonce", b"")
-        )
-        response = _response(secret, "AUTHENTICATE", self._nonce, given.get("cnonce", b""))
+        secret = _secret((user, REALM, password or ""), self._nonce, cnonce, given.get("authzid"))
+        response = _response(secret, "AUTHENTICATE", self._nonce, cnonce)
         if not hmac.compare_digest(response, given.get("response", b"")) or password is None:
             return Failure("unknown user or wrong password")
-        if given.get("authzid") not in (None, user.encode()):
+        if given.get("authzid") not in (None, given.get("username")):
             return Failure("a login for another user")
-        rspauth = _response(secret, "", self._nonce, given.get("cnonce", b""))
-        return Success(user, b"rspauth=" + rspauth)
+        return Success(user, b"rspauth=" + _response(secret, "", self._nonce, cnonce))
 
 
 class DigestMd5Client:
@@ -103,7 +100,7 @@ class DigestMd5Client:
         if b"auth" not in given.get("qop", b"auth").replace(b" ", b"").split(b","):
             raise SaslError("the server does not offer the quality of protection auth")
         cnonce = self._cnonce.encode()
-        secret = _secret(self._user, self._password, nonce, cnonce, realm)
+        secret = _secret((self._user, realm, self._password), nonce, cnonce)
         self._proof = _response(secret, "", nonce, cnonce)
         fields = {
             "charset": "utf-8",
@@ -125,10 +122,13 @@ class DigestMd5Client:
             raise SaslError("the server did not prove that it knows the password")
 
 
-def _secret(user: str, password: str, nonce: str, cnonce: bytes, realm: str = REALM) -> bytes:
-    """Return H(A1) in hexadecimal digits."""
-    inner = _md5(b":".join((_hashed_as(user), _hashed_as(realm), _hashed_as(password))))
-    return _md5(b":".join((inner, nonce.encode(), cnonce))).hex().encode()
+def _secret(
+    credentials: tuple[str, str, str], nonce: str, cnonce: bytes, authzid: bytes | None = None
+) -> bytes:
+    """Return H(A1) of user, realm and password in hexadecimal digits; `authzid` is there if the client sends it."""
+    inner = _md5(b":".join(map(_hashed_as, credentials)))
+    parts = (inner, nonce.encode(), cnonce)
+    return _md5(b":".join(parts if authzid is None else (*parts, authzid))).hex().encode()
 
 
 def _response(secret: bytes, method: str, nonce: str, cnonce: bytes) -> bytes:
