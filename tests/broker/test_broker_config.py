@@ -72,12 +72,36 @@ def test_a_setting_of_a_listener_that_there_is_not_is_warned_of(
     ]
 
 
-@pytest.mark.parametrize(
-    ("setting", "text"),
-    [("zookeeper.set.acl", "true"), ("principal.builder.class", "org.acme.Builder")],
-)
-def test_protection_that_is_not_in_this_release_is_refused(setting: str, text: str) -> None:
-    with pytest.raises(InvalidSetting, match=setting):
-        BrokerConfig({setting: text})
+def test_protection_that_is_not_in_this_release_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match=r"principal\.builder\.class"):
+        BrokerConfig({"principal.builder.class": "org.acme.Builder"})
     default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-    BrokerConfig({"zookeeper.set.acl": "false", "principal.builder.class": default})
+    BrokerConfig({"principal.builder.class": default})
+
+
+CONNECTED = {"zookeeper.connect": "127.0.0.1:2181"}
+STORE = {"zookeeper.ssl.keystore.location": "own.pem"}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({}, "keeps its registry itself"),
+        (CONNECTED, "has no identity at ZooKeeper"),
+        (CONNECTED | STORE, "has no identity at ZooKeeper"),
+    ],
+)
+def test_znodes_are_protected_only_for_an_identity_that_the_broker_has(
+    given: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=reason):
+        BrokerConfig({"zookeeper.set.acl": "true", **given})
+    BrokerConfig({"zookeeper.set.acl": "false", **given})
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [{"kavka.zookeeper.jaas.file": "jaas.conf"}, STORE | {"zookeeper.ssl.client.enable": "true"}],
+)
+def test_a_login_or_a_certificate_is_an_identity_at_zookeeper(identity: dict[str, str]) -> None:
+    BrokerConfig({"zookeeper.set.acl": "true", **CONNECTED, **identity})

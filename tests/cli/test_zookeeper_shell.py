@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,44 +11,19 @@ import pytest
 from kavka.cli.main import main
 from kavka.cli.zookeeper.shell_commands import sentence_about
 from kavka.cli.zookeeper.shell_words import BadCommand, Syntax, parse_words, split_line
-from kavka.net.clock import SystemClock, SystemRandom
-from kavka.net.network import TcpNetwork
-from kavka.registry.registry_server import RegistryServer
-from kavka.registry.registry_server_config import RegistryServerConfig
-from kavka.registry.znode_server import ZnodeServer
 from kavka.registry.zookeeper_connection import ServerRefused
+from support.served_registry import served_registry
 
 Typed = Callable[..., tuple[int, str, str]]
 
 OPENED = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n"
-NO_ACCESS_LISTS = (
-    "this shell changes no access lists: `zookeeper-server-start` keeps none, those of an ensemble of Apache ZooKeeper "
-    "are changed by its own zkCli.sh"
-)
 
 
 @pytest.fixture
 def served() -> Iterator[str]:
-    """A registry in memory, in a thread with a loop of its own; gives its address."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def call(work):
-        return asyncio.run_coroutine_threadsafe(work, loop).result(10)
-
-    async def start() -> RegistryServer:
-        config = RegistryServerConfig.parse({"clientPort": "0", "clientPortAddress": "127.0.0.1"})
-        registry = RegistryServer(ZnodeServer(SystemClock(), SystemRandom()), config, TcpNetwork())
-        await registry.start()
-        return registry
-
-    registry = call(start())
-    yield f"127.0.0.1:{registry.port}"
-    call(registry.stop())
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    """A registry in memory; gives its address."""
+    with served_registry() as registry:
+        yield f"127.0.0.1:{registry.port}"
 
 
 @pytest.fixture
@@ -228,9 +202,13 @@ def test_ephemeral_nodes_go_with_the_shell(typed: Typed) -> None:
         ("ls -R /none", "Node does not exist: /none"),
         ("getAcl /none", "Node does not exist: /none"),
         ("removewatches /a", "KeeperErrorCode = No such watcher for /a"),
-        ("setAcl /a world:anyone:r", f"setAcl: {NO_ACCESS_LISTS}"),
-        ("addauth digest me:secret", f"addauth: {NO_ACCESS_LISTS}"),
-        ("create /n x world:anyone:r", "world:anyone:r: this release knows no ACL but world:anyone:cdrwa"),
+        ("setAcl /a world:anyone", "world:anyone does not have the form scheme:id:perm"),
+        ("setAcl /a world:anyone:rx", "Unknown perm type: x"),
+        ("setAcl /a world:everybody:r", "Acl is not valid : /a"),
+        ("setAcl /a auth::r", "Acl is not valid : /a"),
+        ("setAcl /none world:anyone:r", "Node does not exist: /none"),
+        ("setAcl -v 3 /a world:anyone:r", "version No is not valid : /a"),
+        ("addauth card mine", "ZooKeeper refused the identity of the scheme card"),
         ("unheard of", "Command not found: Command not found unheard"),
     ],
 )  # fmt: skip
@@ -291,7 +269,8 @@ def test_bytes_of_the_call_that_are_no_text_are_stored_as_they_are(
         ([], "USAGE: kavka zookeeper-shell"),
         (["--help"], "delete [-v version] path"),
         (["a:b"], "zookeeper.connect must be host:port"),
-        (["a:1", "-zk-tls-config-file", "f", "ls", "/"], "speaks no TLS"),
+        (["a:1", "-zk-tls-config-file"], "the name of the file is missing"),
+        (["a:1", "-zk-tls-config-file", "none", "ls", "/"], "No such file"),
     ],
 )
 def test_calls_that_make_no_sense_are_refused(
@@ -314,3 +293,26 @@ def test_words_are_taken_apart() -> None:
     assert (words.has("s"), words.has("w"), words.version(), words.rest) == (True, True, -1, ["/a"])
     with pytest.raises(BadCommand, match="usage"):
         parse_words(syntax, ["/a", "/b"])
+
+
+def test_access_lists_are_set_shown_and_obeyed(typed: Typed) -> None:
+    code, out, err = typed(
+        "create /a x",
+        "create /a/b y digest:me:HASH:rw,world:anyone:r",
+        "getAcl /a/b",
+        "set /a/b z",
+        "addauth digest me:secret",
+        "setAcl -s /a auth::cdrwa",
+        "getAcl /a",
+        "setAcl -R /a auth::r",
+        "getAcl /a/b",
+        "whoami",
+        "create /a/c",
+    )
+    assert code == 1
+    assert "'digest,'me:x\n: rw\n'world,'anyone\n: r\n" in out
+    assert "aclVersion = 1\n" in out
+    assert "'digest,'me:" in out
+    assert "ip: 127.0.0.1\ndigest: me\n" in out
+    assert "Insufficient permission : /a/b" in err
+    assert "Insufficient permission : /a/c" in err

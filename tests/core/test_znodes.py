@@ -227,6 +227,6 @@ def test_journal_and_dump_give_the_tree_again(batches: list[tuple[list[Operation
     for other in (replayed, loaded):
         assert list(other.dump()) == list(tree.dump())
         assert sorted(other.sessions()) == sorted(tree.sessions())
-    for path, _data, stat in tree.dump():
+    for path, _data, stat, _access in tree.dump():
         assert stat.num_children == len(tree.children(path) or [])
         assert stat.cversion >= stat.num_children

@@ -13,14 +13,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kavka.core.znodes import Create, SetData, Stat, Txn, ZnodeTree
+from kavka.core.znode_access import OPEN, AclEntry
+from kavka.core.znodes import (
+    Changed,
+    Create,
+    Created,
+    SetAccess,
+    SetData,
+    StoredNode,
+    Txn,
+    ZnodeTree,
+)
 from kavka.io import Disk
 from kavka.registry.journal import CorruptRegistry, Journal
-from kavka.registry.journal_format import decode_snapshot, snapshot_parts
+from kavka.registry.journal_format import (
+    HEAD,
+    Journaled,
+    decode_snapshot,
+    decode_transaction,
+    encode_record,
+    snapshot_parts,
+)
 from kavka.simulation.disk import SimDisk
 from kavka.simulation.loop import SimLoop
 from kavka.simulation.process import Process
 from kavka.storage.disk.os_disk import OsDisk
+from kavka.wire.crc32c import crc32c
 from support.examples import examples
 
 JOURNAL = "kavka-registry.journal"
@@ -179,8 +197,8 @@ def test_what_is_appended_during_a_fold_stays_and_the_journal_gets_short(tmp_pat
     asyncio.run(story())
 
 
-def facts(tree: ZnodeTree) -> list[tuple[str, tuple[bytes | None, Stat]]]:
-    return [(path, (data, stat)) for path, data, stat in tree.dump()]
+def facts(tree: ZnodeTree) -> list[tuple[str, StoredNode]]:
+    return [(node.path, node) for node in tree.dump()]
 
 
 def test_a_dump_shows_the_tree_of_its_call_whatever_happens_meanwhile() -> None:
@@ -196,7 +214,7 @@ def test_a_dump_shows_the_tree_of_its_call_whatever_happens_meanwhile() -> None:
     dump = tree.dump()
     parts = snapshot_parts(tree)
     do(SetData("/a", b"2"), Create("/a/d"), Create("/e"))
-    assert [(path, (data, stat)) for path, data, stat in dump] == before
+    assert [(node.path, node) for node in dump] == before
     frozen = decode_snapshot(b"".join(parts))
     assert (facts(frozen), frozen.zxid) == (before, 1)
 
@@ -383,3 +401,63 @@ def test_other_files_have_the_mode_that_the_umask_gives(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "00000000000000000000.log").stat().st_mode & 0o777 == 0o640
+
+
+def test_access_lists_are_kept_in_journal_and_snapshot(tmp_path: Path) -> None:
+    closed = (AclEntry(31, "sasl", "kafka"), AclEntry(1, "world", "anyone"))
+
+    async def story() -> None:
+        journal, tree = await opened(OsDisk(), tmp_path)
+        for operation in (
+            Create("/a", b"1", access=closed),
+            Create("/b"),
+            SetAccess("/b", closed),
+            SetAccess("/b", OPEN),
+        ):
+            txn = tree.prepare([operation], 0, 1)
+            assert isinstance(txn, Txn)
+            journal.append(txn)
+            tree.apply(txn)
+        await journal.sync()
+        journal.close()
+        journal, replayed = await opened(OsDisk(), tmp_path)
+        assert facts(replayed) == facts(tree)
+        await journal.write_snapshot(replayed)
+        journal.close()
+        _, loaded = await opened(OsDisk(), tmp_path)
+        assert facts(loaded) == facts(tree)
+        assert (loaded.access("/a"), loaded.access("/b")) == (closed, OPEN)
+        assert loaded.access("/b") is OPEN
+
+    asyncio.run(story())
+
+
+def test_a_node_that_is_open_is_written_as_before_there_were_access_lists() -> None:
+    txn = Txn(1, 5, (Created("/a", b"x", 0), Changed("/a", b"y", 1)))
+    record = encode_record(Journaled(txn, 0))
+    assert record[HEAD.size :] == b'[1,5,[["c","/a","x",0],["s","/a","y",1]],0]'
+    assert decode_transaction(record[HEAD.size :]) == Journaled(txn, 0)
+
+
+def test_a_snapshot_of_the_version_before_is_read() -> None:
+    old = (
+        b'{"version": 1, "zxid": 3, "nodes": [["/", null, [0, 0, 0, 0, 0, 1, 0, 0, 1, 2]], '
+        b'["/a", "x", [2, 3, 7, 8, 1, 0, 0, 1, 0, 2]]], "sessions": []}'
+    )
+    tree = decode_snapshot(old)
+    assert (tree.zxid, tree.data("/a"), tree.access("/a")) == (3, b"x", OPEN)
+
+
+def test_files_of_a_newer_release_stop_the_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        payload = b'[1,5,[["z","/a"]],0]'
+        (tmp_path / JOURNAL).write_bytes(HEAD.pack(len(payload), crc32c(payload)) + payload)
+        with pytest.raises(CorruptRegistry, match="of a newer release"):
+            await opened(OsDisk(), tmp_path)
+        payload = b'{"version": 3}'
+        snapshot = tmp_path / "kavka-registry.snapshot"
+        snapshot.write_bytes(HEAD.pack(len(payload), crc32c(payload)) + payload)
+        with pytest.raises(CorruptRegistry, match="version 3"):
+            await opened(OsDisk(), tmp_path)
+
+    asyncio.run(story())

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kavka.net.clock import SystemClock, SystemRandom
+from kavka.registry.client_identities import AccessSettings, ClientAuthentication
 from kavka.registry.request_processor import ClientStatistics, RequestProcessor
 from kavka.registry.znode_server import ZnodeServer
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, append, decode, encode
@@ -80,7 +81,7 @@ def test_every_request_has_one_answer_or_ends_the_connection(
     processor = RequestProcessor(
         znode_server,
         znode_server.create_session(None),
-        "127.0.0.1",
+        ClientAuthentication(AccessSettings(), SystemClock(), SystemRandom()).begin("127.0.0.1"),
         sent.append,
         lambda: closed.append(True),
         ClientStatistics(),
@@ -98,5 +99,5 @@ def test_every_request_has_one_answer_or_ends_the_connection(
             break
     processor.close()
     assert len(znode_server.watches) == 0
-    for path, _data, stat in znode_server.tree.dump():
+    for path, _data, stat, _access in znode_server.tree.dump():
         assert stat.num_children == len(znode_server.tree.children(path) or ())

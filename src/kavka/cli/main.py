@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "cluster": "print the cluster's id and endpoints",
     "features": "see and change the features that all brokers of a cluster use",
     "zookeeper-shell": "look at the registry and change it",
+    "zookeeper-security-migration": "protect the znodes of a cluster, or open them",
     "dump-log": "print and check the files of a log",
     "broker-api-versions": "print which versions of the protocol brokers speak",
     "producer-perf-test": "measure producing",

@@ -11,11 +11,15 @@ Source: ZooKeeper programmer's guide (data model, versions, ephemerals, sequence
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from kavka.core import znode_access
+from kavka.core.znode_access import OPEN, AccessList, Identity
+
 ANY_VERSION = -1
+_REMEMBERED_LISTS = 1000
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 
 
@@ -25,11 +29,13 @@ class ZnodeError(IntEnum):
     RUNTIME_INCONSISTENCY = -2
     BAD_ARGUMENTS = -8
     NO_NODE = -101
+    NO_AUTH = -102
     BAD_VERSION = -103
     NO_CHILDREN_FOR_EPHEMERALS = -108
     NODE_EXISTS = -110
     NOT_EMPTY = -111
     SESSION_EXPIRED = -112
+    INVALID_ACL = -114
 
 
 class Stat(NamedTuple):
@@ -46,6 +52,8 @@ class Stat(NamedTuple):
     data_length: int
     num_children: int
     pzxid: int
+    aversion: int = 0
+    """The number of changes of the access list."""
 
 
 class Create(NamedTuple):
@@ -56,6 +64,7 @@ class Create(NamedTuple):
     """None is ZooKeeper's null, which Kafka gives nodes that only hold others, and takes for "nothing yet"."""
     ephemeral: bool = False
     sequence: bool = False
+    access: AccessList = OPEN
 
 
 class SetData(NamedTuple):
@@ -80,7 +89,15 @@ class Check(NamedTuple):
     version: int
 
 
-Operation = Create | SetData | Delete | Check
+class SetAccess(NamedTuple):
+    """Replace a node's access list if it was changed `version` times. Not part of a multi."""
+
+    path: str
+    access: AccessList
+    version: int = ANY_VERSION
+
+
+Operation = Create | SetData | Delete | Check | SetAccess
 
 
 def size_of(operation: Operation) -> int:
@@ -94,6 +111,7 @@ class Created(NamedTuple):
     path: str
     data: bytes | None
     owner: int
+    access: AccessList = OPEN
 
 
 class Changed(NamedTuple):
@@ -102,6 +120,14 @@ class Changed(NamedTuple):
     path: str
     data: bytes | None
     version: int
+
+
+class AccessChanged(NamedTuple):
+    """A resolved change: the node has another access list, its `aversion`th."""
+
+    path: str
+    access: AccessList
+    aversion: int
 
 
 class Deleted(NamedTuple):
@@ -128,7 +154,7 @@ class SessionEnded(NamedTuple):
     session: int
 
 
-Change = Created | Changed | Deleted | SessionBegun | SessionEnded
+Change = Created | Changed | AccessChanged | Deleted | SessionBegun | SessionEnded
 
 
 class Txn(NamedTuple):
@@ -137,6 +163,15 @@ class Txn(NamedTuple):
     zxid: int
     time_ms: int
     changes: tuple[Change, ...]
+
+
+class StoredNode(NamedTuple):
+    """A node with all that is kept of it."""
+
+    path: str
+    data: bytes | None
+    stat: Stat
+    access: AccessList = OPEN
 
 
 class Refusal(NamedTuple):
@@ -167,6 +202,8 @@ class _Node:
     """A znode in the tree."""
 
     __slots__ = (
+        "access",
+        "aversion",
         "children",
         "ctime_ms",
         "cversion",
@@ -188,7 +225,8 @@ class _Node:
         self.owner = owner
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime_ms = self.mtime_ms = time_ms
-        self.version = self.cversion = 0
+        self.version = self.cversion = self.aversion = 0
+        self.access = OPEN
         self.children: dict[str, None] = {}
 
     def copy(self, generation: int) -> _Node:
@@ -196,6 +234,7 @@ class _Node:
         node = _Node(self.data, self.owner, self.czxid, self.ctime_ms, generation)
         node.mzxid, node.mtime_ms, node.pzxid = self.mzxid, self.mtime_ms, self.pzxid
         node.version, node.cversion = self.version, self.cversion
+        node.access, node.aversion = self.access, self.aversion
         node.children = dict(self.children)
         return node
 
@@ -212,19 +251,27 @@ class _Node:
             len(self.data or b""),
             len(self.children),
             self.pzxid,
+            self.aversion,
         )
 
 
 class _NodeView:
     """A node as it will be after the operations prepared so far."""
 
-    __slots__ = ("children", "cversion", "owner", "version")
+    __slots__ = ("access", "aversion", "children", "cversion", "owner", "version")
 
-    def __init__(self, owner: int, version: int = 0, cversion: int = 0, children: int = 0) -> None:
+    def __init__(self, owner: int, access: AccessList) -> None:
         self.owner = owner
-        self.version = version
-        self.cversion = cversion
-        self.children = children
+        self.access = access
+        self.version = self.cversion = self.aversion = self.children = 0
+
+    @classmethod
+    def of(cls, node: _Node) -> _NodeView:
+        """Return a node as it is."""
+        view = cls(node.owner, node.access)
+        view.version, view.cversion, view.aversion = node.version, node.cversion, node.aversion
+        view.children = len(node.children)
+        return view
 
     @property
     def children_created(self) -> int:
@@ -233,6 +280,117 @@ class _NodeView:
         `cversion` counts creations and deletions, `children` their difference.
         """
         return (self.cversion + self.children) // 2
+
+
+class _Preparation:
+    """The decision about operations that happen together, by the rules and in the order of ZooKeeper."""
+
+    def __init__(
+        self, nodes: dict[str, _Node], session: int, identities: Collection[Identity] | None
+    ) -> None:
+        self._nodes = nodes
+        self._session = session
+        self._identities = identities
+        self._view: dict[str, _NodeView | None] = {}
+
+    def resolve(self, operation: Operation) -> Change | ZnodeError | None:
+        """Return the change that an operation makes, None for none, or why it is refused."""
+        if isinstance(operation, Create):
+            return self._create(operation)
+        if not is_valid_path(operation.path):
+            return ZnodeError.BAD_ARGUMENTS
+        if isinstance(operation, Delete):
+            return self._delete(operation)
+        if isinstance(operation, SetAccess):
+            return self._set_access(operation)
+        needed = znode_access.WRITE if isinstance(operation, SetData) else znode_access.READ
+        seen = self._permitted(operation.path, needed)
+        if isinstance(seen, ZnodeError):
+            return seen
+        if operation.version not in (ANY_VERSION, seen.version):
+            return ZnodeError.BAD_VERSION
+        if isinstance(operation, Check):
+            return None
+        seen.version += 1
+        return Changed(operation.path, operation.data, seen.version)
+
+    def _delete(self, operation: Delete) -> Change | ZnodeError:
+        path = operation.path
+        if path == "/":
+            return ZnodeError.BAD_ARGUMENTS
+        parent = self._permitted(parent_of(path), znode_access.DELETE)
+        if isinstance(parent, ZnodeError):
+            return parent
+        seen = self._node(path)
+        if seen is None:
+            return ZnodeError.NO_NODE
+        if operation.version not in (ANY_VERSION, seen.version):
+            return ZnodeError.BAD_VERSION
+        if seen.children:
+            return ZnodeError.NOT_EMPTY
+        self._view[path] = None
+        parent.children -= 1
+        parent.cversion += 1
+        return Deleted(path)
+
+    def _set_access(self, operation: SetAccess) -> Change | ZnodeError:
+        access = self._resolved(operation.access)
+        if access is None:
+            return ZnodeError.INVALID_ACL
+        seen = self._permitted(operation.path, znode_access.ADMIN)
+        if isinstance(seen, ZnodeError):
+            return seen
+        if operation.version not in (ANY_VERSION, seen.aversion):
+            return ZnodeError.BAD_VERSION
+        seen.aversion += 1
+        seen.access = access
+        return AccessChanged(operation.path, access, seen.aversion)
+
+    def _create(self, operation: Create) -> Change | ZnodeError:
+        path = operation.path
+        # The number that a sequence appends makes `/a/` a name, too.
+        if not is_valid_path(path + "0" if operation.sequence else path):
+            return ZnodeError.BAD_ARGUMENTS
+        access = self._resolved(operation.access)
+        if access is None:
+            return ZnodeError.INVALID_ACL
+        parent = self._permitted(parent_of(path), znode_access.CREATE)
+        if isinstance(parent, ZnodeError):
+            return parent
+        if parent.owner:
+            return ZnodeError.NO_CHILDREN_FOR_EPHEMERALS
+        if operation.sequence:
+            path = f"{path}{parent.children_created:010d}"
+        if self._node(path) is not None:
+            return ZnodeError.NODE_EXISTS
+        owner = self._session if operation.ephemeral else 0
+        self._view[path] = _NodeView(owner, access)
+        parent.children += 1
+        parent.cversion += 1
+        return Created(path, operation.data, owner, access)
+
+    def _resolved(self, asked: AccessList) -> AccessList | None:
+        if self._identities is None or asked is OPEN:
+            return asked
+        return znode_access.resolve(asked, self._identities)
+
+    def _permitted(self, path: str, permission: int) -> _NodeView | ZnodeError:
+        """Return a node that the connection may use so, or why not."""
+        seen = self._node(path)
+        if seen is None:
+            return ZnodeError.NO_NODE
+        if not znode_access.allows(seen.access, permission, self._identities):
+            return ZnodeError.NO_AUTH
+        return seen
+
+    def _node(self, path: str) -> _NodeView | None:
+        if path in self._view:
+            return self._view[path]
+        node = self._nodes.get(path)
+        if node is None:
+            return None
+        seen = self._view[path] = _NodeView.of(node)
+        return seen
 
 
 class ZnodeTree:
@@ -248,6 +406,7 @@ class ZnodeTree:
         self.clients: dict[int, SessionBegun] = {}
         """The sessions that outlive the server's process."""
         self.zxid = 0
+        self._lists: dict[AccessList, AccessList] = {}
 
     # -- reading
 
@@ -260,6 +419,11 @@ class ZnodeTree:
         """Return a node's data; None when it has none, or does not exist."""
         node = self._nodes.get(path)
         return None if node is None else node.data
+
+    def access(self, path: str) -> AccessList:
+        """Return a node's access list; one that does not exist is open."""
+        node = self._nodes.get(path)
+        return OPEN if node is None else node.access
 
     def children(self, path: str) -> list[str] | None:
         """Return the names of a node's children, sorted, or None when it does not exist."""
@@ -289,12 +453,21 @@ class ZnodeTree:
 
     # -- deciding
 
-    def prepare(self, operations: Sequence[Operation], session: int, now_ms: int) -> Txn | Refusal:
-        """Resolve operations that happen together or not at all; `session` owns the ephemerals among them."""
-        view: dict[str, _NodeView | None] = {}
+    def prepare(
+        self,
+        operations: Sequence[Operation],
+        session: int,
+        now_ms: int,
+        identities: Collection[Identity] | None = None,
+    ) -> Txn | Refusal:
+        """Resolve operations that happen together or not at all; `session` owns the ephemerals among them.
+
+        `identities` are those of the connection that asks; None is this process, which may do everything.
+        """
+        preparation = _Preparation(self._nodes, session, identities)
         changes: list[Change] = []
         for index, operation in enumerate(operations):
-            outcome = self._resolve(operation, session, view)
+            outcome = preparation.resolve(operation)
             if isinstance(outcome, ZnodeError):
                 return Refusal(index, outcome, operation.path)
             if outcome is not None:
@@ -312,66 +485,6 @@ class ZnodeTree:
         if session in self.clients:
             changes.append(SessionEnded(session))
         return Txn(self.zxid + 1, now_ms, tuple(changes))
-
-    def _resolve(
-        self, operation: Operation, session: int, view: dict[str, _NodeView | None]
-    ) -> Change | ZnodeError | None:
-        if isinstance(operation, Create):
-            return self._resolve_create(operation, session, view)
-        if not is_valid_path(operation.path):
-            return ZnodeError.BAD_ARGUMENTS
-        seen = self._view(operation.path, view)
-        if seen is None:
-            return ZnodeError.NO_NODE
-        if operation.version not in (ANY_VERSION, seen.version):
-            return ZnodeError.BAD_VERSION
-        if isinstance(operation, Check):
-            return None
-        if isinstance(operation, SetData):
-            seen.version += 1
-            return Changed(operation.path, operation.data, seen.version)
-        if operation.path == "/":
-            return ZnodeError.BAD_ARGUMENTS
-        if seen.children:
-            return ZnodeError.NOT_EMPTY
-        view[operation.path] = None
-        parent = self._view(parent_of(operation.path), view)
-        assert parent is not None
-        parent.children -= 1
-        parent.cversion += 1
-        return Deleted(operation.path)
-
-    def _resolve_create(
-        self, operation: Create, session: int, view: dict[str, _NodeView | None]
-    ) -> Change | ZnodeError:
-        path = operation.path
-        # The number that a sequence appends makes `/a/` a name, too.
-        if not is_valid_path(path + "0" if operation.sequence else path):
-            return ZnodeError.BAD_ARGUMENTS
-        parent = self._view(parent_of(path), view)
-        if parent is None:
-            return ZnodeError.NO_NODE
-        if parent.owner:
-            return ZnodeError.NO_CHILDREN_FOR_EPHEMERALS
-        if operation.sequence:
-            path = f"{path}{parent.children_created:010d}"
-        if self._view(path, view) is not None:
-            return ZnodeError.NODE_EXISTS
-        owner = session if operation.ephemeral else 0
-        view[path] = _NodeView(owner)
-        parent.children += 1
-        parent.cversion += 1
-        return Created(path, operation.data, owner)
-
-    def _view(self, path: str, view: dict[str, _NodeView | None]) -> _NodeView | None:
-        if path in view:
-            return view[path]
-        node = self._nodes.get(path)
-        if node is None:
-            return None
-        seen = _NodeView(node.owner, node.version, node.cversion, len(node.children))
-        view[path] = seen
-        return seen
 
     # -- changes
 
@@ -392,6 +505,9 @@ class ZnodeTree:
                     node.data, node.version = change.data, change.version
                     node.mzxid, node.mtime_ms = txn.zxid, txn.time_ms
                     events.append(Event(EventType.DATA_CHANGED, change.path))
+                case AccessChanged():
+                    node = self._copy_on_write(change.path)
+                    node.access, node.aversion = self._shared(change.access), change.aversion
                 case Deleted():
                     self._delete(change.path, txn, events)
                 case SessionBegun():
@@ -406,6 +522,7 @@ class ZnodeTree:
 
     def _create(self, change: Created, txn: Txn, events: list[Event]) -> None:
         node = _Node(change.data, change.owner, txn.zxid, txn.time_ms, self._generation)
+        node.access = self._shared(change.access)
         self._nodes[change.path] = node
         if change.owner:
             self._ephemerals.setdefault(change.owner, {})[change.path] = None
@@ -442,25 +559,36 @@ class ZnodeTree:
             node = self._nodes[path] = node.copy(self._generation)
         return node
 
+    def _shared(self, access: AccessList) -> AccessList:
+        """Return one and the same list for all nodes with equal ones, as far as a few of them are remembered."""
+        if access == OPEN:
+            return OPEN
+        if len(self._lists) >= _REMEMBERED_LISTS:
+            self._lists.clear()
+        return self._lists.setdefault(access, access)
+
     # -- snapshots
 
-    def dump(self) -> Iterator[tuple[str, bytes | None, Stat]]:
+    def dump(self) -> Iterator[StoredNode]:
         """Return every node with its facts, parents before children, as they are at the time of this call.
 
         The tree may change while the iterator is read: the nodes are worked out one by one.
         """
         self._generation += 1
         nodes = dict(self._nodes)
-        return ((path, node.data, node.stat()) for path, node in nodes.items())
+        return (
+            StoredNode(path, node.data, node.stat(), node.access) for path, node in nodes.items()
+        )
 
     @classmethod
-    def load(cls, nodes: Iterator[tuple[str, bytes | None, Stat]], zxid: int) -> ZnodeTree:
+    def load(cls, nodes: Iterator[StoredNode], zxid: int) -> ZnodeTree:
         """Return the tree that `dump` described, as it was after transaction `zxid`."""
         tree = cls()
-        for path, data, stat in nodes:
+        for path, data, stat, access in nodes:
             node = _Node(data, stat.ephemeral_owner, stat.czxid, stat.ctime_ms, tree._generation)
             node.mzxid, node.mtime_ms, node.pzxid = stat.mzxid, stat.mtime_ms, stat.pzxid
             node.version, node.cversion = stat.version, stat.cversion
+            node.access, node.aversion = tree._shared(access), stat.aversion
             tree._nodes[path] = node
             if stat.ephemeral_owner:
                 tree._ephemerals.setdefault(stat.ephemeral_owner, {})[path] = None

@@ -132,6 +132,13 @@ class ClientConnection:
 
     # -- for the server
 
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """Return the client's certificate in DER, which the handshake has verified; None without one."""
+        secured = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        found: bytes | None = None if secured is None else secured.getpeercert(binary_form=True)
+        return found
+
     def send(self, packet: bytearray) -> None:
         """Queue a frame, which gets its size in front."""
         self.send_bytes(_SIZE.pack(len(packet)) + packet)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from kavka.core.znode_access import OPEN, AccessList, AclEntry
 from kavka.core.znodes import Check, Create, Delete, Operation, SetData, Stat
 from kavka.registry.znode_server import Result
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, append, decode
 from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,
     SEQUENCE_FLAG,
+    Acl,
     Create2Response,
     CreateRequest,
     CreateTtlRequest,
@@ -53,6 +55,7 @@ class Failure(IntEnum):
     INVALID_ACL = -114
     AUTH_FAILED = -115
     NO_WATCHER = -121
+    LOGIN_REQUIRED = -124
 
 
 class Refused(Exception):
@@ -78,16 +81,21 @@ def operation_of(kind: int, request: NamedTuple) -> Operation:
         request.flags > EPHEMERAL_FLAG | SEQUENCE_FLAG
     ):
         raise Refused(Failure.UNIMPLEMENTED)
-    if not request.acl:
-        raise Refused(Failure.INVALID_ACL)
     is_ephemeral = bool(request.flags & EPHEMERAL_FLAG)
     is_sequence = bool(request.flags & SEQUENCE_FLAG)
-    return Create(request.path, request.data, is_ephemeral, is_sequence)
+    access = access_list(request.acl)
+    return Create(request.path, request.data, is_ephemeral, is_sequence, access)
+
+
+def access_list(asked: Sequence[Acl]) -> AccessList:
+    """Return an access list as a client asks for it, which the tree checks and resolves."""
+    entries = tuple(AclEntry(*entry) for entry in asked)
+    return OPEN if entries == OPEN else entries
 
 
 def stat_record(stat: Stat) -> StatRecord:
-    """Return facts as clients get them. Access lists are not kept: their version stays 0."""
-    return StatRecord(*stat[:6], 0, *stat[6:])
+    """Return facts as clients get them."""
+    return StatRecord(*stat[:6], stat.aversion, *stat[6:10])
 
 
 def written(kind: int, result: Result) -> NamedTuple | None:

@@ -129,7 +129,7 @@ def _mntr(server: ServerStatus) -> str:
         "ephemerals_count": sum(len(tree.ephemerals(owner)) for owner in tree.sessions()),
         "global_sessions": len(server.znode_server.sessions()),
         "approximate_data_size": sum(
-            len(path) + stat.data_length for path, _data, stat in tree.dump()
+            len(node.path) + node.stat.data_length for node in tree.dump()
         ),
     }
     return _lines([f"zk_{name}\t{value}" for name, value in facts.items()])

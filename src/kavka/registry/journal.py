@@ -154,13 +154,19 @@ class Journal:
             raise CorruptRegistry(
                 f"{self._snapshot_path} fails its checksum; restore it from a copy"
             )
-        return decode_snapshot(payload)
+        try:
+            return decode_snapshot(payload)
+        except ValueError as error:
+            raise CorruptRegistry(f"{self._snapshot_path} cannot be read: {error}") from error
 
     def _replay(self, tree: ZnodeTree, data: bytes) -> int:
         """Apply what the snapshot does not hold; return where the whole records end."""
         position = 0
         while (payload := checked(data, position)) is not None:
-            txn = decode_transaction(payload).txn
+            try:
+                txn = decode_transaction(payload).txn
+            except ValueError as error:
+                raise CorruptRegistry(f"{self._journal_path} cannot be read: {error}") from error
             if txn.zxid > tree.zxid + 1:
                 raise CorruptRegistry(
                     f"{self._journal_path} goes on with transaction {txn.zxid}, but {self._snapshot_path} and what is "

@@ -2,11 +2,15 @@
 
     record:       length u32 | CRC-32C u32 | payload
     transaction:  [zxid, time_ms, changes, zxid of the last transaction that was synced when this one was written]
-    snapshot:     {"version": 1, "zxid": ..., "nodes": [...], "sessions": [...]}
+    snapshot:     {"version": 2, "zxid": ..., "nodes": [...], "sessions": [...]}
 
 The synced zxid distinguishes a torn tail from damage: the pages of records that share a sync reach the medium in any
 order, so a whole record behind a torn one proves nothing, but one that was written after the torn one had been synced
 does.
+
+Access lists are written only for nodes that are not open to all: as a fourth field of a creation and of a node in a
+snapshot, and as the change "a". Releases that do not know them refuse such files; files without are theirs, too.
+Version 1 of the snapshot is read: it has no access lists.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from kavka.core.znode_access import OPEN, AccessList, AclEntry
 from kavka.core.znodes import (
+    AccessChanged,
     Change,
     Changed,
     Created,
@@ -24,16 +30,21 @@ from kavka.core.znodes import (
     SessionBegun,
     SessionEnded,
     Stat,
+    StoredNode,
     Txn,
     ZnodeTree,
 )
 from kavka.wire.crc32c import crc32c
 
 HEAD: Final = struct.Struct(">II")
+SNAPSHOT_VERSION: Final = 2
 _PART_BYTES = 32 << 10
+_STAT_FIELDS = 10
+"""Fields of a stat in version 1; in version 2 the number of changes of the access list is behind them."""
 _LETTERS: dict[type[Change], str] = {
     Created: "c",
     Changed: "s",
+    AccessChanged: "a",
     Deleted: "d",
     SessionBegun: "b",
     SessionEnded: "e",
@@ -94,14 +105,11 @@ def snapshot_parts(tree: ZnodeTree) -> Iterator[bytes]:
     return _snapshot_parts(tree.zxid, tree.dump(), json.dumps(sessions))
 
 
-def _snapshot_parts(
-    zxid: int, nodes: Iterator[tuple[str, bytes | None, Stat]], sessions: str
-) -> Iterator[bytes]:
-    texts = [f'{{"version": 1, "zxid": {zxid}, "nodes": [']
+def _snapshot_parts(zxid: int, nodes: Iterator[StoredNode], sessions: str) -> Iterator[bytes]:
+    texts = [f'{{"version": {SNAPSHOT_VERSION}, "zxid": {zxid}, "nodes": [']
     size, comma = 0, ""
-    for path, data, stat in nodes:
-        fields = [path, None if data is None else data.decode("latin-1"), list(stat)]
-        texts.append(comma + json.dumps(fields))
+    for node in nodes:
+        texts.append(comma + json.dumps(_node_fields(node)))
         size, comma = size + len(texts[-1]), ", "
         if size >= _PART_BYTES:
             yield "".join(texts).encode()
@@ -110,9 +118,19 @@ def _snapshot_parts(
     yield "".join(texts).encode()
 
 
+def _node_fields(node: StoredNode) -> list[Any]:
+    data = None if node.data is None else node.data.decode("latin-1")
+    stat = list(node.stat if node.stat.aversion else node.stat[:_STAT_FIELDS])
+    return [node.path, data, stat] if node.access is OPEN else [node.path, data, stat, node.access]
+
+
 def decode_snapshot(payload: bytes) -> ZnodeTree:
-    """Return the tree of a snapshot."""
+    """Return the tree of a snapshot. Raise ValueError for a version that is not known."""
     fields = json.loads(payload)
+    if fields["version"] > SNAPSHOT_VERSION:
+        raise ValueError(
+            f"version {fields['version']} of the snapshot; this release reads {SNAPSHOT_VERSION}"
+        )
     tree = ZnodeTree.load(_load(fields["nodes"]), fields["zxid"])
     for session, password, timeout_ms in fields.get("sessions", ()):
         tree.clients[session] = SessionBegun(session, password.encode("latin-1"), timeout_ms)
@@ -120,7 +138,10 @@ def decode_snapshot(payload: bytes) -> ZnodeTree:
 
 
 def _fields(change: Change) -> list[Any]:
-    return [field.decode("latin-1") if isinstance(field, bytes) else field for field in change]
+    # A node that is open to all is written as by releases without access lists.
+    is_open = isinstance(change, Created) and change.access == OPEN
+    fields = change[:3] if is_open else change
+    return [field.decode("latin-1") if isinstance(field, bytes) else field for field in fields]
 
 
 def _change(letter: str, fields: list[Any]) -> Change:
@@ -132,14 +153,26 @@ def _change(letter: str, fields: list[Any]) -> Change:
         case "b":
             session, password, timeout_ms = fields
             return SessionBegun(session, password.encode("latin-1"), timeout_ms)
-    path, data, last = fields
-    return (Created if letter == "c" else Changed)(path, _bytes(data), last)
+        case "a":
+            path, access, aversion = fields
+            return AccessChanged(path, _access(access), aversion)
+        case "s":
+            path, data, version = fields
+            return Changed(path, _bytes(data), version)
+        case "c":
+            path, data, owner, *access = fields
+            return Created(path, _bytes(data), owner, _access(*access))
+    raise ValueError(f"change {letter!r} of a newer release")
 
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("latin-1")
 
 
-def _load(nodes: list[list[Any]]) -> Iterator[tuple[str, bytes | None, Stat]]:
-    for path, data, stat in nodes:
-        yield path, _bytes(data), Stat(*stat)
+def _access(entries: list[list[Any]] | None = None) -> AccessList:
+    return OPEN if entries is None else tuple(AclEntry(*entry) for entry in entries)
+
+
+def _load(nodes: list[list[Any]]) -> Iterator[StoredNode]:
+    for path, data, stat, *access in nodes:
+        yield StoredNode(path, _bytes(data), Stat(*stat), _access(*access))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
+from kavka.core.znode_access import AccessList
 from kavka.core.znodes import (
     ANY_VERSION,
     Create,
@@ -224,6 +225,10 @@ class _WatchNotification:
     def __init__(self, session: LocalSession, watch: Watch) -> None:
         self._session = session
         self._watch = watch
+
+    def may_read(self, access: AccessList) -> bool:
+        """Return true: a session of this process may do everything."""
+        return True
 
     def notify(self, event: Event) -> None:
         """Send the event down; the watch is used up."""

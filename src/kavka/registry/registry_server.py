@@ -11,15 +11,21 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+from typing import TYPE_CHECKING
 
+from kavka.core.distinguished_names import subject_of
 from kavka.io import Environment, Listener, Lock, Network
 from kavka.registry.client_connection import ClientConnection
+from kavka.registry.client_identities import ClientAuthentication
 from kavka.registry.four_letter_words import answer_four_letter_word
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.request_processor import ClientStatistics, RequestProcessor
 from kavka.registry.znode_server import SessionState, ZnodeServer
 from kavka.wire.zookeeper.jute import encode
 from kavka.wire.zookeeper.messages import ConnectRequest, ConnectResponse
+
+if TYPE_CHECKING:
+    from kavka.net.tls.server import ListenerTls
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +47,13 @@ class RegistryServer:
         self._network = network
         self._listener: Listener | None = None
         self._secure_listener: Listener | None = None
+        self._refreshing: asyncio.Task[None] | None = None
         self._chunk = bytearray(_CHUNK_BYTES)
         self._connections_by_session: dict[int, ClientConnection] = {}  # by session
         self._all_closed: asyncio.Event | None = None
+        self._authentication = ClientAuthentication(
+            config.access, znode_server.clock, znode_server.random
+        )
         self.traffic = ClientStatistics()
 
     async def start(self) -> None:
@@ -58,12 +68,23 @@ class RegistryServer:
         if config.tls is not None:
             from kavka.net.tls.server import ListenerTls
 
+            tls = ListenerTls("registry", config.tls)
             self._secure_listener = await self._network.listen(
-                config.secure_host, config.secure_port, make, ListenerTls("registry", config.tls)
+                config.secure_host, config.secure_port, make, tls
             )
+            self._refreshing = asyncio.create_task(self._refresh(tls))
+
+    async def _refresh(self, tls: ListenerTls) -> None:
+        """Use the files of the stores as they are now for connections from now on, again and again."""
+        while True:
+            await asyncio.sleep(self.config.tls_reload_ms / 1000)
+            tls.reloadable.refresh()
 
     async def stop(self) -> None:
         """Close the ports and every connection; sessions continue in the journal."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
         for listener in (self._listener, self._secure_listener):
             if listener is not None:
                 listener.close()
@@ -115,6 +136,14 @@ class RegistryServer:
             )
             connection.abort()
             return None
+        try:
+            identities = self._authentication.begin(
+                connection.address, _certificate_name(connection)
+            )
+        except ValueError as error:  # DER that OpenSSL takes, and Python's numbers do not
+            log.warning("registry client refused peer=%s reason=%s", connection.address, error)
+            connection.abort()
+            return None
         config = self.config
         timeout_ms = min(
             max(request.timeout_ms, config.min_session_timeout_ms), config.max_session_timeout_ms
@@ -135,7 +164,7 @@ class RegistryServer:
         return RequestProcessor(
             self.znode_server,
             session,
-            connection.address,
+            identities,
             connection.send,
             connection.close,
             self.traffic,
@@ -174,6 +203,11 @@ class RegistryServer:
             before.abort()
         session_state.on_expired = connection.close
         self.znode_server.notify(session_state)
+
+
+def _certificate_name(connection: ClientConnection) -> str | None:
+    certificate = connection.peer_certificate
+    return None if certificate is None else subject_of(certificate)
 
 
 class DataDirectory:

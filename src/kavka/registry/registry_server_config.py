@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kavka.registry.client_identities import AccessSettings
+from kavka.registry.jaas_files import users_of_file
 from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.registry import REGISTRY_SETTINGS, WITHOUT_EFFECT
 from kavka.values import frozen
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PROVABLE = ("sasl", "digest", "x509")
+"""Schemes of which an identity is proved: an address is not."""
+_PROVIDER = "authProvider."
+_PROVIDERS = ("SASL", "Digest", "X509", "IP")
 _CLIENT_AUTH = {"need": "required", "want": "requested", "none": "none"}
 
 
@@ -38,6 +44,8 @@ class RegistryServerConfig:
     secure_port: int = -1
     """-1 for no port with TLS."""
     tls: TlsSettings | None = None
+    tls_reload_ms: int = 5_000
+    access: AccessSettings = AccessSettings()
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> RegistryServerConfig:
@@ -66,7 +74,34 @@ class RegistryServerConfig:
             str(values["secureClientPortAddress"]),
             whole("secureClientPort"),
             None if whole("secureClientPort") < 0 else _tls(values),
+            whole("kavka.ssl.reload.interval.ms"),
+            _access(values),
         )
+
+
+def _access(values: Mapping[str, Any]) -> AccessSettings:
+    required = tuple(values["enforce.auth.schemes"]) if values["enforce.auth.enabled"] else ()
+    if values["enforce.auth.enabled"] and not required:
+        reason = f"is empty: name one or more of {', '.join(_PROVABLE)}"
+        raise InvalidSetting("enforce.auth.schemes", "", reason)
+    if values["sessionRequireClientSASLAuth"]:
+        required = ("sasl",)
+    unknown = [scheme for scheme in required if scheme not in _PROVABLE]
+    if unknown:
+        reason = f"Expected some of {', '.join(_PROVABLE)}"
+        raise InvalidSetting("enforce.auth.schemes", ",".join(unknown), reason)
+    users = users_of_file(values["kavka.jaas.file"], values["kavka.jaas.section"])
+    if required == ("sasl",) and not users:
+        reason = "there are no users: set kavka.jaas.file"
+        raise InvalidSetting("enforce.auth.schemes", "sasl", reason)
+    return AccessSettings(
+        users,
+        values["DigestAuthenticationProvider.superDigest"],
+        values["X509AuthenticationProvider.superUser"],
+        values["superUser"],
+        required,
+        values["skipACL"] == "yes",
+    )
 
 
 def _tls(values: Mapping[str, Any]) -> TlsSettings:
@@ -93,9 +128,21 @@ def _check_names(texts: Mapping[str, str]) -> None:
         reason = "an ensemble is not served here: leave one server, or run Apache ZooKeeper"
         raise InvalidSetting(members[0], texts[members[0]], reason)
     for name in sorted(texts):
-        if name in WITHOUT_EFFECT or name in members:
+        if name.startswith(_PROVIDER):
+            _check_provider(name, texts[name])
+        elif name in WITHOUT_EFFECT or name in members:
             log.info("setting without effect name=%s", name)
         elif name not in REGISTRY_SETTINGS:
             near = REGISTRY_SETTINGS.nearest(name)
             hint = f"; did you mean {near}?" if near else ""
             log.warning("unknown setting ignored name=%s%s", name, hint)
+
+
+def _check_provider(name: str, text: str) -> None:
+    """Refuse a class of Java: its access lists would protect nothing here."""
+    known = {
+        f"org.apache.zookeeper.server.auth.{each}AuthenticationProvider" for each in _PROVIDERS
+    }
+    if text.strip() not in known:
+        reason = "classes of Java do not run here: the schemes are sasl, digest, x509 and ip"
+        raise InvalidSetting(name, text, reason)

@@ -11,11 +11,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kavka.core import znodes
-from kavka.core.znodes import ANY_VERSION, Event, EventType, Operation, Stat, ZnodeError
+from kavka.core.znode_access import ADMIN, READ, AccessList, allows, masked
+from kavka.core.znodes import Event, EventType, Operation, SetAccess, Stat, ZnodeError
+from kavka.registry.client_identities import AuthenticationFailed, ClientIdentities
 from kavka.registry.client_writes import (
     WRITES,
     Failure,
     Refused,
+    access_list,
     failed_multi,
     multi_answer,
     operation_of,
@@ -29,7 +32,7 @@ from kavka.registry.znode_server import Result, SessionState, ZnodeServer
 from kavka.wire.zookeeper.jute import Reader, append, decode
 from kavka.wire.zookeeper.messages import (
     NOTIFICATION_XID,
-    OPEN_ACL,
+    Acl,
     AuthRequest,
     Children2Response,
     ChildrenResponse,
@@ -45,6 +48,7 @@ from kavka.wire.zookeeper.messages import (
     PathWatchRequest,
     ReplyHeader,
     RequestHeader,
+    SaslToken,
     SetAclRequest,
     SetWatches2Request,
     SetWatchesRequest,
@@ -55,7 +59,10 @@ from kavka.wire.zookeeper.messages import (
 )
 
 _CONNECTED = 3  # the state that events of watches carry
-_SCHEMES = ("digest", "ip")
+_BEFORE_LOGIN = (OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION)
+"""Requests of a client that has yet to show an identity which is required."""
+_LAST_ERRORS = (Failure.AUTH_FAILED, Failure.LOGIN_REQUIRED)
+"""Errors behind which the connection is closed."""
 _ADDED = {0: WatchKind.PERSISTENT, 1: WatchKind.RECURSIVE}
 _REMOVED = {
     1: (WatchKind.CHILD,),
@@ -108,7 +115,7 @@ class RequestProcessor:
         self,
         znode_server: ZnodeServer,
         session: SessionState,
-        address: str,
+        identities: ClientIdentities,
         send: Callable[[bytearray], None],
         close: Callable[[], None],
         total: ClientStatistics,
@@ -125,7 +132,7 @@ class RequestProcessor:
         self._znode_server = znode_server
         self._send = send
         self._close = close
-        self._identities = [ClientInfo("ip", address)]
+        self._identities = identities
         self._is_closed = False
 
     def handle(self, frame: memoryview) -> None:
@@ -139,11 +146,14 @@ class RequestProcessor:
         self._total.received += 1
         self.in_flight += 1
         self._znode_server.notify(self.session)
-        error, body = 0, None
+        error = 0
+        body: NamedTuple | bytearray | None = None
         try:
             body = self._perform(header.type, reader)
         except Refused as refused:
             error = refused.code
+            if header.type == OpCode.SASL:
+                body = SaslToken(None)  # Java's clients read it behind an error, too
         except RegistryRefused as refused:
             error = refused.error
         answer = bytearray()
@@ -152,8 +162,12 @@ class RequestProcessor:
             answer += body
         elif body is not None:
             append(answer, body)
-        is_last = header.type == OpCode.CLOSE_SESSION or error == Failure.AUTH_FAILED
+        is_last = header.type == OpCode.CLOSE_SESSION or error in _LAST_ERRORS
         self._znode_server.after_sync(partial(self._answer, answer, is_last, began_ms))
+
+    def may_read(self, access: AccessList) -> bool:
+        """Return whether the client may read a node with this access list."""
+        return allows(access, READ, self._identities.all)
 
     def notify(self, event: Event) -> None:
         """Send an event to the client's watches."""
@@ -189,6 +203,8 @@ class RequestProcessor:
 
     def _perform(self, kind: int, reader: Reader) -> NamedTuple | bytearray | None:
         """Handle a request, and return the response. Raise Refused, RegistryRefused, CorruptPacket."""
+        if kind not in _BEFORE_LOGIN and not self._identities.may_proceed:
+            raise Refused(Failure.LOGIN_REQUIRED)
         if kind in WRITES:
             request = decode(WRITES[kind], reader)
             (result,) = self._submit([operation_of(kind, request)])
@@ -203,7 +219,7 @@ class RequestProcessor:
             self._znode_server.end(self.session)
             return None
         if kind == OpCode.WHO_AM_I:
-            return WhoAmIResponse(self._identities)
+            return WhoAmIResponse([ClientInfo(*one) for one in self._identities.proven])
         if kind not in _REQUESTS:
             raise Refused(Failure.UNIMPLEMENTED)
         record, answer = _REQUESTS[kind]
@@ -211,7 +227,7 @@ class RequestProcessor:
         return answered
 
     def _submit(self, operations: list[Operation]) -> list[Result]:
-        return self._znode_server.submit(operations, self.session.session_id)
+        return self._znode_server.submit(operations, self.session.session_id, self._identities.all)
 
     def _multi(self, asked: list[tuple[int, NamedTuple]]) -> bytearray:
         operations: list[Operation] = []
@@ -247,9 +263,16 @@ class RequestProcessor:
             raise Refused(ZnodeError.NO_NODE)
         return stat
 
+    def _readable(self, path: str, permissions: int = READ) -> Stat:
+        """Return the facts of a node that the client has one of these permissions for."""
+        stat = self._stat(path)
+        if not allows(self._znode_server.tree.access(path), permissions, self._identities.all):
+            raise Refused(ZnodeError.NO_AUTH)
+        return stat
+
     def _register_watch(self, request: PathWatchRequest, kind: WatchKind) -> Stat:
         """Return the facts of a node, which is watched from now on if the client asks for it."""
-        stat = self._stat(request.path)
+        stat = self._readable(request.path)
         if request.watch:
             self._znode_server.watches.add(request.path, kind, self)
         return stat
@@ -274,16 +297,17 @@ class RequestProcessor:
         )
 
     def _get_acl(self, request: PathRequest) -> GetAclResponse:
-        return GetAclResponse(OPEN_ACL, stat_record(self._stat(request.path)))
+        stat = self._readable(request.path, READ | ADMIN)
+        access = self._znode_server.tree.access(request.path)
+        if not allows(access, ADMIN, self._identities.all):
+            access = masked(access)
+        return GetAclResponse([Acl(*entry) for entry in access], stat_record(stat))
 
     def _set_acl(self, request: SetAclRequest) -> StatResponse:
-        """Take an access list and forget it."""
-        stat = self._stat(request.path)
-        if not request.acl:
-            raise Refused(Failure.INVALID_ACL)
-        if request.version not in (ANY_VERSION, 0):
-            raise Refused(ZnodeError.BAD_VERSION)
-        return StatResponse(stat_record(stat))
+        change = SetAccess(request.path, access_list(request.acl), request.version)
+        (result,) = self._submit([change])
+        assert result.stat is not None
+        return StatResponse(stat_record(result.stat))
 
     def _sync(self, request: PathRequest) -> PathResponse:
         return PathResponse(request.path)
@@ -293,15 +317,20 @@ class RequestProcessor:
         return EphemeralsResponse([path for path in owned if path.startswith(request.path)])
 
     def _get_all_children_number(self, request: PathRequest) -> NumberResponse:
-        self._stat(request.path)
+        self._readable(request.path)
         return NumberResponse(self._znode_server.tree.descendants(request.path))
 
     def _authenticate(self, request: AuthRequest) -> None:
-        if request.scheme not in _SCHEMES:
-            raise Refused(Failure.AUTH_FAILED)
-        if request.scheme == "digest":
-            user = (request.auth or b"").decode("utf-8", "replace").partition(":")[0]
-            self._identities.append(ClientInfo("digest", user))
+        try:
+            self._identities.add(request.scheme, request.auth or b"")
+        except AuthenticationFailed as error:
+            raise Refused(Failure.AUTH_FAILED) from error
+
+    def _log_in(self, request: SaslToken) -> SaslToken:
+        try:
+            return SaslToken(self._identities.respond(request.token or b""))
+        except AuthenticationFailed as error:
+            raise Refused(Failure.AUTH_FAILED) from error
 
     # -- watches
 
@@ -354,6 +383,8 @@ class RequestProcessor:
         self, path: str, kind: WatchKind, is_gone: bool, is_changed: bool, change: EventType
     ) -> None:
         if is_gone or is_changed:
+            if not self.may_read(self._znode_server.tree.access(path)):
+                return
             event = Event(EventType.DELETED if is_gone else change, path)
             self._znode_server.after_sync(lambda failure: None if failure else self.notify(event))
         else:
@@ -370,6 +401,7 @@ _REQUESTS: dict[int, tuple[Any, Callable[[RequestProcessor, Any], Any]]] = {
     OpCode.SYNC: (PathRequest, RequestProcessor._sync),
     OpCode.GET_EPHEMERALS: (PathRequest, RequestProcessor._get_ephemerals),
     OpCode.GET_ALL_CHILDREN_NUMBER: (PathRequest, RequestProcessor._get_all_children_number),
+    OpCode.SASL: (SaslToken, RequestProcessor._log_in),
     OpCode.AUTH: (AuthRequest, RequestProcessor._authenticate),
     OpCode.ADD_WATCH: (WatchTypeRequest, RequestProcessor._add_watch),
     OpCode.CHECK_WATCHES: (WatchTypeRequest, RequestProcessor._check_watches),

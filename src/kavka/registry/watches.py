@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from kavka.core.znode_access import AccessList
 from kavka.core.znodes import Event, EventType, parent_of
 
 
@@ -32,6 +33,10 @@ class Watcher(Protocol):
 
     def notify(self, event: Event) -> None:
         """Receive an event; must not raise, and must not call the server."""
+        ...
+
+    def may_read(self, access: AccessList) -> bool:
+        """Return whether a node with this access list may be read: only then is the watcher notified of it."""
         ...
 
 

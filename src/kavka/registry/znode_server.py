@@ -15,15 +15,18 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from kavka.core.znode_access import OPEN, AccessList, Identity
 from kavka.core.znodes import (
     Check,
     Create,
     Created,
+    Deleted,
     Event,
+    EventType,
     Operation,
     Refusal,
     SessionBegun,
@@ -90,7 +93,7 @@ class ZnodeServer:
         self.context = contextvars.copy_context()
         self.on_failure: Callable[[OSError], None] | None = None
         """Called once when the journal can no longer be written: there are no answers from then on."""
-        self._random = random
+        self.random = random
         self._journal = journal
         self._sessions: dict[int, SessionState] = {}
         # Invariant: in the order of zxids, all above _synced_zxid.
@@ -125,8 +128,8 @@ class ZnodeServer:
         """Begin a session; a durable one outlives this process."""
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
-            session_id = int.from_bytes(self._random.random_bytes(7))
-        session = SessionState(session_id, self._random.random_bytes(16), timeout_ms)
+            session_id = int.from_bytes(self.random.random_bytes(7))
+        session = SessionState(session_id, self.random.random_bytes(16), timeout_ms)
         if is_durable:
             assert timeout_ms is not None
             begun = SessionBegun(session_id, session.password, timeout_ms)
@@ -200,13 +203,19 @@ class ZnodeServer:
 
     # -- changes
 
-    def submit(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
+    def submit(
+        self,
+        operations: Sequence[Operation],
+        session_id: int,
+        identities: Collection[Identity] | None = None,
+    ) -> list[Result]:
         """Apply all operations or none; the results may be shown `after_sync`.
 
-        Raise RegistryRefused, and ConnectionError when the journal has failed.
+        `identities` are those of the client's connection; None is this process, which may do everything. Raise
+        RegistryRefused, and ConnectionError when the journal has failed.
         """
         self.check()
-        txn = self.tree.prepare(operations, session_id, self.clock.now_ms())
+        txn = self.tree.prepare(operations, session_id, self.clock.now_ms(), identities)
         if isinstance(txn, Refusal):
             raise RegistryRefused(txn.error, txn.path, txn.at)
         changed = self._commit(txn)
@@ -233,7 +242,13 @@ class ZnodeServer:
             except OSError as error:
                 self._fail(error)
                 self.check()
-        self._notify_watchers(self.tree.apply(txn, stats))
+        # Of a node that is deleted the list that it had counts.
+        lists = {
+            change.path: self.tree.access(change.path)
+            for change in txn.changes
+            if isinstance(change, Deleted)
+        }
+        self._notify_watchers(self.tree.apply(txn, stats), lists)
         if self._journal is None:
             self._synced_zxid = txn.zxid
         elif self._syncing is None:
@@ -242,9 +257,15 @@ class ZnodeServer:
             self._syncing = self.context.copy().run(asyncio.ensure_future, work)
         return stats
 
-    def _notify_watchers(self, events: list[Event]) -> None:
+    def _notify_watchers(self, events: list[Event], lists: dict[str, AccessList]) -> None:
+        """Queue the events for the watchers that may read the nodes, each once; other watches end as well."""
         for event in events:
+            access = lists.get(event.path, OPEN)
+            if event.type is not EventType.DELETED:
+                access = self.tree.access(event.path)
             for watcher in self.watches.triggered(event):
+                if access is not OPEN and not watcher.may_read(access):
+                    continue
                 self._waiting.append(
                     (self.tree.zxid, partial(_unless_failed, partial(watcher.notify, event)))
                 )

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kavka.core import znodes
+from kavka.core.znode_access import OPEN, AccessList
 from kavka.core.znodes import (
     ANY_VERSION,
     Create,
@@ -29,20 +30,23 @@ from kavka.core.znodes import (
 )
 from kavka.io import Network, Random
 from kavka.registry.client_watches import ClientWatches
-from kavka.registry.interface import RegistryRefused, Watch
+from kavka.registry.interface import RegistryRefused, Watch, ensure_path
 from kavka.registry.watches import WatchKind
+from kavka.registry.zookeeper_access import ZooKeeperAccess, ZooKeeperLoginRefused, refusal
 from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
-from kavka.registry.zookeeper_multi import encode_multi, read_multi, read_stat
+from kavka.registry.zookeeper_multi import (
+    acl_records,
+    create_request,
+    encode_multi,
+    read_multi,
+    read_stat,
+)
 from kavka.wire.zookeeper.jute import Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
-    EPHEMERAL_FLAG,
-    OPEN_ACL,
-    SEQUENCE_FLAG,
     Acl,
     ChildrenResponse,
     ClientInfo,
     ConnectRequest,
-    CreateRequest,
     EphemeralsResponse,
     GetAclResponse,
     GetDataResponse,
@@ -51,6 +55,7 @@ from kavka.wire.zookeeper.messages import (
     PathResponse,
     PathVersionRequest,
     PathWatchRequest,
+    SetAclRequest,
     SetDataRequest,
     SetWatchesRequest,
     StatResponse,
@@ -104,9 +109,16 @@ class ZooKeeperRegistry:
     """Implements `Registry` over one ZooKeeper session at a time."""
 
     def __init__(
-        self, network: Network, random: Random, connect: str, session_timeout_ms: int
+        self,
+        network: Network,
+        random: Random,
+        connect: str,
+        session_timeout_ms: int,
+        access: ZooKeeperAccess,
     ) -> None:
         """Use `open` instead. Raise ValueError when `connect` cannot be read."""
+        self._access = access
+        self._login_refused: ZooKeeperLoginRefused | None = None
         self._network = network
         self._random = random
         self._members, self._chroot = parse_connect(connect)
@@ -136,12 +148,14 @@ class ZooKeeperRegistry:
         *,
         session_timeout_ms: int,
         connection_timeout_ms: int,
+        access: ZooKeeperAccess | None = None,
     ) -> ZooKeeperRegistry:
         """Begin a session at `host:port,host:port/chroot`, making the chroot where it is missing.
 
-        Raise ZooKeeperUnreachable, and ValueError when the addresses cannot be read.
+        Raise ZooKeeperUnreachable, ZooKeeperLoginRefused, and ValueError when the addresses cannot be read.
         """
-        registry = cls(network, random, connect, session_timeout_ms)
+        chosen = ZooKeeperAccess() if access is None else access
+        registry = cls(network, random, connect, session_timeout_ms, chosen)
         try:
             async with asyncio.timeout(connection_timeout_ms / 1000):
                 await registry.reconnect()
@@ -156,14 +170,8 @@ class ZooKeeperRegistry:
 
     async def _make_chroot(self) -> None:
         chroot, self._chroot = self._chroot, ""
-        above = ""
-        for name in filter(None, chroot.split("/")):
-            above = f"{above}/{name}"
-            try:
-                await self.create(above)
-            except RegistryRefused as refused:
-                if refused.error is not ZnodeError.NODE_EXISTS:
-                    raise
+        if chroot:
+            await ensure_path(self, chroot)
         self._chroot = chroot
 
     @property
@@ -185,7 +193,8 @@ class ZooKeeperRegistry:
         self._connect_again()
         await self._connected.wait()
         if self._is_closed:
-            raise self._lost()
+            refused, self._login_refused = self._login_refused, None
+            raise refused or self._lost()
 
     async def close(self) -> None:
         """End the session: its ephemeral nodes go. Without a connection the ensemble ends it after its timeout."""
@@ -222,6 +231,12 @@ class ZooKeeperRegistry:
             for host, port in members:
                 try:
                     await self._handshake(host, port)
+                except ZooKeeperLoginRefused as error:
+                    log.error("ZooKeeper login refused at=%s:%d reason=%s", host, port, error)
+                    if not self.session_id:  # nothing depends on it yet: the caller decides
+                        self._login_refused, self._is_closed = error, True
+                        self._connected.set()
+                        return
                 except OSError as error:
                     log.info("ZooKeeper server not reached at=%s:%d reason=%s", host, port, error)
                 else:
@@ -238,11 +253,17 @@ class ZooKeeperRegistry:
             connection, response = await ZooKeeperConnection.open(
                 self._network, host, port, request, self._on_event, self._connection_lost
             )
+            try:
+                if response.timeout_ms > 0:
+                    await self._access.prove(connection, self._random)
+            except BaseException:
+                connection.abort()
+                raise
         if response.timeout_ms <= 0:
             connection.abort()
             self._session_expired()
             return
-        # By bytes right behind the greeting, before there was a listener.
+        # By bytes right behind the greeting, before there was a listener, or during the login.
         if connection.is_lost:
             raise ConnectionError("the connection broke right behind its greeting")
         if not self.session_id:
@@ -400,15 +421,16 @@ class ZooKeeperRegistry:
         *,
         ephemeral: bool = False,
         sequence: bool = False,
+        access: AccessList = OPEN,
     ) -> str:
-        """Make a node and return its path.
+        """Make a node and return its path; it has the access list of its path unless one is given.
 
         After a broken connection a sequence node is created again: there may be two then, as with every ZooKeeper
         client.
         """
-        flags = EPHEMERAL_FLAG * ephemeral | SEQUENCE_FLAG * sequence
-        request = CreateRequest(self._to_server_path(path), data, OPEN_ACL, flags)
-        reader = await self._change(OpCode.CREATE, request, Create(path, data, ephemeral, sequence))
+        operation = Create(path, data, ephemeral, sequence, access)
+        request = create_request(operation, self._to_server_path(path), self._access.access_of)
+        reader = await self._change(OpCode.CREATE, request, operation)
         return path if reader is None else self._to_client_path(decode(PathResponse, reader).path)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
@@ -429,7 +451,7 @@ class ZooKeeperRegistry:
 
         BAD_ARGUMENTS, at the largest operation, refuses what is larger than a packet of ZooKeeper (1 MiB).
         """
-        body = encode_multi(operations, self._to_server_path)
+        body = encode_multi(operations, self._to_server_path, self._access.access_of)
         _check_size(body, operations)
 
         async def commit(live: ZooKeeperConnection) -> list[str]:
@@ -439,6 +461,22 @@ class ZooKeeperRegistry:
 
         made = await self._written(commit, operations)
         return [operation.path for operation in operations] if made is None else made
+
+    # -- access
+
+    async def set_access(self, path: str, access: AccessList, version: int = ANY_VERSION) -> Stat:
+        """Replace a node's access list if it was changed `version` times."""
+        request = SetAclRequest(self._to_server_path(path), acl_records(access), version)
+        reader = await self._read_and_watch(OpCode.SET_ACL, request, path)
+        return read_stat(decode(StatResponse, reader).stat)
+
+    async def secure(self, path: str) -> None:
+        """Give a node the access list that this client gives to new ones at its path."""
+        await self.set_access(path, self._access.access_list(path))
+
+    async def add_identity(self, scheme: str, proof: bytes) -> None:
+        """Show another identity, which holds for the connections to come as well. Raise ZooKeeperLoginRefused."""
+        await self._access.add(await self._ready(), scheme, proof)
 
     # -- calling
 
@@ -488,7 +526,7 @@ class ZooKeeperRegistry:
                     raise self._lost() from error
                 if has_broken and is_done is not None and await is_done():
                     return None
-                raise _refused(error, path) from error
+                raise refusal(error, path) from error
             except RegistryRefused:  # an operation of a multi
                 if has_broken and is_done is not None and await is_done():
                     return None
@@ -496,7 +534,7 @@ class ZooKeeperRegistry:
 
     async def _is_applied(self, operation: Operation) -> bool:
         """Return whether the tree is as an operation leaves it; True for a check, which leaves no trace."""
-        if isinstance(operation, znodes.Check):
+        if isinstance(operation, znodes.Check | znodes.SetAccess):
             return True
         try:
             data, stat = await self.get(operation.path)
@@ -540,13 +578,6 @@ class ZooKeeperRegistry:
 
 def _session_expired(session_id: int) -> ConnectionError:
     return ConnectionError(f"the session 0x{session_id:x} with ZooKeeper is over")
-
-
-def _refused(error: ServerRefused, path: str) -> Exception:
-    try:
-        return RegistryRefused(ZnodeError(error.code), path)
-    except ValueError:
-        return ConnectionError(f"{error} for {path}")
 
 
 def _check_size(body: bytearray, operations: Sequence[Operation]) -> None:

@@ -18,6 +18,7 @@ from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
+    AUTH_XID,
     NOTIFICATION_XID,
     PING_XID,
     SET_WATCHES_XID,
@@ -112,6 +113,10 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         """Send a request with an encoded body: a multi has many records."""
         self._xid = self._xid % _LARGEST_XID + 1
         return self._request(self._xid, operation, body)
+
+    def authenticate(self, body: bytes | bytearray) -> asyncio.Future[Reader]:
+        """Show an identity; an error closes the connection."""
+        return self._request(AUTH_XID, OpCode.AUTH, body)
 
     def restore_watches(self, request: SetWatchesRequest) -> asyncio.Future[Reader]:
         """Set the session's watches on a new connection; the server sends the missed events now."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kavka.core.znodes import Create, Delete, Operation, SetData, Stat, ZnodeError
+from kavka.core.znode_access import AccessList
+from kavka.core.znodes import Create, Delete, Operation, SetAccess, SetData, Stat, ZnodeError
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.zookeeper_connection import ServerRefused
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, append, decode
 from kavka.wire.zookeeper.messages import (
     EPHEMERAL_FLAG,
-    OPEN_ACL,
     SEQUENCE_FLAG,
+    Acl,
     CreateRequest,
     ErrorResponse,
     MultiHeader,
@@ -29,7 +30,7 @@ _ROLLED_BACK = (0, ZnodeError.RUNTIME_INCONSISTENCY)
 
 
 def read_stat(stat: StatRecord) -> Stat:
-    """Return facts without `aversion`, which only access lists have."""
+    """Return facts as the tree has them."""
     return Stat(
         stat.czxid,
         stat.mzxid,
@@ -41,24 +42,45 @@ def read_stat(stat: StatRecord) -> Stat:
         stat.data_length,
         stat.num_children,
         stat.pzxid,
+        stat.aversion,
     )
 
 
-def encode_multi(operations: Sequence[Operation], outer: Callable[[str], str]) -> bytearray:
-    """Return the body of a MULTI; `outer` puts the chroot before a path."""
+def encode_multi(
+    operations: Sequence[Operation],
+    outer: Callable[[str], str],
+    access_of: Callable[[str, AccessList], AccessList],
+) -> bytearray:
+    """Return the body of a MULTI; `outer` puts the chroot before a path, `access_of` chooses the lists of new nodes."""
     body = bytearray()
     for operation in operations:
-        code, record = _request(operation, outer(operation.path))
+        code, record = _request(operation, outer(operation.path), access_of)
         append(body, MultiHeader(code, False, -1))
         append(body, record)
     append(body, MultiHeader(-1, True, -1))
     return body
 
 
-def _request(operation: Operation, path: str) -> tuple[OpCode, NamedTuple]:
+def acl_records(access: AccessList) -> list[Acl]:
+    """Return an access list as it is sent."""
+    return [Acl(*entry) for entry in access]
+
+
+def create_request(
+    operation: Create, path: str, access_of: Callable[[str, AccessList], AccessList]
+) -> CreateRequest:
+    """Return the record that creates a node, at `path` of the server."""
+    flags = EPHEMERAL_FLAG * operation.ephemeral | SEQUENCE_FLAG * operation.sequence
+    access = access_of(operation.path, operation.access)
+    return CreateRequest(path, operation.data, acl_records(access), flags)
+
+
+def _request(
+    operation: Operation, path: str, access_of: Callable[[str, AccessList], AccessList]
+) -> tuple[OpCode, NamedTuple]:
+    assert not isinstance(operation, SetAccess), "access lists are not changed in a multi"
     if isinstance(operation, Create):
-        flags = EPHEMERAL_FLAG * operation.ephemeral | SEQUENCE_FLAG * operation.sequence
-        return OpCode.CREATE, CreateRequest(path, operation.data, OPEN_ACL, flags)
+        return OpCode.CREATE, create_request(operation, path, access_of)
     if isinstance(operation, SetData):
         return OpCode.SET_DATA, SetDataRequest(path, operation.data, operation.version)
     code = OpCode.DELETE if isinstance(operation, Delete) else OpCode.CHECK
@@ -73,7 +95,7 @@ def read_multi(
     Raise RegistryRefused with what refused the multi, ServerRefused for a number that is no ZnodeError.
     """
     paths: list[str] = []
-    refusal: RegistryRefused | ServerRefused | None = None
+    refused: RegistryRefused | ServerRefused | None = None
     for at, operation in enumerate(operations):
         header = decode(MultiHeader, reader)
         if header.done:
@@ -85,15 +107,17 @@ def read_multi(
             decode(StatResponse, reader)
         elif header.type == OpCode.ERROR:
             code = decode(ErrorResponse, reader).error
-            if code not in _ROLLED_BACK and refusal is None:
-                refusal = _refusal(code, path, at)
+            if code not in _ROLLED_BACK and refused is None:
+                refused = _refusal(code, path, at)
         paths.append(path)
-    if refusal is not None:
-        raise refusal
+    if refused is not None:
+        raise refused
     return paths
 
 
 def _refusal(code: int, path: str, at: int) -> RegistryRefused | ServerRefused:
+    if code == ZnodeError.NO_AUTH:
+        return ServerRefused(code)
     try:
         return RegistryRefused(ZnodeError(code), path, at)
     except ValueError:

@@ -14,6 +14,26 @@ CLUSTER_SETTINGS: list[Setting] = [
         "The ensemble that keeps the registry: host:port,host:port/chroot. Without it the broker is alone.",
     ),
     Setting(
+        "zookeeper.set.acl",
+        _T.BOOLEAN,
+        False,
+        "True lets only the identity of the brokers (a JAAS file, or a certificate with zookeeper.ssl.*) change the "
+        "znodes that they make, and read those with secrets.",
+    ),
+    Setting(
+        "kavka.zookeeper.jaas.file",
+        _T.STRING,
+        None,
+        "A JAAS file with the login to ZooKeeper (SASL DIGEST-MD5), read again for each connection; by default that of "
+        "KAFKA_OPTS, -Djava.security.auth.login.config=FILE.",
+    ),
+    Setting(
+        "kavka.zookeeper.jaas.section",
+        _T.STRING,
+        "Client",
+        "The section of that file; in KAFKA_OPTS -Dzookeeper.sasl.clientconfig=NAME.",
+    ),
+    Setting(
         "zookeeper.session.timeout.ms",
         _T.INT,
         18_000,

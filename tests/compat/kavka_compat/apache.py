@@ -39,6 +39,7 @@ _MAIN_CLASSES = {
     "kafka-transactions": _TOOLS + "TransactionsCommand",
     "kafka-verifiable-consumer": _TOOLS + "VerifiableConsumer",
     "kafka-verifiable-producer": _TOOLS + "VerifiableProducer",
+    "zookeeper-security-migration": "kafka.admin.ZkSecurityMigrator",
     "zookeeper-shell": "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka",
     "zookeeper-server-start": "org.apache.zookeeper.server.ZooKeeperServerMain",
 }

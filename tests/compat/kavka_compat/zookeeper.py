@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,14 +29,17 @@ class Ensemble:
         members: int,
         hosts: Sequence[str] = (),
         within: Sequence[Sequence[str]] = (),
+        settings: Mapping[str, object] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
-        """Write the configurations; `start` begins.
+        """Write the configurations; `start` begins. `settings` are more of them, `options` are Java's.
 
         `hosts` are the members' addresses, and `within` goes in front of their commands, where they have machines.
         """
         self._class_path = ":".join(map(str, jars(RELEASES[release])))
         self._directories = [directory / f"zookeeper-{number}" for number in range(members)]
         self.hosts = list(hosts) or ["127.0.0.1"] * members
+        self._options = list(options)
         self._within = list(within) or [()] * members
         self.ports = [free_port() for _ in range(members)]
         servers = {
@@ -58,6 +61,7 @@ class Ensemble:
                 "maxSessionTimeout": 60_000,
                 "4lw.commands.whitelist": "*",
                 **(servers if members > 1 else {}),
+                **(settings or {}),
             }
             lines = [f"{name}={value}\n" for name, value in settings.items()]
             (home / "zoo.cfg").write_text("".join(lines))
@@ -73,7 +77,7 @@ class Ensemble:
         home = self._directories[number]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         logging = f"-Dlog4j.configuration={_log_file(home).as_uri()}"
-        java_command = [java(), *SMALL, logging, "-cp", self._class_path, main]
+        java_command = [java(), *SMALL, *self._options, logging, "-cp", self._class_path, main]
         command = [*self._within[number], *java_command, str(home / "zoo.cfg")]
         self._running[number] = Running(command, home / f"{len(list(home.glob('*.out')))}.out")
 
@@ -103,9 +107,16 @@ class Ensemble:
 
 
 @contextmanager
-def run_ensemble(directory: Path, *, release: str = "3.8", members: int = 1) -> Iterator[Ensemble]:
+def run_ensemble(
+    directory: Path,
+    *,
+    release: str = "3.8",
+    members: int = 1,
+    settings: Mapping[str, object] | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[Ensemble]:
     """Run an ensemble whose members listen; it may still be electing its leader."""
-    ensemble = Ensemble(directory, release, members)
+    ensemble = Ensemble(directory, release, members, settings=settings, options=options)
     try:
         for number in range(members):
             ensemble.start(number)

@@ -208,12 +208,7 @@ class BrokerConfig:
         if factory:
             reason = "classes of Java do not run here; remove the setting to use OpenSSL"
             raise InvalidSetting("ssl.engine.factory.class", factory, reason)
-        if self.flag("zookeeper.set.acl"):
-            reason = (
-                "ACLs of znodes are not in this release, so a client that reaches ZooKeeper could change users and "
-                "ACLs: keep its port to brokers (firewall, zookeeper.ssl.*), and set it to false"
-            )
-            raise InvalidSetting("zookeeper.set.acl", "true", reason)
+        self._check_znode_access()
         builder = self.optional("principal.builder.class")
         if builder and builder != BROKER_SETTINGS["principal.builder.class"].default:
             reason = (
@@ -221,6 +216,24 @@ class BrokerConfig:
                 "ssl.principal.mapping.rules makes names of certificates"
             )
             raise InvalidSetting("principal.builder.class", builder, reason)
+
+    def _check_znode_access(self) -> None:
+        """Raise InvalidSetting where znodes were to be protected for an identity that the broker would not have."""
+        if not self.flag("zookeeper.set.acl"):
+            return
+        if self.optional("zookeeper.connect") is None:
+            reason = "this broker keeps its registry itself (no zookeeper.connect): set it to false"
+            raise InvalidSetting("zookeeper.set.acl", "true", reason)
+        has_certificate = self.flag("zookeeper.ssl.client.enable") and self.optional(
+            "zookeeper.ssl.keystore.location"
+        )
+        if not self.optional("kavka.zookeeper.jaas.file") and not has_certificate:
+            reason = (
+                "the broker has no identity at ZooKeeper: name a JAAS file with a section Client "
+                "(KAFKA_OPTS=-Djava.security.auth.login.config=FILE, or kavka.zookeeper.jaas.file), or a certificate "
+                "(zookeeper.ssl.client.enable=true, zookeeper.ssl.keystore.location)"
+            )
+            raise InvalidSetting("zookeeper.set.acl", "true", reason)
 
     def _check_authorizer(self) -> None:
         name = self.text("authorizer.class.name")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.io import Environment, Network
+from kavka.io import Environment
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry
-from kavka.settings.declaration import Value
+
+if TYPE_CHECKING:
+    from kavka.registry.zookeeper_access import ZooKeeperAccess
 
 
 async def open_registry(
@@ -31,49 +35,35 @@ async def open_registry(
         embedded.on_failure = failed
         return embedded
     from kavka.registry.zookeeper import ZooKeeperRegistry  # a lone broker starts without it
+    from kavka.registry.zookeeper_tls import network_to_zookeeper
 
     return await ZooKeeperRegistry.open(
-        _network_to_zookeeper(config, environment.network),
+        network_to_zookeeper(config.values, environment.network),
         environment.random,
         connect,
         session_timeout_ms=config.integer("zookeeper.session.timeout.ms"),
         connection_timeout_ms=connection_timeout_ms(config),
+        access=_access(config),
     )
 
 
-def _network_to_zookeeper(config: BrokerConfig, network: Network) -> Network:
-    if not config.flag("zookeeper.ssl.client.enable"):
-        return network
-    from kavka.net.tls.client import ReloadableClientTls, TlsNetwork
-    from kavka.net.tls.settings import parse_settings
+def _access(config: BrokerConfig) -> ZooKeeperAccess:
+    """Return the broker's identity at ZooKeeper, and the access lists of the nodes that it makes.
 
-    settings = parse_settings(_zookeeper_tls(config).get, prefix="zookeeper.")
-    return TlsNetwork(network, ReloadableClientTls(settings, "zookeeper"))
+    Raise InvalidSetting when the JAAS file cannot be used now; later it is read for each connection.
+    """
+    from kavka.registry.jaas_files import login_of_file
+    from kavka.registry.zookeeper_access import (
+        ZooKeeperAccess,
+        kafkas_access_list,
+        open_access_list,
+    )
 
-
-def _zookeeper_tls(config: BrokerConfig) -> dict[str, Value]:
-    """Return the settings of TLS to ZooKeeper, by the names of those to brokers."""
-    from kavka.net.tls.settings import type_of_file
-
-    key_store = config.optional("zookeeper.ssl.keystore.location")
-    trust_store = config.optional("zookeeper.ssl.truststore.location")
-    return {
-        "ssl.keystore.location": key_store,
-        "ssl.keystore.type": config.optional("zookeeper.ssl.keystore.type")
-        or type_of_file(key_store),
-        "ssl.keystore.password": config.optional("zookeeper.ssl.keystore.password"),
-        "ssl.key.password": config.optional("zookeeper.ssl.keystore.password"),
-        "ssl.truststore.location": trust_store,
-        "ssl.truststore.type": config.optional("zookeeper.ssl.truststore.type")
-        or type_of_file(trust_store),
-        "ssl.truststore.password": config.optional("zookeeper.ssl.truststore.password"),
-        "ssl.enabled.protocols": config.values["zookeeper.ssl.enabled.protocols"]
-        or [config.text("zookeeper.ssl.protocol")],
-        "ssl.cipher.suites": config.values["zookeeper.ssl.cipher.suites"],
-        "ssl.endpoint.identification.algorithm": config.optional(
-            "zookeeper.ssl.endpoint.identification.algorithm"
-        ),
-    }
+    file = config.optional("kavka.zookeeper.jaas.file")
+    read_login = partial(login_of_file, file, config.text("kavka.zookeeper.jaas.section"))
+    read_login()
+    secures = config.flag("zookeeper.set.acl")
+    return ZooKeeperAccess(read_login, kafkas_access_list if secures else open_access_list)
 
 
 def connection_timeout_ms(config: BrokerConfig) -> int:

@@ -60,6 +60,7 @@ _NO_ZOOKEEPER = (
     "--bootstrap-server"
 )
 _OFFLINE = ("zookeeper", "log-dir")
+TLS_OPTION = "zk-tls-config-file"
 
 OPTIONS = OptionSet(
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -78,6 +79,11 @@ OPTIONS = OptionSet(
         "zookeeper",
         "SCRAM credentials, and settings of brokers that do not run: host:port,.../chroot of ZooKeeper.",
         "urls",
+    ),
+    Option(
+        TLS_OPTION,
+        "With --zookeeper: a properties file with zookeeper.ssl.* to connect with TLS.",
+        "file",
     ),
     Option(
         "log-dir",
@@ -162,6 +168,8 @@ def _failed(text: str, argv: list[str], given: Given) -> int:
 def _checked(given: Given) -> list[_Entity]:
     """Return the entities, all of one kind but users and clients."""
     action = given.one_action("describe", "alter")
+    if given.has(TLS_OPTION):
+        given.require("zookeeper")
     if not given.has("bootstrap-server", *_OFFLINE):
         raise BadValue("Either --bootstrap-server or --bootstrap-controller must be specified.")
     if action == "describe":
@@ -307,7 +315,7 @@ def _act_offline(given: Given, entity: _Entity) -> int:
     directory = given.one("log-dir")
     if directory is not None:
         return offline.in_log_directory(directory, act)
-    return offline.in_zookeeper(given.text("zookeeper"), act)
+    return offline.in_zookeeper(given.text("zookeeper"), given.one(TLS_OPTION), act)
 
 
 # Describe

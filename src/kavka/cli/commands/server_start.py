@@ -55,12 +55,29 @@ def main(arguments: list[str]) -> int:
         return _failed(str(error))
     if is_daemon:
         return start_daemon("server-start", arguments, ("server.log", "kafkaServer.out"))
+    try:
+        settings = _with_login(settings)
+    except InvalidSetting as error:
+        return _failed(str(error))
     raise_descriptor_limit()
     log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     if workers is None:
         with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
             return runner.run(_serve(settings, started))
     return _supervise(settings, workers, others, started)
+
+
+def _with_login(settings: dict[str, str]) -> dict[str, str]:
+    """Return the settings with the login to ZooKeeper that KAFKA_OPTS names, unless they have one.
+
+    Raise InvalidSetting for a file that cannot be read.
+    """
+    is_own = "zookeeper.connect" not in settings or "kavka.zookeeper.jaas.file" in settings
+    if is_own or "KAFKA_OPTS" not in os.environ:
+        return settings
+    from kavka.registry.jaas_files import settings_of_environment
+
+    return {**settings_of_environment(os.environ), **settings}
 
 
 def _workers(arguments: list[str]) -> tuple[int | None, list[str]]:

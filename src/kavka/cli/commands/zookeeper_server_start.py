@@ -63,7 +63,7 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     stop_event = listen_for_signals()
     environment = OsEnvironment()
     try:
-        config = RegistryServerConfig.parse(settings)
+        config = RegistryServerConfig.parse(with_jaas_file(settings))
         directory = await start_unless_stopped(
             stop_event, DataDirectory.open(environment, config.data_directory)
         )
@@ -98,6 +98,15 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     await server.stop()
     await directory.close()
     return 0 if reason is None else 1
+
+
+def with_jaas_file(settings: dict[str, str]) -> dict[str, str]:
+    """Return the settings with the JAAS file that the environment names, unless they have one."""
+    from kavka.registry.jaas_files import FILE, SERVER_SECTION, java_properties
+
+    given = java_properties(os.environ.get("KAFKA_OPTS"), os.environ.get("SERVER_JVMFLAGS"))
+    named = {"kavka.jaas.file": given.get(FILE), "kavka.jaas.section": given.get(SERVER_SECTION)}
+    return {**{name: text for name, text in named.items() if text}, **settings}
 
 
 def _failed(reason: str) -> int:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 
-from kavka.cli.zookeeper.connection import with_registry
+from kavka.cli.zookeeper.connection import TLS_OPTION, Connection, with_registry
 from kavka.cli.zookeeper.shell_commands import USAGE, Shell, print_event
 from kavka.registry.zookeeper import ZooKeeperRegistry
 
@@ -27,9 +27,12 @@ def main(argv: list[str]) -> int:
         print(f"{_PURPOSE}\n{USAGE}", file=sys.stderr)
         return 1
     connect, *typed = words
-    if typed[:1] == ["-zk-tls-config-file"]:
-        print("-zk-tls-config-file: this shell speaks no TLS to ZooKeeper", file=sys.stderr)
-        return 1
+    tls_file: str | None = None
+    if typed[:1] == [f"-{TLS_OPTION}"]:
+        if len(typed) < 2:
+            print(f"-{TLS_OPTION}: the name of the file is missing", file=sys.stderr)
+            return 1
+        tls_file, typed = typed[1], typed[2:]
     print(f"Connecting to {connect}", flush=True)
 
     async def act(registry: ZooKeeperRegistry) -> int:
@@ -40,7 +43,7 @@ def main(argv: list[str]) -> int:
             return await runtime.run(typed)
         return await _converse(runtime, connect)
 
-    return with_registry(connect, act)
+    return with_registry(Connection(connect, tls_file), act)
 
 
 async def _converse(runtime: Shell, connect: str) -> int:

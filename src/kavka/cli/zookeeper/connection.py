@@ -1,33 +1,66 @@
-"""From `host:port,host:port/chroot` to a session with the registry."""
+"""From `host:port,host:port/chroot` to a session with the registry.
+
+The identity of a tool is Kafka's way: a JAAS file in KAFKA_OPTS, or the certificate in the file of TLS settings.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 
+from kavka.core.znode_access import AccessList
 from kavka.net.clock import SystemRandom
 from kavka.net.network import TcpNetwork
+from kavka.registry.jaas_files import login_of_file, settings_of_environment
 from kavka.registry.zookeeper import ZooKeeperRegistry
+from kavka.registry.zookeeper_access import ZooKeeperAccess, open_access_list
+from kavka.registry.zookeeper_tls import (
+    network_to_zookeeper,
+    shows_certificate,
+    tls_settings_of_file,
+)
+from kavka.settings.declaration import Value
+from kavka.values import frozen
 
-_SESSION_MS = 30_000
+TLS_OPTION = "zk-tls-config-file"
+SESSION_MS = 30_000
 """The session timeout of ZooKeeper's own shell."""
 
 
-def with_registry(connect: str, act: Callable[[ZooKeeperRegistry], Awaitable[int]]) -> int:
+@frozen
+class Connection:
+    """The way of a tool to ZooKeeper."""
+
+    connect: str
+    tls_file: str | None = None
+    """A file of properties `zookeeper.ssl.*`, None for plain text."""
+    access_list: Callable[[str], AccessList] = open_access_list
+    """Of nodes that are made."""
+    session_ms: int = SESSION_MS
+    connection_ms: int = SESSION_MS
+
+
+def has_identity(tls_file: str | None) -> bool:
+    """Return whether a tool has an identity at ZooKeeper: a login, or a certificate. Raise InvalidSetting."""
+    if settings_of_environment(os.environ):
+        return True
+    return tls_file is not None and shows_certificate(tls_settings_of_file(tls_file))
+
+
+def with_registry(
+    connection: str | Connection, act: Callable[[ZooKeeperRegistry], Awaitable[int]]
+) -> int:
     """Run `act` with a session and return its exit code; 1, after one sentence, when no member answers."""
-    return asyncio.run(_run(connect, act))
+    chosen = Connection(connection) if isinstance(connection, str) else connection
+    return asyncio.run(_run(chosen, act))
 
 
-async def _run(connect: str, act: Callable[[ZooKeeperRegistry], Awaitable[int]]) -> int:
+async def _run(connection: Connection, act: Callable[[ZooKeeperRegistry], Awaitable[int]]) -> int:
     try:
-        registry = await ZooKeeperRegistry.open(
-            TcpNetwork(),
-            SystemRandom(),
-            connect,
-            session_timeout_ms=_SESSION_MS,
-            connection_timeout_ms=_SESSION_MS,
-        )
+        registry = await _open(connection)
     except (ValueError, ConnectionError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -35,3 +68,25 @@ async def _run(connect: str, act: Callable[[ZooKeeperRegistry], Awaitable[int]])
         return await act(registry)
     finally:
         await registry.close()
+
+
+async def _open(connection: Connection) -> ZooKeeperRegistry:
+    values: dict[str, Value] = {"zookeeper.ssl.client.enable": False}
+    if connection.tls_file is not None:
+        values = tls_settings_of_file(connection.tls_file)
+    login = settings_of_environment(os.environ)
+    read_login = partial(
+        login_of_file,
+        login.get("kavka.zookeeper.jaas.file"),
+        login.get("kavka.zookeeper.jaas.section", ""),
+        "KAFKA_OPTS",
+    )
+    read_login()
+    return await ZooKeeperRegistry.open(
+        network_to_zookeeper(values, TcpNetwork()),
+        SystemRandom(),
+        connection.connect,
+        session_timeout_ms=connection.session_ms,
+        connection_timeout_ms=connection.connection_ms,
+        access=ZooKeeperAccess(read_login, connection.access_list),
+    )

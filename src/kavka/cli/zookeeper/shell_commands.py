@@ -6,15 +6,24 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from kavka.cli.zookeeper.shell_words import BadCommand, Syntax, Words, parse_words, split_line
+from kavka.cli.zookeeper.shell_words import (
+    BadCommand,
+    Syntax,
+    Words,
+    parse_access_list,
+    parse_words,
+    split_line,
+)
+from kavka.core.znode_access import OPEN
 from kavka.core.znodes import Delete, Event, EventType, Stat, ZnodeError, is_valid_path
 from kavka.registry.interface import RegistryRefused, Watch
 from kavka.registry.zookeeper import ZooKeeperRegistry
+from kavka.registry.zookeeper_access import ZooKeeperLoginRefused
 from kavka.registry.zookeeper_connection import ServerRefused
 
 _SYNTAX = {
     "addauth": Syntax("addauth scheme auth", 1, 2),
-    "create": Syntax("create [-s] [-e] path [data]", 1, 3, "se"),
+    "create": Syntax("create [-s] [-e] path [data] [acl]", 1, 3, "se"),
     "delete": Syntax("delete [-v version] path", 1, 1, "", "v"),
     "deleteall": Syntax("deleteall path", 1, 1),
     "get": Syntax("get [-s] [-w] path", 1, 2, "sw"),
@@ -43,24 +52,20 @@ _SENTENCES: dict[int, str] = {
     ZnodeError.BAD_ARGUMENTS: "Arguments are not valid : {}",
     ZnodeError.SESSION_EXPIRED: "KeeperErrorCode = Session expired for {}",
     -6: "KeeperErrorCode = Unimplemented for {}",
-    -102: "Insufficient permission : {}",
+    ZnodeError.INVALID_ACL: "Acl is not valid : {}",
+    ZnodeError.NO_AUTH: "Insufficient permission : {}",
     -121: "KeeperErrorCode = No such watcher for {}",
 }
-"""By the number of the error; the last three have no name in `ZnodeError`."""
+"""By the number of the error; the numbers have no name in `ZnodeError`."""
 _EVENTS = {
     EventType.CREATED: "NodeCreated",
     EventType.DELETED: "NodeDeleted",
     EventType.DATA_CHANGED: "NodeDataChanged",
     EventType.CHILDREN_CHANGED: "NodeChildrenChanged",
 }
-_OPEN_ACL = "world:anyone:cdrwa"
 _PERMISSIONS = ((4, "c"), (8, "d"), (1, "r"), (2, "w"), (16, "a"))
 _PATHLESS = ("addauth", "printwatches")
 """Commands without a path as first word."""
-_NO_ACCESS_LISTS = (
-    "{}: this shell changes no access lists: `zookeeper-server-start` keeps none, those of an ensemble of Apache "
-    "ZooKeeper are changed by its own zkCli.sh"
-)
 _DELETES_IN_A_MULTI = 500
 
 USAGE = "\n\t".join(
@@ -190,13 +195,13 @@ class Shell:
 
     async def _create(self, words: Words) -> None:
         path, *more = words.rest
-        if more[1:] not in ([], [_OPEN_ACL]):
-            raise BadCommand(f"{more[1]}: this release knows no ACL but {_OPEN_ACL}")
+        access = parse_access_list(more[1]) if more[1:] else OPEN
         made = await self._registry.create(
             path,
             _bytes_of(more[0]) if more else None,
             ephemeral=words.has("e"),
             sequence=words.has("s"),
+            access=access,
         )
         print(f"Created {made}", file=sys.stderr)
 
@@ -260,10 +265,26 @@ class Shell:
             print_stat(stat)
 
     async def _set_acl(self, words: Words) -> None:
-        raise BadCommand(_NO_ACCESS_LISTS.format("setAcl"))
+        path, text = words.rest
+        access = parse_access_list(text)
+        if not words.has("R"):
+            stat = await self._registry.set_access(path, access, words.version())
+            if words.has("s"):
+                print_stat(stat)
+            return
+        for node in await self._below(path):
+            try:
+                await self._registry.set_access(node, access, words.version())
+            except RegistryRefused as refused:
+                if refused.error is not ZnodeError.NO_NODE:
+                    raise  # it went meanwhile otherwise
 
     async def _add_identity(self, words: Words) -> None:
-        raise BadCommand(_NO_ACCESS_LISTS.format("addauth"))
+        scheme, *proof = words.rest
+        try:
+            await self._registry.add_identity(scheme, _bytes_of(proof[0] if proof else ""))
+        except ZooKeeperLoginRefused as error:
+            raise BadCommand(str(error)) from error
 
     async def _who_am_i(self, words: Words) -> None:
         print("Auth scheme: User")
@@ -334,7 +355,7 @@ def print_stat(stat: Stat) -> None:
     print(f"pZxid = {_hex(stat.pzxid)}")
     print(f"cversion = {stat.cversion}")
     print(f"dataVersion = {stat.version}")
-    print("aclVersion = 0")
+    print(f"aclVersion = {stat.aversion}")
     print(f"ephemeralOwner = {_hex(stat.ephemeral_owner)}")
     print(f"dataLength = {stat.data_length}")
     print(f"numChildren = {stat.num_children}")

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kavka.cli.arguments.options import whole_number
+from kavka.core.znode_access import ADMIN, CREATE, DELETE, READ, WRITE, AccessList, AclEntry
 
+_BETWEEN_ENTRIES = re.compile(r",(?=[^,:]*:)")
+"""A comma in front of a scheme, and not one in the name of a certificate."""
+_PERMISSIONS = {"c": CREATE, "d": DELETE, "r": READ, "w": WRITE, "a": ADMIN}
 _WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
 
 
@@ -46,6 +50,24 @@ class Words(NamedTuple):
             return whole_number(text, 32)
         except ValueError:
             raise BadCommand(f'For input string: "{text}"') from None
+
+
+def parse_access_list(text: str) -> AccessList:
+    """Return the access list of `scheme:id:permissions,...`. Raise BadCommand."""
+    entries: list[AclEntry] = []
+    for entry in _BETWEEN_ENTRIES.split(text):
+        scheme, first, rest = entry.partition(":")
+        name, last, letters = rest.rpartition(":")
+        if not first or not last:
+            raise BadCommand(f"{entry} does not have the form scheme:id:perm")
+        unknown = [letter for letter in letters if letter not in _PERMISSIONS]
+        if unknown:
+            raise BadCommand(f"Unknown perm type: {unknown[0]}")
+        permissions = 0
+        for letter in letters:
+            permissions |= _PERMISSIONS[letter]
+        entries.append(AclEntry(permissions, scheme, name))
+    return tuple(entries)
 
 
 def split_line(line: str) -> list[str]:

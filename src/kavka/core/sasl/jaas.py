@@ -1,5 +1,7 @@
 """The text of `sasl.jaas.config`: `<login module> <control flag> <option>="<value>" …;`, one login module.
 
+A JAAS file has several of them, each in a section of its own: `<name> { <login module> … ; };`.
+
 Words and quoted values are read as Apache Kafka's `JaasConfig` reads them, with Java's escapes within quotes. An error
 never shows a value, which may be a password.
 """
@@ -11,6 +13,7 @@ from typing import Final
 
 from kavka.values import frozen
 
+_SIGNS: Final = ("=", ";", "{", "}")
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
@@ -45,7 +48,10 @@ class JaasLogin:
 
 def parse_jaas(text: str) -> JaasLogin:
     """Return the login module that the text describes. Raise JaasError."""
-    tokens = _tokens(text)
+    return _login(_tokens(text))
+
+
+def _login(tokens: list[tuple[str, bool]]) -> JaasLogin:
     if len(tokens) < 3:
         raise JaasError('Expected: <login module> required <option>="<value>" ...;')
     (module, module_quoted), (flag, _), *rest = tokens
@@ -61,6 +67,33 @@ def parse_jaas(text: str) -> JaasLogin:
     if (";", False) in rest:
         raise JaasError("Expected one login module, found more")
     return JaasLogin(module, _options(rest))
+
+
+def parse_jaas_section(text: str, section: str) -> tuple[JaasLogin | None, list[str]]:
+    """Return the login module of a section of a JAAS file, None without such a section; and the names of all sections.
+
+    What is in other sections, which may have several login modules, is not looked at. Raise JaasError.
+    """
+    tokens = _tokens(text)
+    found: JaasLogin | None = None
+    names: list[str] = []
+    at = 0
+    while at < len(tokens):
+        name, is_quoted = tokens[at]
+        if (name in _SIGNS and not is_quoted) or tokens[at + 1 : at + 2] != [("{", False)]:
+            raise JaasError(
+                f"Expected the name of a section and a brace after {len(names)} sections"
+            )
+        if ("}", False) not in tokens[at:]:
+            raise JaasError(f"Section {name} has no closing brace")
+        end = tokens.index(("}", False), at)
+        if tokens[end + 1 : end + 2] != [(";", False)]:
+            raise JaasError(f"Section {name} is not terminated by semi-colon")
+        if name == section:
+            found = _login(tokens[at + 2 : end])
+        names.append(name)
+        at = end + 2
+    return found, names
 
 
 def _options(tokens: list[tuple[str, bool]]) -> dict[str, str]:

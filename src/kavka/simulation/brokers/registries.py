@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from kavka.core.znode_access import Identity
 from kavka.core.znodes import Create, Operation, SetData, ZnodeTree
 from kavka.registry.interface import Registry
 from kavka.registry.registry_server import RegistryServer
@@ -39,11 +40,16 @@ class ObservedZnodeServer(ZnodeServer):
     prefix = ""
     """The brokers' chroot."""
 
-    def submit(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
+    def submit(
+        self,
+        operations: Sequence[Operation],
+        session_id: int,
+        identities: Collection[Identity] | None = None,
+    ) -> list[Result]:
         """Apply all or none, and report changed states of partitions, and elected controllers."""
         written = [each for each in operations if isinstance(each, Create | SetData)]
         before = {each.path: self.tree.data(each.path) for each in written if _is_state(each.path)}
-        results = super().submit(operations, session_id)
+        results = super().submit(operations, session_id, identities)
         for each in written:
             path = each.path.removeprefix(self.prefix)
             if path == znodes.CONTROLLER_EPOCH and each.data:

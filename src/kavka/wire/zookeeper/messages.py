@@ -232,6 +232,12 @@ class AuthRequest(NamedTuple):
     auth: buffer
 
 
+class SaslToken(NamedTuple):
+    """SASL, and its answer; null where the server offers no SASL."""
+
+    token: buffer
+
+
 class SetWatchesRequest(NamedTuple):
     """SET_WATCHES: a reconnected client lists its watches; changes since `relative_zxid` are sent at once."""
 
