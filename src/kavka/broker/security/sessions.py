@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SECRET_BYTES = 32
+_MAX_REASON = 512
+"""Characters of a logged reason: it may have the name that a client without a credential gave, half a megabyte."""
 
 
 class Sessions:
@@ -101,7 +103,7 @@ class Sessions:
                 session.host,
                 session.listener_name,
                 known or "unknown",
-                failure,
+                failure[:_MAX_REASON],
             )
         for observer in self.observers:
             observer(session, mechanism, failure)

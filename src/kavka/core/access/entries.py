@@ -94,10 +94,10 @@ def _name_fault(name: str) -> str | None:
 
 
 def _may_be_in_a_path(character: str) -> bool:
-    """Return whether ZooKeeper takes a character in a path."""
+    """Return whether ZooKeeper takes a character in a path; beyond 0xFFFF it is two surrogates there, as in Java."""
     code = ord(character)
     is_control = code < 0x20 or 0x7F <= code < 0xA0
-    return not (is_control or 0xD800 <= code < 0xF900 or 0xFFF0 <= code <= 0xFFFF)
+    return not (is_control or 0xD800 <= code < 0xF900 or code >= 0xFFF0)
 
 
 def _entry_fault(entry: AclEntry) -> str | None:
