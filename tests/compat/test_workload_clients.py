@@ -36,7 +36,7 @@ def read(consumer: WorkloadConsumer, count: int) -> list[int]:
 def test_a_partition_that_comes_back_is_read_from_its_beginning(
     any_broker: Broker, fresh_name: str, name: str
 ) -> None:
-    client = CLIENTS[name](any_broker.bootstrap, 60)
+    client = CLIENTS[name](any_broker.bootstrap, 60, {})
     topic_partition, other = (TopicPartition(f"{fresh_name}-{n}", 0) for n in range(2))
     write(client, topic_partition, 3)
     write(client, other, 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -17,10 +17,12 @@ from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kavka.net.peer_security import PLAINTEXT, PeerSecurity
 from kavka_compat.apache import SMALL, ApacheKafka, write_properties
 from kavka_compat.asking import ask, until, wait_until_all_know_all, wait_until_known
 from kavka_compat.broker_processes import BrokerProcesses
 from kavka_compat.ours import kavka_command
+from kavka_compat.secured import Secured
 from kavka_compat.zookeeper import run_ensemble
 
 SESSION_MS = 3000
@@ -69,14 +71,35 @@ class MixedCluster(BrokerProcesses):
         zookeeper: str,
         kinds: Mapping[int, Kind],
         settings: Mapping[str, str] | None = None,
+        secured: Secured | None = None,
     ) -> None:
-        """Choose ports; `kinds` says what runs each broker at first."""
+        """Choose ports; `kinds` says what runs each broker at first.
+
+        With `secured` the only listener is SASL_SSL, broker N is the user `broker-N`, and the test is `admin`.
+        """
         super().__init__(directory, kinds)
         self.kinds = dict(kinds)
         self.zookeeper = f"{zookeeper}/mixed"
         self._apache = ApacheKafka("3.9")
         self._settings = {**_SETTINGS, **(settings or {})}
+        self._secured = secured
         self._registry = KazooClient(zookeeper, timeout=10)
+
+    # -- the test's own connections
+
+    @property
+    def client(self) -> dict[str, str]:
+        """The settings of librdkafka for an administrator."""
+        return self.client_at(self.bootstrap)
+
+    def client_at(self, address: str) -> dict[str, str]:
+        """Return the settings of an administrator who begins with one broker."""
+        own = {} if self._secured is None else self._secured.librdkafka("admin")
+        return {"bootstrap.servers": address, **own}
+
+    @property
+    def _security(self) -> PeerSecurity:
+        return PLAINTEXT if self._secured is None else self._secured.peer("admin")
 
     # -- processes
 
@@ -90,13 +113,16 @@ class MixedCluster(BrokerProcesses):
         super().launch(number)
 
     def _command(self, number: int) -> Sequence[str]:
+        protocol = "PLAINTEXT" if self._secured is None else "SASL_SSL"
         settings = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{self.address(number)}",
+            "listeners": f"{protocol}://{self.address(number)}",
             "log.dirs": str(self._directory / f"logs-{number}"),
             "zookeeper.connect": self.zookeeper,
             **self._settings,
         }
+        if self._secured is not None:
+            settings |= self._secured.broker_settings(f"broker-{number}")
         path = write_properties(self._directory / f"server-{number}.properties", settings)
         if self.kinds[number] is Kind.KAVKA:
             return kavka_command("server-start", str(path))
@@ -111,7 +137,7 @@ class MixedCluster(BrokerProcesses):
         for number in chosen:
             self.launch(number, kind)
         self.wait_ready(*chosen)
-        wait_until_all_know_all(self.running_addresses)
+        wait_until_all_know_all(self.running_addresses, self._security)
 
     def stop(self, number: int) -> None:
         """End a broker cleanly."""
@@ -139,7 +165,7 @@ class MixedCluster(BrokerProcesses):
 
     def ask(self, number: int, request: object, version: int | None = None) -> Any:
         """Send a request to one broker, and return its answer."""
-        return ask(self.address(number), request, version)
+        return ask(self.address(number), request, version, self._security)
 
     # -- the registry
 
@@ -182,7 +208,7 @@ class MixedCluster(BrokerProcesses):
                 self._registry.delete("/controller")
                 until(lambda: self.controller() is not None, what="a controller is elected")
         for asked in self._running:
-            admin = AdminClient({"bootstrap.servers": self.address(asked)})
+            admin = AdminClient(self.client_at(self.address(asked)))
             until(
                 lambda admin=admin: admin.list_topics(timeout=10).controller_id == number,  # type: ignore[misc]
                 what=f"{asked} knows that {number} is the controller",
@@ -207,7 +233,7 @@ class MixedCluster(BrokerProcesses):
 
     def wait_until_known(self, topic: str, partition: int) -> None:
         """Wait until every broker that runs returns the leader of a partition."""
-        wait_until_known(self.running_addresses, topic, partition)
+        wait_until_known(self.running_addresses, topic, partition, self._security)
 
     def _is_in_sync(self, topic: str) -> bool:
         for partition, replicas in self.assignment(topic).items():
@@ -246,13 +272,18 @@ class MixedCluster(BrokerProcesses):
 
 @contextmanager
 def run_mixed(
-    directory: Path, kinds: Mapping[int, Kind], settings: Mapping[str, str] | None = None
+    directory: Path,
+    kinds: Mapping[int, Kind],
+    settings: Mapping[str, str] | None = None,
+    secured: Secured | None = None,
+    before: Callable[[MixedCluster], None] = lambda _: None,
 ) -> Iterator[MixedCluster]:
-    """Run brokers on a ZooKeeper of their own."""
+    """Run brokers on a ZooKeeper of their own; `before` is called when that runs, before the brokers start."""
     with run_ensemble(directory) as ensemble:
-        cluster = MixedCluster(directory, ensemble.connect, kinds, settings)
+        cluster = MixedCluster(directory, ensemble.connect, kinds, settings, secured)
         try:
             cluster.open_registry()
+            before(cluster)
             cluster.start()
             yield cluster
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -29,7 +30,7 @@ def create(
 def produce(cluster: MixedCluster, topic: str, partition: int, values: Sequence[bytes]) -> None:
     """Write in order, with the settings that lose nothing; all must be acknowledged."""
     cluster.wait_until_known(topic, partition)
-    settings = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all"}
+    settings = {**cluster.client, "enable.idempotence": True, "acks": "all"}
     with Producer(settings) as producer:
         deliver(producer, topic, [partition], values)
 
@@ -54,7 +55,7 @@ def deliver(
 def consume(cluster: MixedCluster, topic: str, group: str, count: int) -> dict[int, list[bytes]]:
     """Read as a group from where it is, commit, and return the values by partition."""
     settings = {
-        "bootstrap.servers": cluster.bootstrap,
+        **cluster.client,
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
@@ -93,7 +94,7 @@ def group_on(cluster: MixedCluster, kind: Kind, prefix: str) -> str:
 
 def committed(cluster: MixedCluster, group: str) -> dict[int, int]:
     """Return the committed offsets of a group, by partition."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin = AdminClient(cluster.client)
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     return {
         topic_partition.partition: topic_partition.offset
@@ -103,7 +104,8 @@ def committed(cluster: MixedCluster, group: str) -> dict[int, int]:
 
 def load_on(cluster: MixedCluster, topic: str, **more: int) -> Load:
     """Prepare a judged load on a topic of its own: idempotent producers, readers, members of a group."""
-    chosen = {
+    chosen: dict[str, Any] = {
+        "config": cluster.client,
         "partitions": 4,
         "replication_factor": 3,
         "min_insync_replicas": 2,

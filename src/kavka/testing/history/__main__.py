@@ -9,6 +9,7 @@ import os
 import sys
 from typing import IO
 
+from kavka.settings.properties import parse_properties
 from kavka.testing.history.check import Verdict, check
 from kavka.testing.history.lines import read_lines
 from kavka.testing.history.operations import MalformedHistory
@@ -56,12 +57,20 @@ def _run(options: argparse.Namespace) -> Verdict:
         members=options.members,
         rate=options.rate,
         seed=options.seed,
+        config=_client_config(options.command_config),
     )
     with contextlib.ExitStack() as stack:
         sink: IO[str] | None = None
         if options.output is not None:
             sink = stack.enter_context(open(options.output, "w", encoding="utf-8"))
         return run(chosen, sink=sink)
+
+
+def _client_config(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return parse_properties(file.read())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,6 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--check", metavar="FILE", help="judge a recorded history instead")
     defaults = Settings("")
     parser.add_argument("--client", choices=sorted(CLIENTS), default=defaults.client)
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="properties for all clients, by librdkafka's names"
+    )
     parser.add_argument("--seconds", type=float, default=defaults.seconds, help="how long to write")
     parser.add_argument("--topic", help="the topic to create (default: a new name)")
     parser.add_argument("--partitions", type=int, default=defaults.partitions)

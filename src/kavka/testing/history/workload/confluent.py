@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -34,13 +34,14 @@ def _failures() -> Iterator[None]:
 class Confluent:
     """Each client has threads of librdkafka's."""
 
-    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float, config: Mapping[str, str]) -> None:
         """Connect when asked for something. Raise ModuleNotFoundError without the library."""
         self._library: Any = import_module("confluent_kafka")
         self._settings = {
             "bootstrap.servers": bootstrap,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 200,
+            **config,
         }
         self._timeout_ms = int(timeout_seconds * 1000)
         self._logger = logging.getLogger("kavka.testing.history.librdkafka")

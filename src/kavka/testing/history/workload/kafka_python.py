@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -17,6 +17,15 @@ from kavka.testing.history.workload.client import (
     Rebalanced,
     scan_to_end,
 )
+
+_NAMES = {
+    "sasl.password": "sasl_plain_password",
+    "sasl.username": "sasl_plain_username",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+}
+"""Settings that kafka-python calls by other names than librdkafka."""
 
 
 @contextmanager
@@ -33,13 +42,14 @@ def _failures() -> Iterator[None]:
 class KafkaPython:
     """kafka-python, from 3.0 on."""
 
-    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float, config: Mapping[str, str]) -> None:
         """Connect when asked for something. Raise ModuleNotFoundError without the library."""
         self._library: Any = import_module("kafka")
         self._settings = {
             "bootstrap_servers": bootstrap.split(","),
             "reconnect_backoff_ms": 20,
             "reconnect_backoff_max_ms": 200,
+            **{_NAMES.get(name, name.replace(".", "_")): text for name, text in config.items()},
         }
         self._timeout_ms = int(timeout_seconds * 1000)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -45,9 +45,10 @@ def _failures() -> Iterator[None]:
 class KavkaClient:
     """`kavka.client.blocking`, which runs each client in a thread of its own."""
 
-    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float, config: Mapping[str, str]) -> None:
         """Connect when asked for something."""
-        self._settings = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200}
+        own = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200}
+        self._settings = {**own, **config}
         self._timeout_ms = int(timeout_seconds * 1000)
 
     def create_topic(

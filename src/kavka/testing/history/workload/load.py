@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 from typing import IO, Protocol, Self
@@ -22,12 +22,12 @@ from kavka.testing.history.workload.kavka_client import KavkaClient
 from kavka.testing.history.workload.producers import ProducerWorker, TransactionalWorker
 from kavka.testing.history.workload.settings import Settings
 
-CLIENTS: dict[str, Callable[[str, float], WorkloadClient]] = {
+CLIENTS: dict[str, Callable[[str, float, Mapping[str, str]], WorkloadClient]] = {
     "kavka": KavkaClient,
     "confluent": Confluent,
     "kafka-python": KafkaPython,
 }
-"""Libraries by name: made of the bootstrap servers and a timeout in seconds."""
+"""Libraries by name: made of the bootstrap servers, a timeout in seconds, and `Settings.config`."""
 
 
 class _Worker(Protocol):
@@ -37,15 +37,25 @@ class _Worker(Protocol):
 class Load:
     """A running workload: enter it to start, do to the brokers what is to be done, then `finish`."""
 
-    def __init__(self, settings: Settings, sink: IO[str] | None = None) -> None:
-        """Create the topic. Events also go to `sink`. Raise ClientFailed, ModuleNotFoundError."""
+    def __init__(
+        self,
+        settings: Settings,
+        sink: IO[str] | None = None,
+        client: WorkloadClient | None = None,
+    ) -> None:
+        """Create the topic. Events also go to `sink`. Raise ClientFailed, ModuleNotFoundError.
+
+        `client` makes the clients in place of the library that the settings name.
+        """
         self.settings = settings
         self.promises = Promises()
         if sink is not None:
             write_header(sink, self.promises.as_fields())
         self.recorder = Recorder(sink=sink)
         self.acknowledged = 0
-        self._client = CLIENTS[settings.client](settings.bootstrap, settings.timeout_seconds)
+        self._client = client or CLIENTS[settings.client](
+            settings.bootstrap, settings.timeout_seconds, settings.config
+        )
         self._partitions = [TopicPartition(settings.topic, n) for n in range(settings.partitions)]
         self._failures: list[BaseException] = []
         self._lock = threading.Lock()

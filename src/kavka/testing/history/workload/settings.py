@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,5 @@ class Settings:
     timeout_seconds: float = 120
     """Maximum seconds for sending a record, and for the final scan."""
     seed: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+    """More settings of all clients, by librdkafka's names: `security.protocol`, `sasl.username` and so on."""
