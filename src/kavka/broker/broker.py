@@ -306,9 +306,9 @@ class Broker:
 
     def _internal_topic(self, name: str) -> NewTopic | None:
         coordinators = self.coordinators_of(name)
-        if coordinators is None:
-            return self.security.internal_topic(name)
-        return coordinators.internal_topic()
+        if coordinators is not None:
+            return coordinators.internal_topic()
+        return self.security.internal_topic(name)
 
     def _is_registered(self) -> bool:
         return self.registration is not None and self.registration.epoch >= 0
@@ -380,8 +380,7 @@ class Broker:
         )
         self.dispatcher.begin(self.services)
         self.periodic_tasks.start()
-        self.security.reload_files(self.periodic_tasks)
-        self.security.expire_tokens(self.periodic_tasks, lambda: self.controller.is_active)
+        self.security.repeat(self.periodic_tasks, lambda: self.controller.is_active)
         if self.config.flag("log.cleaner.enable"):
             loop = asyncio.get_running_loop()
             self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)

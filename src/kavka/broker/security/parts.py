@@ -199,17 +199,12 @@ class SecurityParts:
         if self.access_control is not None:
             await self.access_control.start()
 
-    def reload_files(self, periodic_tasks: PeriodicTasks) -> None:
-        """Look at files of key and trust stores for changes, from time to time."""
+    def repeat(self, periodic_tasks: PeriodicTasks, is_controller: Callable[[], bool]) -> None:
+        """Look at files of key and trust stores for changes, and remove expired tokens as the controller."""
+        config, tokens = self._context.config, self.tokens
         if self.tls is not None:
-            interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
+            interval_ms = config.integer("kavka.ssl.reload.interval.ms")
             periodic_tasks.run_every(interval_ms, self.tls.reload_files)
-
-    def expire_tokens(
-        self, periodic_tasks: PeriodicTasks, is_controller: Callable[[], bool]
-    ) -> None:
-        """Remove delegation tokens that have expired, from time to time, while this broker is the controller."""
-        tokens = self.tokens
         if tokens is None:
             return
 
@@ -217,7 +212,7 @@ class SecurityParts:
             if is_controller():
                 await tokens.remove_expired()
 
-        interval_ms = self._context.config.integer("delegation.token.expiry.check.interval.ms")
+        interval_ms = config.integer("delegation.token.expiry.check.interval.ms")
         periodic_tasks.run_every(interval_ms, remove_expired_tokens)
 
     def session_renewed(self) -> None:
