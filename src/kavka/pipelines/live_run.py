@@ -83,6 +83,8 @@ class LiveRun:
     def start(self, observer: Observer) -> None:
         """Start the refreshes of views; flows start in the first step."""
         self._observer = observer
+        for name in self._graph.streams:
+            observer.table.waits(name, now_ms())
         self._refresher.start()
 
     def step(self) -> None:
