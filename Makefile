@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test classes long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -40,14 +40,18 @@ check: ## format, lint, types, layers and unit tests: under two minutes on two c
 	@scripts/setup.sh unit
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
-# mypy has one thread: beside it a core builds the site and the archive of Spark's classes.
+# mypy has one thread: beside it the other core builds the site, the archive of Spark's classes and the tests' bytecode.
 test: ## everything: check, simulation, other people's clients, chaos, Spark
 	@SPARK_CLASSES=later scripts/setup.sh test
-	@$(MAKE) --no-print-directory -j 3 --output-sync=target lint docs classes
-	$(PY) -m pytest -m "not long" -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder --durations=40
+	@$(MAKE) --no-print-directory -j 4 --output-sync=target lint docs classes bytecode
+	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -m "not long" -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder --durations=40
 
 classes: # the archive of Spark's classes, without which its tests take longer; quick when it is there
 	@PYTHONPATH=tests:tests/compat $(PY) -m support.spark.quick_start || echo "setup: Spark's classes are not archived, so its tests take longer"
+
+bytecode: # of the tests, which otherwise each process of pytest compiles for itself: ten seconds of processor time
+	@mkdir -p build
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --collect-only -q -p no:cacheprovider >build/collected.txt || { tail -40 build/collected.txt; exit 1; }
 
 long: ## what `make test` leaves out: the same comparisons with other pairings of programs
 	@scripts/setup.sh test

@@ -1,6 +1,6 @@
 """Errors of Spark as sentences."""
 
-from kavka.pipelines.errors import query_failure
+from kavka.pipelines.errors import is_late_worker, query_failure
 
 
 def test_the_connectors_sentence_wins():
@@ -28,6 +28,16 @@ def test_what_to_do_is_said_where_it_is_known():
     said = query_failure("[LOCATION_ALREADY_EXISTS] Cannot name the managed table")
     assert said.startswith("[LOCATION_ALREADY_EXISTS] Cannot name the managed table: ")
     assert "spark-defaults.conf" in said
+
+
+def test_a_process_of_python_that_started_too_slowly_is_told_from_other_failures():
+    said = query_failure(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+        "Python worker failed to connect back. SQLSTATE: XXKST\n=== Streaming Query ==="
+    )
+    assert "because the machine was busy" in said
+    assert is_late_worker(said)
+    assert not is_late_worker("Python worker exited unexpectedly (crashed)")
 
 
 def test_nothing_is_still_a_sentence():

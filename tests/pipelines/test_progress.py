@@ -141,6 +141,15 @@ def test_the_last_errors_stand_below_the_table():
     assert "waiting" in shown
 
 
+def test_a_flow_that_waits_for_its_turn_is_in_the_table():
+    table = ProgressTable("shop")
+    table.waits("spark_catalog.default.events", 1_000)
+    [flow] = table
+    assert (flow.flow, flow.state, flow.rows_in, flow.updated_ms) == ("events", "waiting", 0, 1_000)
+    table.started("events", 2_000)
+    assert (flow.state, flow.restarts) == ("running", 0)
+
+
 def test_a_line_says_rows_lag_and_restarts():
     table = ProgressTable("shop")
     table.batch(report(), 1)

@@ -9,6 +9,14 @@ def test_every_flow_is_started_once():
     assert restarts.due(10_000) == []
 
 
+def test_some_flows_are_started_at_a_time():
+    restarts = Restarts(["a", "b", "c"], 0)
+    assert restarts.due(0, 2) == ["a", "b"]
+    assert restarts.due(0, 0) == []
+    assert restarts.due(0, -1) == []
+    assert restarts.due(0, 1) == ["c"]
+
+
 def test_the_back_off_doubles_up_to_a_minute():
     restarts = Restarts(["a"], 0)
     waits = []

@@ -137,6 +137,14 @@ def test_the_driver_takes_no_catalogue_metastore_or_master_of_the_project(tmp_pa
     assert (found["spark.jars"], found["spark.sql.shuffle.partitions"]) == ("a.jar", "4")
 
 
+def test_a_project_may_keep_the_files_of_its_tests_apart(tmp_path):
+    isolation = "spark.sql.artifact.isolation.enabled"
+    project = a_project(tmp_path)
+    assert driver_settings(project, tmp_path)[isolation] == "false"
+    (tmp_path / "tests" / "spark-defaults.conf").write_text(f"{isolation} true\n")
+    assert driver_settings(project, tmp_path)[isolation] == "true"
+
+
 def test_topics_that_the_project_names_are_found_with_their_partitions():
     def flow(name, **options):
         return FlowDefinition(name, name, AT, (TopicRead("kavka", options, True),))

@@ -1,4 +1,4 @@
-"""Tests of pipelines as a user writes them: the template's, the page's expectations, a case that fails, a slice.
+"""Tests of pipelines as a user writes them: two templates', the page's expectations, a case that fails, a slice.
 
 One process of pytest runs them all, as `kavka pipelines test` starts it: Spark starts once.
 """
@@ -90,11 +90,16 @@ expect:
 """
 
 
-def kavka_pipelines(*arguments: str | Path) -> tuple[int, str]:
+def kavka_pipelines(*arguments: str | Path, **variables: str) -> tuple[int, str]:
     """Run a command; return its exit code and what it prints."""
     command = [sys.executable, "-m", "kavka", "pipelines", *map(str, arguments)]
     done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, check=False, timeout=500
+        command,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -133,10 +138,13 @@ def test_projects_are_tested_between_brokers_and_tables_of_their_own(
 
     dead = tmp_path / "dead"
     make_dead_letter_project(dead, __file__)
-    others = (f"--pytest={one / 'tests'}" for one in (quality, dead))
+    site = tmp_path / "site"
+    make_project(site, "activity", "localhost:9092")
+    others = (f"--pytest={one / 'tests'}" for one in (quality, dead, site))
     code, said = kavka_pipelines("test", shop, *others)
     assert code == 1, said
-    assert "1 failed, 4 passed" in said, said
+    assert "1 failed, 5 passed" in said, said
+    assert "test_each_line_is_counted_once_and_reaches_its_topics PASSED" in said
     assert "test_cases.yml::a request without a status is no failure PASSED" in said
     assert 'table visits:\n  missing:    {"page": "/other", "user": "ann"}' in said
     assert '\n  unexpected: {"page": "/a", "user": "ann"}' in said
@@ -177,6 +185,27 @@ def test_a_project_without_tests_says_where_they_belong(tmp_path: Path) -> None:
     code, said = kavka_pipelines("test", project)
     assert code == 1
     assert "has no folder tests: write tests/test_NAME.py or tests/test_NAME.yml" in said
+
+
+SLOW_PYTHON = """#!/bin/sh
+case "$*" in
+*python_streaming_source_runner*) mkdir "{first}" 2>/dev/null && sleep 11 ;;
+esac
+exec "{python}" "$@"
+"""
+"""A Python whose first reader of a stream starts later than Spark waits, which is ten seconds."""
+
+
+@pytest.mark.long
+def test_an_update_goes_on_when_a_process_of_python_starts_too_slowly(tmp_path: Path) -> None:
+    make_project(tmp_path / "shop", "blank", "localhost:9092")
+    python, first = tmp_path / "python", tmp_path / "first"
+    python.write_text(SLOW_PYTHON.format(first=first, python=sys.executable))
+    python.chmod(0o755)
+    test = tmp_path / "shop" / "tests" / "test_events.py"
+    code, said = kavka_pipelines("test", test, PYSPARK_PYTHON=str(python))
+    assert code == 0, said
+    assert first.exists()
 
 
 @pytest.mark.long

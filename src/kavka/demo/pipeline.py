@@ -27,7 +27,7 @@ ACCESS, QUARANTINE, ALERTS, LIMITS, SESSIONS, FEED = (
     f"{NAME}-{topic}" for topic in ("access", "quarantine", "alerts", "limits", "sessions", "feed")
 )
 TOPICS = (ACCESS, QUARANTINE, ALERTS, LIMITS, SESSIONS, FEED)
-_TOPIC_FLOWS = ("events", "malformed_lines", "limits")
+_TOPIC_FLOWS = ("events", "malformed_lines", "limits", "feed")
 """Flows that read the access topic; the others read the table `events`."""
 _MAX_RESTARTS = 10
 _STALLED_S = 60.0

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from kavka.spark.errors import message_of, sentence_of
 
+_LATE_WORKER = "Python worker failed to connect back"
 _HINTS = (
+    (
+        _LATE_WORKER,
+        "a process of Python did not start within Spark's ten seconds, because the machine was busy, or "
+        "PYSPARK_PYTHON names no Python with PySpark. The next start continues where this one ended",
+    ),
     (
         "LOCATION_ALREADY_EXISTS",
         "the table was made by a run whose catalogue was forgotten with it. Keep tables in a catalogue that stays: "
@@ -51,3 +57,8 @@ def query_failure(text: str) -> str:
 def hint_of(text: str) -> str | None:
     """Return what to do about an error, None when nothing better is known than its message."""
     return next((hint for mark, hint in _HINTS if mark in text), None)
+
+
+def is_late_worker(text: str) -> bool:
+    """Return whether Spark gave up on a process of Python that started too slowly: a failure of a busy machine."""
+    return _LATE_WORKER in text

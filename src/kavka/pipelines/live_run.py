@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from kavka.pipelines.view import FlowsView
 
 POLL_INTERVAL_S = 0.1
+_STARTING_FLOWS = max(2, os.cpu_count() or 1)
+"""Flows that start at the same time. Each starts a process of Python, for which Spark waits ten seconds, whatever the
+settings: on a busy machine many at once come too late ("Python worker failed to connect back")."""
+_START_MS = 10_000
+"""Milliseconds after which a flow whose first batch is long no longer holds up others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class LiveRun:
         self._refresher = threading.Thread(target=self._refresh_views, name="views", daemon=True)
         self._restarts = Restarts(graph.streams, now_ms())
         self._running: dict[str, LiveQuery] = {}
+        self._starting: dict[str, int] = {}
+        """When flows were started that have not ended a batch yet."""
         self._batches: dict[str, int] = dict.fromkeys(graph.streams, 0)
         self._observer: Observer
 
@@ -75,21 +83,35 @@ class LiveRun:
     def start(self, observer: Observer) -> None:
         """Start the refreshes of views; flows start in the first step."""
         self._observer = observer
+        for name in self._graph.streams:
+            observer.table.waits(name, now_ms())
         self._refresher.start()
 
     def step(self) -> None:
-        """Start the flows that are due, and find those that have failed."""
-        for name in self._restarts.due(now_ms()):
+        """Start the flows that are due, some at a time, and find those that have failed."""
+        for name, query in list(self._running.items()):
+            if not query.is_active:
+                del self._running[name]
+                self._failed(name, query.failure() or "the query was stopped from elsewhere")
+        for name in self._restarts.due(now_ms(), _STARTING_FLOWS - self._count_starting()):
             try:
                 self._running[name] = self._graph.start(name)
             except Exception as error:  # noqa: BLE001 - one flow's failure is not another's: it is tried again
                 self._failed(name, query_failure(str(error)))
             else:
+                self._starting[name] = now_ms()
                 self._observer.table.started(name, now_ms())
-        for name, query in list(self._running.items()):
-            if not query.is_active:
-                del self._running[name]
-                self._failed(name, query.failure() or "the query was stopped from elsewhere")
+
+    def _count_starting(self) -> int:
+        """Return how many flows have not ended a batch since their start just now."""
+        self._starting = {
+            name: began_ms
+            for name, began_ms in self._starting.items()
+            if name in self._running
+            and now_ms() - began_ms < _START_MS
+            and not self._running[name].has_completed_batch
+        }
+        return len(self._starting)
 
     def _failed(self, name: str, error: str) -> None:
         wait_ms = self._restarts.failed(name, now_ms())

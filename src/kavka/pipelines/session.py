@@ -85,7 +85,9 @@ def driver_defaults(name: str, master: str) -> dict[str, str]:
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
         "spark.plugins": _PLUGIN,
-        "spark.sql.artifact.isolation.enabled": "true",
+        # It keeps apart the files that sessions upload, and so starts processes of Python for each query: some ten, of
+        # half a second of processor time each. A driver in this process has one session.
+        "spark.sql.artifact.isolation.enabled": "false",
         "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }

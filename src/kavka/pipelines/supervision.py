@@ -29,13 +29,16 @@ class Restarts:
         """Schedule every flow for now."""
         self._flows = {name: _Flow(due_ms=now_ms) for name in flows}
 
-    def due(self, now_ms: int) -> list[str]:
-        """Return the flows to start now, in their order; they count as started."""
-        names = []
-        for name, flow in self._flows.items():
-            if flow.due_ms is not None and flow.due_ms <= now_ms:
-                flow.due_ms = None
-                names.append(name)
+    def due(self, now_ms: int, count: int | None = None) -> list[str]:
+        """Return the flows to start now, in their order, not more than `count`; they count as started."""
+        due = [
+            name
+            for name, flow in self._flows.items()
+            if flow.due_ms is not None and flow.due_ms <= now_ms
+        ]
+        names = due if count is None else due[: max(count, 0)]
+        for name in names:
+            self._flows[name].due_ms = None
         return names
 
     def failed(self, name: str, now_ms: int) -> int:

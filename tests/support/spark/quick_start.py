@@ -20,6 +20,8 @@ from kavka_compat.class_archive import ClassArchive
 VARIABLE = "SPARK_SUBMIT_OPTS"
 _ROOT = Path(__file__).resolve().parents[3]
 _END_S = 600
+_NO_UI = "-Dspark.ui.enabled=false"
+"""Programs of pages and examples say nothing about the web server of the driver, which starts for a second."""
 
 
 def archive() -> ClassArchive:
@@ -33,7 +35,7 @@ def archive() -> ClassArchive:
 
 def options() -> str:
     """Return the options with which drivers start in this environment."""
-    return " ".join([SHORT_LIVED_JVM, *archive().reading()])
+    return " ".join([SHORT_LIVED_JVM, _NO_UI, *archive().reading()])
 
 
 def make() -> None:

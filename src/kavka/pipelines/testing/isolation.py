@@ -143,6 +143,8 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": _QUICK_JVM,
+        # Rows are few: a job for each stage costs more than a better plan saves.
+        "spark.sql.adaptive.enabled": "false",
         # Each start of a flow starts processes of Python, which Spark gives ten seconds: on a busy machine not sixteen
         # flows at once.
         "spark.sql.pipelines.execution.maxConcurrentFlows": "2",

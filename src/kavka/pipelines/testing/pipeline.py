@@ -11,7 +11,7 @@ from typing import Any
 
 from kavka.errors import KafkaError
 from kavka.pipelines.definitions import Definitions
-from kavka.pipelines.errors import query_failure
+from kavka.pipelines.errors import is_late_worker, query_failure
 from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, Update, register, require_flows
@@ -33,6 +33,9 @@ from kavka.spark.queries.flow_progress import (
     unqualified,
 )
 from kavka.testing.local_cluster import LocalCluster
+
+_ATTEMPTS = 4
+_FLOWS_AT_ONCE = "spark.sql.pipelines.execution.maxConcurrentFlows"
 
 
 class UpdateFailed(Exception):
@@ -128,7 +131,24 @@ class Pipeline:
         refresh: Sequence[str] = (),
         full_refresh: Sequence[str] = (),
     ) -> Updated:
-        """Update the pipeline once, as `kavka pipelines run` does: from its checkpoints on. Raise UpdateFailed."""
+        """Update the pipeline once, as `kavka pipelines run` does: from its checkpoints on. Raise UpdateFailed.
+
+        Where a process of Python started too slowly for Spark, the update goes on from its checkpoints, with one flow
+        at a time.
+        """
+        table = ProgressTable(self.project.name)
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            try:
+                return self._run(table, Refresh(refresh, full_refresh))
+            except UpdateFailed as error:
+                if not attempts_left or not is_late_worker(str(error)):
+                    raise
+                self.spark.conf.set(_FLOWS_AT_ONCE, "1")
+                for flow in table:
+                    flow.last_error = ""
+        raise AssertionError("the last attempt returns or raises")
+
+    def _run(self, table: ProgressTable, refresh: Refresh) -> Updated:
         definitions = Definitions()
         try:
             graph_id = register(
@@ -142,14 +162,15 @@ class Pipeline:
             if type(error).__module__.partition(".")[0] not in ("pyspark", "grpc"):
                 raise  # of a file of the project: its own traceback says most
             raise UpdateFailed(query_failure(str(error))) from error
-        require_flows(definitions, [*refresh, *full_refresh])
+        require_flows(definitions, [*refresh.refresh, *refresh.full_refresh])
         asyncio.run(create_topics(self.bootstrap_servers, topics(definitions)))
         for database in databases(definitions, self.project.spec.database):
             self.spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
-        return self._update(graph_id, definitions, Refresh(refresh, full_refresh))
+        return self._update(graph_id, definitions, refresh, table)
 
-    def _update(self, graph_id: str, definitions: Definitions, refresh: Refresh) -> Updated:
-        table = ProgressTable(self.project.name)
+    def _update(
+        self, graph_id: str, definitions: Definitions, refresh: Refresh, table: ProgressTable
+    ) -> Updated:
         observer = Observer(table, definitions, publisher=None)
         observer.listen(self.spark)
         update = Update(self._session, self.project, graph_id, refresh, observer, _Silent())

@@ -151,6 +151,11 @@ class ProgressTable:
         """Return how far a flow has read: for each of its sources the next offsets, for other sources none."""
         return self._positions.get(unqualified(flow), [])
 
+    def waits(self, flow: str, now_ms: int) -> None:
+        """Record a flow that starts later, when it is its turn."""
+        progress = self.of(flow)
+        progress.state, progress.updated_ms = WAITING, now_ms
+
     def started(self, flow: str, now_ms: int, *, kind: str = "stream") -> None:
         """Record the start of a flow."""
         progress = self.of(flow)

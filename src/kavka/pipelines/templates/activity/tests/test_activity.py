@@ -88,16 +88,16 @@ def check_alerts_and_limits(pipeline: Pipeline) -> None:
 
 
 def check_sessions_and_feed(pipeline: Pipeline) -> None:
-    """Sessions leave late lines out, the feed marks them."""
+    """Sessions leave late lines out, the feed marks them, in the order of the log."""
     sessions = {record.key_text: record.json for record in pipeline.topic("{{name}}-sessions")}
     assert set(sessions) == {"ann", "spider", "thief"}
     ann = sessions["ann"]
     assert (ann["requests"], ann["searches"], ann["exit_page"]) == (3, 1, "/b")
     feed = [record.json for record in pipeline.topic("{{name}}-feed")]
-    assert sorted((one["actor"], one["action"], one["page"], one["late"]) for one in feed) == [
+    assert [(one["actor"], one["action"], one["page"], one["late"]) for one in feed] == [
+        ("ann", "view", "/a", False),
         ("ann", "search", "/search", False),
         ("ann", "submit", "/b", False),
-        ("ann", "view", "/a", False),
-        ("end", "view", "/a", False),
         ("late", "view", "/a", True),
+        ("end", "view", "/a", False),
     ]

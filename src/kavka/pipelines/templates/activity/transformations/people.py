@@ -43,8 +43,12 @@ def alerts() -> DataFrame:
 
 @dp.append_flow(target="feed", name="feed")
 def feed() -> DataFrame:
-    """Publish what people did, by user: the retention of the topic says how far back."""
-    return activity.as_records(activity.feed(spark.readStream.table("events")), "actor")
+    """Publish what people did, by user: the retention of the topic says how far back.
+
+    It reads the topic of lines, for their order: rows of a table come in none.
+    """
+    events = activity.events(spark.readStream.table("lines"))
+    return activity.as_records(activity.feed(events), "actor")
 
 
 # Spark looks at the columns of what a function with state gets. It must not within a flow's function, and cannot for a
