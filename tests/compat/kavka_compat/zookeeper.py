@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,10 +29,12 @@ class Ensemble:
         members: int,
         hosts: Sequence[str] = (),
         within: Sequence[Sequence[str]] = (),
+        tls: Mapping[str, str] | None = None,
     ) -> None:
         """Write the configurations; `start` begins.
 
         `hosts` are the members' addresses, and `within` goes in front of their commands, where they have machines.
+        With `tls`, the settings `ssl.*` of ZooKeeper, clients reach them by TLS only, through Netty.
         """
         self._class_path = ":".join(map(str, jars(RELEASES[release])))
         self._directories = [directory / f"zookeeper-{number}" for number in range(members)]
@@ -51,8 +53,7 @@ class Ensemble:
                 "initLimit": 20,
                 "syncLimit": 10,
                 "dataDir": home,
-                "clientPort": self.ports[number],
-                "clientPortAddress": self.hosts[number],
+                **self._client_port(number, tls),
                 "admin.enableServer": "false",
                 "maxClientCnxns": 0,
                 "maxSessionTimeout": 60_000,
@@ -62,6 +63,14 @@ class Ensemble:
             lines = [f"{name}={value}\n" for name, value in settings.items()]
             (home / "zoo.cfg").write_text("".join(lines))
         self._running: dict[int, Running] = {}
+
+    def _client_port(self, number: int, tls: Mapping[str, str] | None) -> dict[str, object]:
+        port, host = self.ports[number], self.hosts[number]
+        if tls is None:
+            return {"clientPort": port, "clientPortAddress": host}
+        factory = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+        secure = {"secureClientPort": port, "secureClientPortAddress": host}
+        return {**secure, "serverCnxnFactory": factory, **tls}
 
     @property
     def connect(self) -> str:
@@ -103,9 +112,15 @@ class Ensemble:
 
 
 @contextmanager
-def run_ensemble(directory: Path, *, release: str = "3.8", members: int = 1) -> Iterator[Ensemble]:
+def run_ensemble(
+    directory: Path,
+    *,
+    release: str = "3.8",
+    members: int = 1,
+    tls: Mapping[str, str] | None = None,
+) -> Iterator[Ensemble]:
     """Run an ensemble whose members listen; it may still be electing its leader."""
-    ensemble = Ensemble(directory, release, members)
+    ensemble = Ensemble(directory, release, members, tls=tls)
     try:
         for number in range(members):
             ensemble.start(number)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.io import Environment, Network
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry
-from kavka.settings.declaration import Value
+from kavka.settings.declaration import InvalidSetting, Value
+
+_SOCKET_CLASS: Final = "zookeeper.clientCnxnSocket"
+_NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
+"""The class of ZooKeeper's Java client that speaks TLS."""
 
 
 async def open_registry(
@@ -44,11 +49,16 @@ async def open_registry(
 def _network_to_zookeeper(config: BrokerConfig, network: Network) -> Network:
     if not config.flag("zookeeper.ssl.client.enable"):
         return network
+    socket_class = config.optional(_SOCKET_CLASS)
+    if socket_class not in (None, _NETTY):
+        reason = f"with zookeeper.ssl.client.enable=true it must be {_NETTY}, or be left out"
+        raise InvalidSetting(_SOCKET_CLASS, socket_class, reason)
     from kavka.net.tls.client import ReloadableClientTls, TlsNetwork
+    from kavka.net.tls.failures import ZOOKEEPER
     from kavka.net.tls.settings import parse_settings
 
     settings = parse_settings(_zookeeper_tls(config).get, prefix="zookeeper.")
-    return TlsNetwork(network, ReloadableClientTls(settings, "zookeeper"))
+    return TlsNetwork(network, ReloadableClientTls(settings, "zookeeper"), ZOOKEEPER)
 
 
 def _zookeeper_tls(config: BrokerConfig) -> dict[str, Value]:
