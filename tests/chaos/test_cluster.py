@@ -54,3 +54,21 @@ def test_rounds_with_every_kind_of_fault_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("network", ["auto", "proxies"])
 def test_rounds_of_chaos_lose_nothing(tmp_path: Path, registry: str, network: str) -> None:
     chaos(tmp_path, "--rounds", "2", "--registry", registry, "--network", network)
+
+
+@pytest.mark.long
+def test_rounds_of_chaos_with_security_lose_nothing(tmp_path: Path) -> None:
+    """Over SASL_SSL with ACLs, while certificates are renewed and credentials and ACLs change."""
+    length = ("--rounds", "2", "--seconds", "40")
+    shown = chaos(tmp_path, *length, "--registry", "served", "--security", "--network", "proxies")
+    counts = {
+        name: int(count) for name, count in re.findall(r"([a-zA-Z ]+): (\d+)(?:,|$)", shown, re.M)
+    }
+    for change in (
+        "certificates renewed",
+        "credentials made again",
+        "passwords changed and changed back",
+        "ACLs replaced",
+        "other ACLs added and removed",
+    ):
+        assert counts[change.strip()] > 0, shown

@@ -133,3 +133,31 @@ def test_a_store_that_cannot_be_used_is_named(
 
     with pytest.raises(InvalidSetting, match=reason):
         run(files, story, **given)
+
+
+def test_a_class_without_tls_is_refused_beside_tls(files: TlsFiles) -> None:
+    async def story(server: RegistryServer) -> None:
+        nio = "org.apache.zookeeper.ClientCnxnSocketNIO"
+        with pytest.raises(InvalidSetting, match="ClientCnxnSocketNetty"):
+            await broker(files, server, **{"zookeeper.clientCnxnSocket": nio}).start()
+
+    run(files, story)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"zookeeper.ssl.keystore.location": ""}, r"\(?zookeeper.ssl.keystore.location"),
+        ({"zookeeper.connect": "127.0.0.2"}, "zookeeper.ssl.endpoint.identification.algorithm"),
+    ],
+)
+def test_a_broker_says_which_setting_keeps_it_from_the_registry(
+    files: TlsFiles, more: dict[str, str], reason: str
+) -> None:
+    async def story(server: RegistryServer) -> None:
+        if "zookeeper.connect" in more:
+            more["zookeeper.connect"] = f"127.0.0.2:{server.secure_port}"
+        with pytest.raises(ConnectionError, match=reason):
+            await broker(files, server, **more).start()
+
+    run(files, story, secureClientPortAddress="0.0.0.0")

@@ -127,6 +127,8 @@ class ZooKeeperRegistry:
         self._negotiated_timeout_ms = session_timeout_ms
         self._server: tuple[str, int] | None = None
         """The server that answered last."""
+        self._last_failure = ""
+        """Why the last server that did not answer could not be reached."""
         self._connection: ZooKeeperConnection | None = None
         self._connected = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None
@@ -164,6 +166,7 @@ class ZooKeeperRegistry:
             raise ZooKeeperUnreachable(
                 f"no ZooKeeper answers at {connect} within {connection_timeout_ms} ms "
                 "(zookeeper.connect, zookeeper.connection.timeout.ms)"
+                + (f": {registry._last_failure}" if registry._last_failure else "")
             ) from error
         await registry._make_chroot()
         return registry
@@ -238,7 +241,13 @@ class ZooKeeperRegistry:
                         self._connected.set()
                         return
                 except OSError as error:
-                    log.info("ZooKeeper server not reached at=%s:%d reason=%s", host, port, error)
+                    self._last_failure = str(error) or "it did not answer"
+                    log.info(
+                        "ZooKeeper server not reached at=%s:%d reason=%s",
+                        host,
+                        port,
+                        self._last_failure,
+                    )
                 else:
                     return
             await asyncio.sleep(pause_s * (0.5 + self._random.random()))

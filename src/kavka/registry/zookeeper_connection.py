@@ -9,6 +9,7 @@ is never opened again; the session (`zookeeper`) creates another one.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -60,8 +61,10 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         self,
         on_event: Callable[[WatcherEvent], None],
         on_lost: Callable[[ZooKeeperConnection], None],
+        address: str,
     ) -> None:
-        """Use `open` instead."""
+        """Use `open` instead; `address` is for errors."""
+        self._address = address
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(self._on_frame, _MAX_FRAME_BYTES)
         self._on_event = on_event
@@ -91,7 +94,9 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
         A response with a timeout of 0 or less says that the session is over.
         """
-        connection: Any = await network.connect(host, port, lambda: cls(on_event, on_lost))
+        connection: Any = await network.connect(
+            host, port, lambda: cls(on_event, on_lost, f"{host}:{port}")
+        )
         try:
             greeting = connection._connect_response
             connection._send(encode(request) + b"\0")  # a read-only member is not good enough
@@ -151,7 +156,16 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail everything that waits."""
-        self._fail(ConnectionError(f"the connection to ZooKeeper was lost: {exc or 'closed'}"))
+        if self._connect_response is None:
+            self._fail(ConnectionError(f"the connection to ZooKeeper was lost: {exc or 'closed'}"))
+        elif isinstance(exc, ssl.SSLError):
+            # In TLS 1.3 a server refuses a client's certificate after the client's side of the handshake is done.
+            from kavka.net.tls.failures import ZOOKEEPER, client_failure
+
+            self._fail(client_failure(exc, self._address, ZOOKEEPER))
+        else:
+            what = "closed the connection before it answered; it may have no quorum, or its port be for TLS"
+            self._fail(ConnectionError(f"{self._address} {what} (zookeeper.ssl.client.enable)"))
 
     def pause_writing(self) -> None:
         """Do nothing: callers wait for their responses, and their number is bounded by the broker's work."""

@@ -12,17 +12,25 @@ from kavka.settings.tls import ZOOKEEPER_TLS_SETTINGS
 
 _SETTINGS = Catalogue(ZOOKEEPER_TLS_SETTINGS)
 _OPTION = "zk-tls-config-file"
+_SOCKET_CLASS = "zookeeper.clientCnxnSocket"
+_NETTY = "org.apache.zookeeper.ClientCnxnSocketNetty"
+"""The class of ZooKeeper's Java client that speaks TLS."""
 
 
 def network_to_zookeeper(values: Mapping[str, Value], network: Network) -> Network:
     """Return a network that connects with TLS if the settings say so. Raise InvalidSetting for a store."""
     if not values["zookeeper.ssl.client.enable"]:
         return network
+    socket_class = values[_SOCKET_CLASS]
+    if socket_class not in (None, _NETTY):
+        reason = f"with zookeeper.ssl.client.enable=true it must be {_NETTY}, or be left out"
+        raise InvalidSetting(_SOCKET_CLASS, str(socket_class), reason)
     from kavka.net.tls.client import ReloadableClientTls, TlsNetwork
+    from kavka.net.tls.failures import ZOOKEEPER
     from kavka.net.tls.settings import parse_settings
 
     settings = parse_settings(_as_to_brokers(values).get, prefix="zookeeper.")
-    return TlsNetwork(network, ReloadableClientTls(settings, "zookeeper"))
+    return TlsNetwork(network, ReloadableClientTls(settings, "zookeeper"), ZOOKEEPER)
 
 
 def tls_settings_of_file(path: str) -> dict[str, Value]:

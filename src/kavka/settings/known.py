@@ -12,7 +12,6 @@ _DOC = "Known to Kafka 3.9; without effect in this release of kavka."
 
 _TABLE: list[tuple[str, ValueType, Value]] = [
     ("zookeeper.max.in.flight.requests", _T.INT, 10),
-    ("zookeeper.clientCnxnSocket", _T.STRING, None),
     ("zookeeper.metadata.migration.enable", _T.BOOLEAN, False),
     ("node.id", _T.INT, -1),
     ("process.roles", _T.LIST, []),

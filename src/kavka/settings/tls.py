@@ -139,6 +139,13 @@ def _not_served(value: Value) -> str | None:
 
 ZOOKEEPER_TLS_SETTINGS: list[Setting] = [
     Setting(
+        "zookeeper.clientCnxnSocket",
+        _T.STRING,
+        None,
+        "With zookeeper.ssl.client.enable it must be org.apache.zookeeper.ClientCnxnSocketNetty, as Apache Kafka needs "
+        "it there, or be left out. Without TLS it has no effect.",
+    ),
+    Setting(
         "zookeeper.ssl.client.enable",
         _T.BOOLEAN,
         False,

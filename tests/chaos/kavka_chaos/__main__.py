@@ -25,6 +25,7 @@ from kavka_chaos.proxies import Proxies
 from kavka_chaos.report import table
 from kavka_chaos.rounds import Outcome, play
 from kavka_chaos.schedule import Schedule
+from kavka_chaos.security import ADMIN, Changes
 from kavka_compat.processes import ProcessDied
 
 _MEMBERS = {"zookeeper": 3, "served": 1}
@@ -75,9 +76,11 @@ class Run:
         directory.mkdir(parents=True)
         self._log(f"cluster {number}: three brokers, registry {kind}, seed {options.seed + number}")
         try:
-            with run_cluster(directory, kind, self._network) as cluster:
+            secured = options.security
+            with run_cluster(directory, kind, self._network, is_secured=secured) as cluster:
+                changes = self._changes(cluster)
                 for _ in range(options.rounds_of_a_cluster):
-                    if not self._play(cluster, kind, schedule, directory):
+                    if not self._play(cluster, kind, schedule, directory, changes):
                         return False
                     if self._is_over():
                         break
@@ -87,7 +90,21 @@ class Run:
             return False
         return True
 
-    def _play(self, cluster: ChaosCluster, kind: str, schedule: Schedule, directory: Path) -> bool:
+    def _changes(self, cluster: ChaosCluster) -> Changes | None:
+        if cluster.secured is None:
+            return None
+        changes = Changes(cluster.secured, cluster.bootstrap, self._log)
+        changes.allow()
+        return changes
+
+    def _play(
+        self,
+        cluster: ChaosCluster,
+        kind: str,
+        schedule: Schedule,
+        directory: Path,
+        changes: Changes | None,
+    ) -> bool:
         self._round += 1
         faults = schedule.round(self._options.seconds)
         self._log(f"round {self._round}, {len(faults)} faults:")
@@ -96,7 +113,14 @@ class Run:
         topic = f"round-{self._round}"
         evidence = directory / f"{topic}.jsonl"
         found = play(
-            cluster, _MEMBERS[kind], topic, faults, self._options.rate, evidence, self._log
+            cluster,
+            _MEMBERS[kind],
+            topic,
+            faults,
+            self._options.rate,
+            evidence,
+            self._log,
+            changes,
         )
         self.outcomes[kind].add(found)
         verdict = "well" if found.passed else f"BROKEN: {dict(found.anomalies)} {found.others}"
@@ -104,8 +128,10 @@ class Run:
             f"round {self._round}: {found.sends['ok']} acknowledged, {found.reads} read,"
             f" worst silence {found.worst_silence:.1f} s, {verdict}"
         )
+        if changes is not None:
+            self._log(", ".join(f"{name}: {count}" for name, count in changes.done.items()))
         if found.passed:
-            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            admin = AdminClient(cluster.client(ADMIN))
             admin.delete_topics([topic])[topic].result(60)
         return found.passed
 
@@ -166,6 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--rate", type=float, default=100.0, help="records/s of each of 2 producers"
+    )
+    parser.add_argument(
+        "--security",
+        action="store_true",
+        help="SASL_SSL and ACLs; certificates, credentials and ACLs change all the time",
     )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     parser.add_argument("--directory", help="for logs and evidence (default: a new one in /tmp)")

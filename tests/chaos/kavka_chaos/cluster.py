@@ -14,13 +14,16 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
+from kavka.net.peer_security import PLAINTEXT
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka_chaos.network import Network, SmallDisk
 from kavka_chaos.registries import Registry, ServedRegistry, ZooKeeper
 from kavka_chaos.schedule import BROKERS
+from kavka_chaos.security import ADMIN, broker_settings, secure
 from kavka_compat.apache import write_properties
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running, free_port
+from kavka_compat.secured import Secured
 from support.waiting import wait_until
 
 DISKS = (1, 2)
@@ -63,10 +66,17 @@ def machines(members: int) -> list[str]:
 class ChaosCluster:
     """Brokers 0 to 2 on a registry. `run_cluster` makes one."""
 
-    def __init__(self, directory: Path, network: Network, registry: Registry) -> None:
-        """Mount the small disks; nothing runs before `heal`."""
+    def __init__(
+        self,
+        directory: Path,
+        network: Network,
+        registry: Registry,
+        secured: Secured | None = None,
+    ) -> None:
+        """Mount the small disks; nothing runs before `heal`. With `secured` all listeners are SASL_SSL."""
         self.network = network
         self.registry = registry
+        self.secured = secured
         self._ports = [free_port() for _ in range(BROKERS)]
         self._shown = [
             network.shown(broker_machine(number), port) for number, port in enumerate(self._ports)
@@ -86,18 +96,25 @@ class ChaosCluster:
         """All brokers."""
         return ",".join(self._shown)
 
+    def client(self, user: str) -> dict[str, str]:
+        """Return librdkafka's settings of a user."""
+        own = {} if self.secured is None else self.secured.librdkafka(user)
+        return {"bootstrap.servers": self.bootstrap, **own}
+
     # -- processes
 
     def launch(self, number: int) -> None:
         """Start a broker; it is not ready yet."""
         machine = broker_machine(number)
+        protocol = "PLAINTEXT" if self.secured is None else "SASL_SSL"
         settings = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{self.network.address(machine)}:{self._ports[number]}",
-            "advertised.listeners": f"PLAINTEXT://{self._shown[number]}",
+            "listeners": f"{protocol}://{self.network.address(machine)}:{self._ports[number]}",
+            "advertised.listeners": f"{protocol}://{self._shown[number]}",
             "log.dirs": ",".join(map(str, self._log_directories(number))),
             "zookeeper.connect": f"{self.registry.connect}/chaos",
             **_SETTINGS,
+            **({} if self.secured is None else broker_settings(self.secured)),
         }
         home = self._directory / machine
         home.mkdir(parents=True, exist_ok=True)
@@ -177,10 +194,11 @@ class ChaosCluster:
     def _knows_all(self, number: int) -> bool:
         """Return whether a broker names all brokers and a controller; librdkafka does not ask again otherwise."""
         host, _colon, port = self._shown[number].rpartition(":")
+        security = PLAINTEXT if self.secured is None else self.secured.peer(ADMIN)
 
         async def ask() -> bool:
             async with asyncio.timeout(5):
-                peer = await Peer.connect(TcpNetwork(), host, int(port))
+                peer = await Peer.connect(TcpNetwork(), host, int(port), security=security)
                 try:
                     known = await peer.send(MetadataRequest(topics=[]))
                 finally:
@@ -264,7 +282,11 @@ class ChaosCluster:
 
 @contextmanager
 def run_cluster(
-    directory: Path, kind: str, make_network: Callable[[Sequence[str]], Network]
+    directory: Path,
+    kind: str,
+    make_network: Callable[[Sequence[str]], Network],
+    *,
+    is_secured: bool = False,
 ) -> Iterator[ChaosCluster]:
     """Run a cluster; `kind` of its registry is `zookeeper` or `served`."""
     members = 3 if kind == "zookeeper" else 1
@@ -277,7 +299,8 @@ def run_cluster(
             registry = ZooKeeper(directory, network, names[BROKERS:])
         else:
             registry = ServedRegistry(directory, network, names[BROKERS])
-        cluster = ChaosCluster(directory, network, registry)
+        secured = secure(directory, network, registry, names) if is_secured else None
+        cluster = ChaosCluster(directory, network, registry, secured)
         cluster.heal([])
         yield cluster
     finally:

@@ -14,6 +14,7 @@ from kavka.testing.history.workload import Load, Settings
 from kavka_chaos.cluster import ChaosCluster
 from kavka_chaos.faults import Faults, Log
 from kavka_chaos.schedule import Fault
+from kavka_chaos.security import LOAD, Changes, changing
 
 _PARTITIONS = 4
 _AFTERMATH_S = 15
@@ -64,6 +65,7 @@ def play(
     rate: float,
     evidence: Path,
     log: Log,
+    changes: Changes | None = None,
 ) -> Outcome:
     """Play one round; the history of one that fails stays in `evidence`. Raise NotWell, ClientFailed, TimeoutError."""
     settings = Settings(
@@ -76,12 +78,16 @@ def play(
         rate=rate,
         seed=zlib.crc32(topic.encode()),
         timeout_seconds=180,
+        config=cluster.client(LOAD),
     )
     with evidence.open("w", encoding="utf-8") as sink, Load(settings, sink) as load:
         load.wait_for(100)
         began_ns = load.recorder.now_ns()
-        Faults(cluster, members, log).run(faults)
-        cluster.heal([topic, "__consumer_offsets"])
+        with changing(changes):
+            Faults(cluster, members, log).run(faults)
+            cluster.heal([topic, "__consumer_offsets"])
+        if changes is not None:
+            changes.restore()
         load.wait_for(100, 120)
         verdict = load.finish()
     outcome = _outcome(verdict, faults, silences_since(load.recorder.events, began_ns))

@@ -26,9 +26,14 @@ class Secured:
     """The security of one cluster. Users' passwords are in `passwords`, which a test may change."""
 
     def __init__(
-        self, directory: Path, passwords: Mapping[str, str], mechanism: str = "SCRAM-SHA-512"
+        self,
+        directory: Path,
+        passwords: Mapping[str, str],
+        mechanism: str = "SCRAM-SHA-512",
+        hosts: tuple[str, ...] = ("localhost", "127.0.0.1"),
     ) -> None:
         """Make an authority and the certificate of all brokers. SCRAM's users are not made here."""
+        self._hosts = hosts
         self.directory = directory
         self.passwords = dict(passwords)
         self.mechanism = mechanism
@@ -39,7 +44,7 @@ class Secured:
     def renew(self) -> str:
         """Write another certificate of the brokers in the place of the one before; return the file."""
         path = self.directory / "broker.pem"
-        self.authority.sign("broker").write_pem(path.with_suffix(".new"))
+        self.authority.sign("broker", hosts=self._hosts).write_pem(path.with_suffix(".new"))
         path.with_suffix(".new").replace(path)
         return str(path)
 

@@ -41,8 +41,8 @@ class Step(NamedTuple):
     stdin: str = ""
 
 
-def steps(at: str, config: str, directory: Path, other_log_dir: str) -> list[Step]:
-    """Return calls whose order matters, against a broker 0 with two log directories; topic `t` is not there yet.
+def steps(at: str, config: str, directory: Path, other_log_dir: str, broker: int = 0) -> list[Step]:
+    """Return calls whose order matters, against one broker with two log directories; topic `t` is not there yet.
 
     `config` is a super user's file of client settings.
     """
@@ -50,7 +50,7 @@ def steps(at: str, config: str, directory: Path, other_log_dir: str) -> list[Ste
     admin = (*bootstrap, "--command-config", config)
     topic = ("--topic", "t")
     bound = ("--offset-json-file", _write(directory / "below.json", _BELOW))
-    moved = {"topic": "t", "partition": 0, "replicas": [0], "log_dirs": [other_log_dir]}
+    moved = {"topic": "t", "partition": 0, "replicas": [broker], "log_dirs": [other_log_dir]}
     plan = _write(directory / "plan.json", {"version": 1, "partitions": [moved]})
     move = (*admin, "--reassignment-json-file", plan)
     alice = ("--entity-type", "users", "--entity-name", "alice")

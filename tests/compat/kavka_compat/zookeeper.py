@@ -31,10 +31,12 @@ class Ensemble:
         within: Sequence[Sequence[str]] = (),
         settings: Mapping[str, object] | None = None,
         options: Sequence[str] = (),
+        tls: Mapping[str, str] | None = None,
     ) -> None:
         """Write the configurations; `start` begins. `settings` are more of them, `options` are Java's.
 
         `hosts` are the members' addresses, and `within` goes in front of their commands, where they have machines.
+        With `tls`, the settings `ssl.*` of ZooKeeper, clients reach them by TLS only, through Netty.
         """
         self._class_path = ":".join(map(str, jars(RELEASES[release])))
         self._directories = [directory / f"zookeeper-{number}" for number in range(members)]
@@ -49,13 +51,12 @@ class Ensemble:
         for number, home in enumerate(self._directories):
             home.mkdir(parents=True)
             (home / "myid").write_text(str(number + 1))
-            settings = {
+            configured = {
                 "tickTime": TICK_MS,
                 "initLimit": 20,
                 "syncLimit": 10,
                 "dataDir": home,
-                "clientPort": self.ports[number],
-                "clientPortAddress": self.hosts[number],
+                **self._client_port(number, tls),
                 "admin.enableServer": "false",
                 "maxClientCnxns": 0,
                 "maxSessionTimeout": 60_000,
@@ -63,9 +64,17 @@ class Ensemble:
                 **(servers if members > 1 else {}),
                 **(settings or {}),
             }
-            lines = [f"{name}={value}\n" for name, value in settings.items()]
+            lines = [f"{name}={value}\n" for name, value in configured.items()]
             (home / "zoo.cfg").write_text("".join(lines))
         self._running: dict[int, Running] = {}
+
+    def _client_port(self, number: int, tls: Mapping[str, str] | None) -> dict[str, object]:
+        port, host = self.ports[number], self.hosts[number]
+        if tls is None:
+            return {"clientPort": port, "clientPortAddress": host}
+        factory = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+        secure = {"secureClientPort": port, "secureClientPortAddress": host}
+        return {**secure, "serverCnxnFactory": factory, **tls}
 
     @property
     def connect(self) -> str:
@@ -114,9 +123,10 @@ def run_ensemble(
     members: int = 1,
     settings: Mapping[str, object] | None = None,
     options: Sequence[str] = (),
+    tls: Mapping[str, str] | None = None,
 ) -> Iterator[Ensemble]:
     """Run an ensemble whose members listen; it may still be electing its leader."""
-    ensemble = Ensemble(directory, release, members, settings=settings, options=options)
+    ensemble = Ensemble(directory, release, members, tls=tls, settings=settings, options=options)
     try:
         for number in range(members):
             ensemble.start(number)

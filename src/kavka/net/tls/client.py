@@ -6,7 +6,9 @@ import ssl
 from collections.abc import Callable
 
 from kavka.io import BufferedProtocol, ClientTls, Listener, Network, ServerTls
+from kavka.net.peer_security import TlsHandshakeFailed
 from kavka.net.tls.contexts import ReloadableContext, client_context
+from kavka.net.tls.failures import OtherEnd, client_failure
 from kavka.net.tls.settings import TlsSettings
 
 
@@ -34,10 +36,11 @@ class ReloadableClientTls:
 class TlsNetwork:
     """Implements `io.Network` over another network; all that connects through it does so with TLS."""
 
-    def __init__(self, network: Network, tls: ClientTls) -> None:
-        """Connect through `network`."""
+    def __init__(self, network: Network, tls: ClientTls, end: OtherEnd) -> None:
+        """Connect through `network`; errors name what is connected to by `end`."""
         self._network = network
         self._tls = tls
+        self._end = end
 
     async def listen(
         self,
@@ -57,4 +60,10 @@ class TlsNetwork:
         tls: ClientTls | None = None,
     ) -> BufferedProtocol:
         """See `io.Network`; by default with this object's TLS."""
-        return await self._network.connect(host, port, make, tls or self._tls)
+        try:
+            return await self._network.connect(host, port, make, tls or self._tls)
+        except TlsHandshakeFailed as error:
+            cause = error.__cause__
+            if not isinstance(cause, ssl.SSLError):
+                raise
+            raise client_failure(cause, f"{host}:{port}", self._end) from cause

@@ -6,6 +6,30 @@ import ssl
 from typing import Final
 
 from kavka.net.peer_security import TlsHandshakeFailed
+from kavka.values import frozen
+
+
+@frozen
+class OtherEnd:
+    """The words for the other end of a connection that this process makes, and for the settings of this end."""
+
+    name: str
+    prefix: str
+    """What `ssl.keystore.location` and the others begin with."""
+    not_for_tls: str
+    """What to do when the port is not one for TLS."""
+
+
+BROKER: Final = OtherEnd(
+    "broker",
+    "",
+    "the broker's listener is not for TLS: use security.protocol=PLAINTEXT or another port",
+)
+ZOOKEEPER: Final = OtherEnd(
+    "ZooKeeper server",
+    "zookeeper.",
+    "the port is not for TLS: name secureClientPort in zookeeper.connect, or set zookeeper.ssl.client.enable=false",
+)
 
 _OF_SERVER: Final = {
     "HTTP_REQUEST": "the client speaks HTTP",
@@ -18,18 +42,22 @@ _OF_SERVER: Final = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "this broker's certificate has expired, says the client",
     "EXCESSIVE_MESSAGE_SIZE": "the client sent a message that is too long for a handshake",
 }
+_NOT_ACCEPTED: Final = (
+    "the {end} does not accept the client's certificate, or asks for one ({ssl}keystore.location)"
+)
+"""Java's servers say the same of a certificate that they refuse and of one that is missing."""
 _OF_CLIENT: Final = {
-    "WRONG_VERSION_NUMBER": "the broker's listener is not for TLS: use security.protocol=PLAINTEXT or another port",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the broker asks for a certificate of the client: set ssl.keystore.location",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the broker refuses the handshake: it may ask for a certificate of the client "
-    "(ssl.keystore.location), or for other cipher suites",
-    "TLSV1_ALERT_UNKNOWN_CA": "the broker does not trust the issuer of the client's certificate",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client's certificate has expired, says the broker",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "the broker does not accept the client's certificate",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the broker does not accept the client's certificate",
-    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the broker does not accept the client's certificate for its purpose",
-    "TLSV1_ALERT_PROTOCOL_VERSION": "the broker offers no version of TLS that is enabled here",
-    "UNSUPPORTED_PROTOCOL": "the broker offers no version of TLS that is enabled here",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the {end} asks for a certificate of the client: set {ssl}keystore.location",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the {end} refuses the handshake: it may ask for a certificate of the client "
+    "({ssl}keystore.location), or for other cipher suites",
+    "TLSV1_ALERT_UNKNOWN_CA": "the {end} does not trust the issuer of the client's certificate "
+    "({ssl}keystore.location)",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client's certificate has expired, says the {end}",
+    "SSLV3_ALERT_BAD_CERTIFICATE": _NOT_ACCEPTED,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _NOT_ACCEPTED,
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the {end} does not accept the client's certificate for its purpose",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the {end} offers no version of TLS that is enabled here ({ssl}enabled.protocols)",
+    "UNSUPPORTED_PROTOCOL": "the {end} offers no version of TLS that is enabled here ({ssl}enabled.protocols)",
 }
 
 
@@ -42,20 +70,20 @@ def server_reason(error: Exception) -> str:
     return _sentence(error, _OF_SERVER)
 
 
-def client_failure(error: ssl.SSLError, address: str) -> ConnectionError:
-    """Return the error of a handshake with a broker, which names the problem of the certificate if it is one."""
+def client_failure(error: ssl.SSLError, address: str, end: OtherEnd = BROKER) -> ConnectionError:
+    """Return the error of a handshake that this process began, which names the problem of the certificate if any."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        remedy = _remedy(error.verify_code)
-        reason = f"the certificate of the broker is refused: {error.verify_message}{remedy}"
+        remedy = _remedy(error.verify_code, end.prefix)
+        reason = f"the certificate of the {end.name} is refused: {error.verify_message}{remedy}"
         return TlsHandshakeFailed(f"TLS handshake with {address} failed: {reason}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        # The broker may be stopping, or not be there behind a proxy: that can change.
+        # The other end may be stopping, or not be there behind a proxy: that can change.
         return ConnectionError(
             f"{address} closed the connection during the TLS handshake; is its listener one for TLS?"
         )
-    return TlsHandshakeFailed(
-        f"TLS handshake with {address} failed: {_sentence(error, _OF_CLIENT)}"
-    )
+    reason = _sentence(error, {"WRONG_VERSION_NUMBER": end.not_for_tls, **_OF_CLIENT})
+    reason = reason.format(end=end.name, ssl=f"{end.prefix}ssl.")
+    return TlsHandshakeFailed(f"TLS handshake with {address} failed: {reason}")
 
 
 def _sentence(error: Exception, sentences: dict[str, str]) -> str:
@@ -70,9 +98,9 @@ _UNTRUSTED: Final = (2, 18, 19, 20, 21)
 _WRONG_HOST: Final = (62, 64)
 
 
-def _remedy(code: int) -> str:
+def _remedy(code: int, prefix: str) -> str:
     if code in _UNTRUSTED:
-        return " (is its issuer in ssl.truststore.location?)"
+        return f" (is its issuer in {prefix}ssl.truststore.location?)"
     if code in _WRONG_HOST:
-        return " (ssl.endpoint.identification.algorithm)"
+        return f" ({prefix}ssl.endpoint.identification.algorithm)"
     return ""
