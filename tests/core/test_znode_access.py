@@ -198,7 +198,7 @@ def test_each_operation_needs_one_permission(operation: Operation, needed: int) 
 
 def test_a_multi_without_one_permission_does_nothing() -> None:
     tree = tree_with((AclEntry(CREATE | READ, *ALICE),))
-    operations = [Create("/p/new"), SetData("/p/c", b"x")]
+    operations: list[Operation] = [Create("/p/new"), SetData("/p/c", b"x")]
     outcome = tree.prepare(operations, 0, 1, {ALICE: None})
     assert outcome == Refusal(1, ZnodeError.NO_AUTH, "/p/c")
     assert tree.stat("/p/new") is None

@@ -202,7 +202,6 @@ def test_several_nodes_are_read_at_once_each_with_its_own_outcome() -> None:
         (OpCode.REMOVE_WATCHES, WatchTypeRequest("/a", 3), NO_WATCHER),
         (OpCode.ADD_WATCH, WatchTypeRequest("/a", 7), ZnodeError.BAD_ARGUMENTS),
         (OpCode.RECONFIG, None, UNIMPLEMENTED),
-        (OpCode.SASL, b"\0\0\0\0", UNIMPLEMENTED),
         (12345, None, UNIMPLEMENTED),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kavka.core.znode_access import ALL, AccessList, AclEntry
+from kavka.core.znodes import Create
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.client_identities import AccessSettings, ClientAuthentication
 from kavka.registry.request_processor import ClientStatistics, RequestProcessor
@@ -101,3 +103,73 @@ def test_every_request_has_one_answer_or_ends_the_connection(
     assert len(znode_server.watches) == 0
     for path, _data, stat, _access in znode_server.tree.dump():
         assert stat.num_children == len(znode_server.tree.children(path) or ())
+
+
+SECRET = b"the secret"
+CLOSED: AccessList = (AclEntry(ALL, "sasl", "kafka"),)
+_LOGIN_ERRORS = (-115, -124)
+
+
+def protected() -> ZnodeServer:
+    """A tree with `/a` and `/a/b`, which belong to another identity than that of the test's client."""
+    znode_server = ZnodeServer(SystemClock(), SystemRandom())
+    nodes = [Create("/a", SECRET, access=CLOSED), Create("/a/b", SECRET, access=CLOSED)]
+    znode_server.submit(nodes, 0)
+    return znode_server
+
+
+def answers_of(
+    znode_server: ZnodeServer, settings: AccessSettings, requests: list[tuple[int, bytes]]
+) -> list[bytearray]:
+    """Return all frames that a client with these requests is sent until it is disconnected."""
+    sent: list[bytearray] = []
+    closed: list[bool] = []
+    authentication = ClientAuthentication(settings, SystemClock(), SystemRandom())
+    processor = RequestProcessor(
+        znode_server,
+        znode_server.create_session(None),
+        authentication.begin("127.0.0.1"),
+        sent.append,
+        lambda: closed.append(True),
+        ClientStatistics(),
+    )
+    for xid, (kind, body) in enumerate(requests, 1):
+        try:
+            processor.handle(memoryview(bytes(encode(RequestHeader(xid, kind))) + body))
+        except CorruptPacket:
+            break
+        if closed:
+            break
+    processor.close()
+    return sent
+
+
+@given(st.lists(bodies() | garbled, max_size=12))
+def test_no_requests_show_or_change_what_belongs_to_another_identity(
+    requests: list[tuple[int, bytes]],
+) -> None:
+    znode_server = protected()
+    before = [node for node in znode_server.tree.dump() if node.path.startswith("/a")]
+    sent = answers_of(znode_server, AccessSettings({"kafka": "x"}), requests)
+    after = [node for node in znode_server.tree.dump() if node.path.startswith("/a")]
+    assert after == before
+    assert not any(SECRET in frame for frame in sent)
+
+
+@given(st.lists(bodies() | garbled, min_size=1, max_size=6))
+def test_before_a_required_login_nothing_is_answered_but_that(
+    requests: list[tuple[int, bytes]],
+) -> None:
+    znode_server = protected()
+    settings = AccessSettings({"kafka": "x"}, required_schemes=("sasl",))
+    zxid = znode_server.tree.zxid
+    for frame in answers_of(znode_server, settings, requests):
+        reader = Reader(frame)
+        header = decode(ReplyHeader, reader)
+        kind = requests[header.xid - 1][0] if header.xid > 0 else OpCode.AUTH
+        if kind in (OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION):
+            assert header.error in (0, -115)
+        else:
+            assert header.error in _LOGIN_ERRORS
+            assert reader.remaining == 0
+    assert znode_server.tree.zxid == zxid

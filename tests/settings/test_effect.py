@@ -23,6 +23,7 @@ ROOT = Path(kavka.__file__).parent
 SERVER = [
     ROOT / "cli" / "commands" / "server_start.py",
     ROOT / "net" / "tls" / "settings.py",
+    ROOT / "registry" / "zookeeper_tls.py",
     *(ROOT / "broker").rglob("*.py"),
 ]
 SOURCE = "".join(path.read_text() for path in SERVER)

@@ -1,4 +1,4 @@
-"""Who a client of a served registry is: what its connection shows, and what it proves by AUTH or by SASL.
+"""The identities of a client of a served registry: what its connection shows, and what it proves by AUTH or SASL.
 
     connection     ip:<address>, and x509:<name> of the certificate that TLS has verified
     AUTH digest    digest:<user>:<hash>       every password is accepted: it is another identity
@@ -58,7 +58,7 @@ class ClientAuthentication:
     """Makes the identities of all connections of a server, and logs failures, though not each of a flood."""
 
     def __init__(self, settings: AccessSettings, clock: Clock, random: Random) -> None:
-        """Know no connection yet."""
+        """Begin without connections."""
         self.settings = settings
         self.random = random
         self._clock = clock

@@ -480,7 +480,7 @@ class ZooKeeperRegistry:
         return read_stat(decode(StatResponse, reader).stat)
 
     async def secure(self, path: str) -> None:
-        """Give a node the access list that this client gives to new ones at its path."""
+        """Replace a node's access list by the one that this client sets for new nodes at its path."""
         await self.set_access(path, self._access.access_list(path))
 
     async def add_identity(self, scheme: str, proof: bytes) -> None:

@@ -64,20 +64,23 @@ def _as_to_brokers(values: Mapping[str, Value]) -> dict[str, Value]:
     from kavka.net.tls.settings import type_of_file
 
     def text(name: str) -> str | None:
-        found = values[f"zookeeper.ssl.{name}"]
+        found = values[name]
         return None if found is None else str(found)
 
-    key_store, trust_store = text("keystore.location"), text("truststore.location")
+    key_store = text("zookeeper.ssl.keystore.location")
+    trust_store = text("zookeeper.ssl.truststore.location")
     return {
         "ssl.keystore.location": key_store,
-        "ssl.keystore.type": text("keystore.type") or type_of_file(key_store),
-        "ssl.keystore.password": text("keystore.password"),
-        "ssl.key.password": text("keystore.password"),
+        "ssl.keystore.type": text("zookeeper.ssl.keystore.type") or type_of_file(key_store),
+        "ssl.keystore.password": text("zookeeper.ssl.keystore.password"),
+        "ssl.key.password": text("zookeeper.ssl.keystore.password"),
         "ssl.truststore.location": trust_store,
-        "ssl.truststore.type": text("truststore.type") or type_of_file(trust_store),
-        "ssl.truststore.password": text("truststore.password"),
+        "ssl.truststore.type": text("zookeeper.ssl.truststore.type") or type_of_file(trust_store),
+        "ssl.truststore.password": text("zookeeper.ssl.truststore.password"),
         "ssl.enabled.protocols": values["zookeeper.ssl.enabled.protocols"]
         or [str(values["zookeeper.ssl.protocol"])],
         "ssl.cipher.suites": values["zookeeper.ssl.cipher.suites"],
-        "ssl.endpoint.identification.algorithm": text("endpoint.identification.algorithm"),
+        "ssl.endpoint.identification.algorithm": text(
+            "zookeeper.ssl.endpoint.identification.algorithm"
+        ),
     }
