@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import types
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,4 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     service = types.ModuleType("test.service")
     vars(service).update(ExternalService=None, SpawnedService=None)
     sys.modules.update({"test": package, "test.service": service})
-    from test.integration import fixtures
-
-    _replace(fixtures)
+    _replace(import_module("test.integration.fixtures"))

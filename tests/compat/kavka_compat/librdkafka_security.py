@@ -42,6 +42,8 @@ _AUTHORIZED = {
 _MODULE = "org.apache.kafka.common.security"
 PARTS = {"0081": ("Acls", "UserScramCredentials", "DescribeTopics", "DescribeCluster")}
 """Sub-tests by a part of their names: those that need an authorizer or users."""
+_OF_A_USER = {"0081": ("with_authorized",)}
+"""Those that need a user with a password as well."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def _sasl(mechanism: str, files: _Files, tests: tuple[str, ...], **jaas: str) ->
             f"listener.name.clients.{mechanism.lower()}.sasl.jaas.config": login,
             "connections.max.reauth.ms": _REAUTHENTICATION_MS,
             **_AUTHORIZED,
-            "super.users": f"User:{_USER};User:ANONYMOUS",
+            # Of the brokers. The tests' user has ACLs of its own, and may do everything while there are none.
+            "super.users": "User:ANONYMOUS",
             **(files.broker if uses_tls else {}),
         },
         {
@@ -218,7 +221,10 @@ def _run_profile(name: str, profile: Profile, source: Path, directory: Path) -> 
             tools_bootstrap=cluster.bootstrap,
         )
         for number in profile.tests:
-            for outcome in runner.run(number, False, PARTS.get(number, ("",))):
+            parts = PARTS.get(number, ("",))
+            if profile.mechanism:
+                parts += _OF_A_USER.get(number, ())
+            for outcome in runner.run(number, False, parts):
                 if not outcome.name.startswith(number):
                     continue  # the runner reports all that it does not run as well
                 print(f"{outcome.state:10} {outcome.seconds:7.1f} s  {name}: {outcome}", flush=True)
