@@ -221,7 +221,7 @@ def _run_profile(name: str, profile: Profile, source: Path, directory: Path) -> 
             tools_bootstrap=cluster.bootstrap,
         )
         for number in profile.tests:
-            parts = PARTS.get(number, ("",))
+            parts: tuple[str, ...] = PARTS.get(number, ("",))
             if profile.mechanism:
                 parts += _OF_A_USER.get(number, ())
             for outcome in runner.run(number, False, parts):

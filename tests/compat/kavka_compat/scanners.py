@@ -26,7 +26,8 @@ def testssl(target: str, directory: Path) -> tuple[list[str], int]:
     report = directory / f"testssl-{target.replace(':', '-')}.json"
     command = [program, "--quiet", "--warnings", "off", "--color", "0", "--nodns", "none"]
     # Protocols, suites, forward secrecy, preferences, the certificate, known attacks: not what each browser would use.
-    command += [*"-p -s -f -P -S -U".split(), "--jsonfile", str(report), target]
+    checks = ["-p", "-s", "-f", "-P", "-S", "-U"]
+    command += [*checks, "--jsonfile", str(report), target]
     # Its exit code counts findings.
     with (directory / f"{report.name}.out").open("wb") as sink:
         subprocess.run(command, stdout=sink, stderr=sink, timeout=_SECONDS, check=False)
