@@ -73,9 +73,9 @@ fuzz: ## search for the requests that cost a broker most, for MINUTES (10), besi
 	@scripts/setup.sh test
 	PYTHONPATH=tests:tests/fuzz:tests/compat $(PY) -m kavka_fuzz $(if $(REPLAY),--replay $(REPLAY),--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)))
 
-librdkafka-tests: ## librdkafka's own tests of transactions against three brokers; TESTS=all for all of them
+librdkafka-tests: ## librdkafka's own tests of transactions against three brokers; TESTS=all for all of them, TESTS=security for TLS, SASL and ACLs
 	@scripts/setup.sh test
-	PYTHONPATH=tests/compat $(PY) -m kavka_compat.librdkafka $(if $(SUITE),--suite $(SUITE)) $(TESTS)
+	PYTHONPATH=tests:tests/compat $(PY) -m kavka_compat.librdkafka $(if $(SUITE),--suite $(SUITE)) $(TESTS)
 
 bench: ## side by side with Apache Kafka, and Spark's connector with ours
 	@scripts/setup.sh test

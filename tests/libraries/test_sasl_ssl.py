@@ -1,7 +1,8 @@
-"""SASL_SSL between two brokers and to clients, ours and librdkafka's: a password goes through TLS only."""
+"""SASL_SSL between two brokers and to clients, ours, librdkafka's and kcat: a password goes through TLS only."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import confluent_kafka
@@ -38,17 +39,15 @@ def test_records_are_replicated_and_read(tmp_path: Path) -> None:
         }
         with Admin(ours) as admin:
             admin.create_topics([NewTopic("t", 1, 2)])
-        producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap_servers,
-                "security.protocol": "SASL_SSL",
-                "ssl.ca.location": files.trust,
-                "sasl.mechanisms": "PLAIN",
-                "sasl.username": "alice",
-                "sasl.password": "alice-secret",
-                "acks": "all",
-            }
-        )
+        theirs = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": files.trust,
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "alice-secret",
+        }
+        producer = confluent_kafka.Producer({**theirs, "acks": "all"})
         producer.produce("t", b"value")
         assert producer.flush(60) == 0
         cluster.until_replicated("t", replicas=2)
@@ -58,3 +57,11 @@ def test_records_are_replicated_and_read(tmp_path: Path) -> None:
             while not values:
                 values = [r.value for one in consumer.poll(1000) for r in one.records()]
         assert values == [b"value"]
+        options = [part for name, text in theirs.items() for part in ("-X", f"{name}={text}")]
+        kcat = ["kcat", *options, "-t", "t", "-q"]
+        subprocess.run([*kcat, "-P"], input=b"of kcat\n", check=True, timeout=60)
+        read = subprocess.run([*kcat, "-C", "-e"], capture_output=True, check=True, timeout=60)
+        assert read.stdout == b"value\nof kcat\n"
+        wrong = [*kcat, "-X", "sasl.password=guess", "-C", "-e"]
+        refused = subprocess.run(wrong, capture_output=True, check=False, timeout=60)
+        assert (refused.returncode, refused.stdout) == (1, b"")

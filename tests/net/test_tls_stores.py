@@ -187,6 +187,17 @@ def test_only_the_suites_that_are_named_are_offered(tmp_path: Path) -> None:
     assert older == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
 
 
+def test_a_listener_offers_authenticated_encryption_with_forward_secrecy_only(
+    tmp_path: Path,
+) -> None:
+    offered = server_context(key_store("PEM", tmp_path / "owner.pem")).get_ciphers()
+    assert {one["aead"] for one in offered} == {True}
+    assert not [
+        one["name"] for one in offered if one["kea"] not in ("kx-ecdhe", "kx-dhe", "kx-any")
+    ]
+    assert {one["protocol"] for one in offered} == {"TLSv1.2", "TLSv1.3"}
+
+
 def test_a_context_is_reloaded_from_its_files_and_keeps_the_one_before_a_broken_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from kavka.errors import ErrorCode
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -12,6 +13,7 @@ from kavka_compat.apache import write_properties
 from kavka_compat.asking import ask, wait_until_all_know_all
 from kavka_compat.broker_processes import BrokerProcesses
 from kavka_compat.ours import kavka_command
+from kavka_compat.processes import free_port
 from kavka_compat.served import run_served
 
 _GROUP, _TRANSACTION = 0, 1
@@ -56,11 +58,15 @@ class KillableCluster(BrokerProcesses):
         assert answer.error_code == ErrorCode.NONE, answer
         return int(answer.node_id)
 
+    def _listeners(self, number: int) -> str:
+        """Return the value of `listeners`."""
+        return f"PLAINTEXT://{self.address(number)}"
+
     def _command(self, number: int) -> Sequence[str]:
         settings = {
             "broker.id": str(number),
             "broker.rack": f"RACK{number + 1}",
-            "listeners": f"PLAINTEXT://{self.address(number)}",
+            "listeners": self._listeners(number),
             "log.dirs": str(self._directory / f"logs-{number}"),
             **self._settings,
         }
@@ -68,16 +74,59 @@ class KillableCluster(BrokerProcesses):
         return kavka_command("server-start", str(path))
 
 
+class WithClientListener(KillableCluster):
+    """Brokers with a second listener `CLIENTS`, whose security protocol the settings say.
+
+    Brokers and the tests' own questions use the first one, which is plain text.
+    """
+
+    def __init__(
+        self, directory: Path, brokers: int, zookeeper: str, settings: Mapping[str, str]
+    ) -> None:
+        """Choose ports; none runs yet."""
+        inner = {"inter.broker.listener.name": "PLAINTEXT"}
+        super().__init__(directory, brokers, zookeeper, {**inner, **settings})
+        self._client_ports = {number: free_port() for number in self._ports}
+
+    @property
+    def client_bootstrap(self) -> str:
+        """The listeners `CLIENTS` of all brokers."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._client_ports.values())
+
+    def _listeners(self, number: int) -> str:
+        return f"{super()._listeners(number)},CLIENTS://127.0.0.1:{self._client_ports[number]}"
+
+
+Cluster = TypeVar("Cluster", bound=KillableCluster)
+
+
+@contextmanager
+def run_with_client_listener(
+    directory: Path, brokers: int, settings: Mapping[str, str]
+) -> Iterator[WithClientListener]:
+    """Run several brokers of ours that have a listener `CLIENTS`, for the body of a `with`."""
+    with _run(WithClientListener, directory, brokers, settings) as cluster:
+        yield cluster
+
+
 @contextmanager
 def run_killable(
     directory: Path, brokers: int, settings: Mapping[str, str]
 ) -> Iterator[KillableCluster]:
     """Run brokers of ours for the body of a `with`; those that were not killed must live to its end."""
+    with _run(KillableCluster, directory, brokers, settings) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _run(
+    kind: type[Cluster], directory: Path, brokers: int, settings: Mapping[str, str]
+) -> Iterator[Cluster]:
     with ExitStack() as stack:
         zookeeper = ""
         if brokers > 1:
             zookeeper = stack.enter_context(run_served(directory / "registry")).connect
-        cluster = KillableCluster(directory, brokers, zookeeper, settings)
+        cluster = kind(directory, brokers, zookeeper, settings)
         stack.callback(cluster.abandon)
         cluster.start()
         yield cluster

@@ -20,6 +20,11 @@ _OF_TLS_1_3: Final = (
     "TLS_AES_128_GCM_SHA256",
 )
 """The suites of TLS 1.3 that OpenSSL offers by default."""
+_STRONG: Final = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL"
+"""The suites of TLS 1.2 that a listener offers by default: with forward secrecy, and encryption that authenticates.
+
+Python's own default has those with CBC as well where a distribution leaves the choice to OpenSSL, as Debian does.
+"""
 _JAVA: Final = re.compile(
     r"TLS_(?P<exchange>ECDHE_ECDSA|ECDHE_RSA|DHE_RSA|RSA)_WITH_"
     r"(?P<cipher>AES_(?:128|256)_(?:GCM|CBC)|CHACHA20_POLY1305)_(?P<digest>SHA\d*)"
@@ -40,11 +45,14 @@ def protocol_bounds(enabled: Sequence[str]) -> tuple[ssl.TLSVersion, ssl.TLSVers
 
 
 def choose_ciphers(context: ssl.SSLContext, suites: Sequence[str]) -> None:
-    """Offer only these suites of `ssl.cipher.suites`, by Java's or OpenSSL's names; all if none. Raise InvalidSetting.
+    """Offer only these suites of `ssl.cipher.suites`, by Java's or OpenSSL's names. Raise InvalidSetting.
 
-    A version of TLS of which no suite is named is not offered.
+    Without any a listener offers the strong ones, a client what Python does. A version of TLS of which no suite is
+    named is not offered.
     """
     if not suites:
+        if context.protocol == ssl.PROTOCOL_TLS_SERVER:
+            context.set_ciphers(_STRONG)
         return
     newer = [name for name in suites if name in _OF_TLS_1_3 or name.startswith("TLS_AES_128_CCM")]
     older = [name for name in suites if name not in newer]
