@@ -97,16 +97,16 @@ def test_javas_producer_authenticates_again_on_its_connections_at_our_broker(
         config = client_properties(tmp_path, site.alice, f"alice@{REALM}")
         produced = kafka.tool(
             "kafka-producer-perf-test",
-            *("--topic", "t", "--num-records", "60", "--record-size", "10", "--throughput", "10"),
+            *("--topic", "t", "--num-records", "100", "--record-size", "10", "--throughput", "10"),
             *("--producer-props", at, "--producer.config", config),
             options=as_java(site),
         )
-        assert "60 records sent" in produced.out, produced
+        assert "100 records sent" in produced.out
         assert server.counts["CLIENTS", "GSSAPI", True] >= 4
         assert not any(n for (_, _, is_success), n in server.counts.items() if not is_success)
 
     async def with_broker() -> None:
-        settings = site.broker_settings(**{"connections.max.reauth.ms": "2000"})
+        settings = site.broker_settings(**{"connections.max.reauth.ms": "1500"})
         async with served(tmp_path, **settings) as server:
             await asyncio.to_thread(produce, server)
 
