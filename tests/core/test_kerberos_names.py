@@ -38,6 +38,8 @@ def user(principal: str, *rules: str, realm: str = REALM) -> str:
         ("ab@EXAMPLE.COM", [r"RULE:[1:$1]s/(a)(b)/$2$1$10/"], "baa0"),
         ("ab@EXAMPLE.COM", [r"RULE:[1:$1]s/a/\$1/"], "$1b"),
         ("ab@EXAMPLE.COM", [r"RULE:[1:$1]s/(x)?a/$1/"], "b"),
+        ("zoë@EXAMPLE.COM", ["RULE:[1:$1-x]"], "zoë-x"),
+        ("bob@EXAMPLE.COM", [r"RULE:[1:$1](\p{Lower}+)"], "bob"),
         # The first that fits decides, and what does not fit leaves it to the next.
         ("bob@OTHER.ORG", ["DEFAULT", "RULE:[2:$1]", "RULE:[1:other-$1]"], "other-bob"),
         ("bob@EXAMPLE.COM", ["RULE:[1:$1](al.*)", "DEFAULT"], "bob"),
@@ -61,6 +63,7 @@ def test_the_first_rule_that_fits_makes_the_user(
         ("@EXAMPLE.COM", ["DEFAULT"], "Non-simple name ''"),
         ("a/b/c@EXAMPLE.COM", ["DEFAULT"], "Malformed Kerberos name"),
         (r"alice\@EXAMPLE.COM@OTHER.ORG", ["DEFAULT", "RULE:[1:$1]"], "Malformed Kerberos name"),
+        ("zoë@EXAMPLE.COM", ["RULE:[1:$1]([^x]*)", "DEFAULT"], "is for ASCII only"),
         ("bob", ["DEFAULT"], "Malformed Kerberos name"),
         ("", ["DEFAULT"], "Malformed Kerberos name"),
         ("alice@EXAMPLE.COM\n", ["DEFAULT"], "No rules apply"),

@@ -8,8 +8,8 @@ The first rule that fits decides. `kafka/node1@EXAMPLE.COM` has two components a
                                                 whole; then the substitution, once or with g everywhere; then L lower, U
                                                 upper case
 
-All behind `[n:text]` is optional. Patterns are Python's, which is Java's for what rules use; `$1` in the second text is
-a group of the second pattern. Source: Apache Kafka's documentation, "Customizing SSL and SASL principals".
+All behind `[n:text]` is optional. Patterns are Java's; `$1` in the second text is a group of the second
+pattern. Source: Apache Kafka's documentation, "Customizing SSL and SASL principals".
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.core.sasl.exchange import SaslError
 from kavka.values import frozen
 
@@ -54,10 +55,17 @@ class _Rule:
     case: str
 
     def apply(self, parameters: Sequence[str]) -> str | None:
-        """Return the user of a principal, given its realm and components; None where the rule does not fit."""
+        """Return the user of a principal, given its realm and components; None where the rule does not fit.
+
+        Raise NoUser for what its patterns cannot be tried with: they are for ASCII.
+        """
         if len(parameters) - 1 != self.count:
             return None
         base = "".join(p if isinstance(p, str) else parameters[p] for p in self.text)
+        if not base.isascii() and (self.match or self.pattern):
+            raise NoUser(
+                f"The pattern of the rule {self.source} is for ASCII only, not for {base!r}"
+            )
         if self.match is not None and self.match.fullmatch(base) is None:
             return None
         if self.pattern is not None:
@@ -125,8 +133,8 @@ def _compiled(pattern: str | None, text: str) -> re.Pattern[str] | None:
     if pattern is None:
         return None
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return java_pattern(pattern)
+    except BadJavaPattern as error:
         raise RuleError(f"Invalid rule: {text!r}: the pattern {pattern!r}: {error}") from None
 
 
@@ -158,7 +166,9 @@ def _groups(template: str, groups: int, text: str) -> tuple[str | int, ...]:
             number, position = _group(template, position, groups, text)
             parts.append(number)
         elif character == "\\":
-            raise RuleError(f"Invalid rule: {text!r}: the replacement ends with a backslash")
+            raise RuleError(
+                f"Invalid rule: {text!r}: nothing follows the backslash in the replacement"
+            )
         else:
             parts.append(character)
     return tuple(parts)
