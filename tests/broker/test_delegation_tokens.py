@@ -133,6 +133,8 @@ def test_owners_and_renewers_change_a_token_and_nobody_else(run: Run) -> None:
             await alice.expire_delegation_token(shared.hmac)
         async with refused(_E.INVALID_PRINCIPAL_TYPE):
             await alice.create_delegation_token(["Group:g"])
+        async with refused(_E.INVALID_REQUEST):
+            await alice.create_delegation_token(f"User:{'r' * 100}{n}" for n in range(5000))
 
     async def alice_s(alice: Admin, token: DelegationToken) -> list[DelegationToken]:
         return [t for t in await alice.describe_delegation_tokens() if t.token_id == token.token_id]
@@ -333,6 +335,17 @@ def test_acls_let_a_user_make_and_see_tokens_of_others(run: Run) -> None:
         assert len(await bob.describe_delegation_tokens(["User:carol"])) == 2
 
     run(story, **{"authorizer.class.name": AUTHORIZER, "super.users": "User:alice"})
+
+
+def test_without_an_authorizer_the_start_warns(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(_server: Server, alice: Admin, bob: Admin) -> None:
+        token = await alice.create_delegation_token(owner="User:bob")
+        assert await bob.describe_delegation_tokens() == [token]
+        async with refused(_E.INVALID_PRINCIPAL_TYPE):
+            await alice.create_delegation_token(owner="Group:bob")
+
+    run(story)
+    assert "delegation tokens without an authorizer" in caplog.text
 
 
 def test_secrets_are_in_no_log_audit_or_setting(
