@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import pytest
 
 from kavka.client.admin import Admin
 from kavka.client.admin.delegation_tokens import DelegationToken
+from kavka.core.access.entries import Principal
 from kavka.core.sasl.scram import ScramClient
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import AuthenticationFailed, ErrorCode
@@ -373,7 +375,7 @@ def _all(hmac: bytes) -> list[Any]:
 async def _logins(at: Place, token: Any, sent: Any) -> list[Any]:
     """Log in by a token, as a client does and wrongly; return what the broker answers."""
     found: list[Any] = []
-    made = DelegationToken(token.token_id, token.hmac, *[None] * 6)  # type: ignore[arg-type]
+    made = _of(token)
     for mechanism in SCRAM_MECHANISMS:
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", at.port)
         lifetime_ms = await _authenticate(peer, mechanism, made.token_id, made.password)
@@ -388,6 +390,13 @@ async def _logins(at: Place, token: Any, sent: Any) -> list[Any]:
             await Peer.connect(TcpNetwork(), "127.0.0.1", at.port, security=security)
         found.append((refused.value.code, refused.value.reason))
     return found
+
+
+def _of(made: Any) -> DelegationToken:
+    """Return the token of a response."""
+    owner = Principal(made.principal_type, made.principal_name)
+    times = (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms)
+    return DelegationToken(made.token_id, bytes(made.hmac), owner, owner, (), *times)
 
 
 async def _authenticate(peer: Peer, mechanism: str, user: str, password: str) -> int:
@@ -419,64 +428,56 @@ class TokenCluster(MixedCluster):
         return super()._command(number)
 
 
+async def works(port: int, token: DelegationToken, mechanism: str) -> bool:
+    """Return whether a token logs in."""
+    login = password_login(
+        mechanism, token.token_id, token.password, SystemRandom(), token_auth=True
+    )
+    security = PeerSecurity(sasl=login)
+    try:
+        peer = await Peer.connect(TcpNetwork(), "127.0.0.1", port, security=security)
+    except AuthenticationFailed:
+        return False
+    peer.close()
+    return True
+
+
+async def shown(port: int) -> dict[str, tuple[bytes, int, int]]:
+    """Return the tokens that alice sees, with their secrets and ends."""
+    peer = await connect(Place(port, 0), "alice")
+    answer = await peer.send(DescribeDelegationTokenRequest())
+    peer.close()
+    assert answer.error_code == ErrorCode.NONE
+    return {t.token_id: (bytes(t.hmac), t.expiry_timestamp, t.max_timestamp) for t in answer.tokens}
+
+
+async def shared(author: int, other: int) -> None:
+    """Make a token at one broker; use, renew and remove it at the other."""
+    peer, changing = (
+        await connect(Place(author, 0), "alice"),
+        await connect(Place(other, 0), "alice"),
+    )
+    made = await peer.send(CreateDelegationTokenRequest(max_lifetime_ms=-1))
+    token = _of(made)
+    for mechanism in SCRAM_MECHANISMS:
+        await eventually(partial(works, other, token, mechanism), bool)
+    request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=1 << 40)
+    renewed = await changing.send(request)
+    assert renewed.expiry_timestamp_ms == made.max_timestamp_ms
+    wanted = {token.token_id: (token.hmac, made.max_timestamp_ms, made.max_timestamp_ms)}
+    for port in (author, other):
+        await eventually(partial(shown, port), lambda found: found == wanted)
+    gone = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
+    assert (await changing.send(gone)).error_code == 0
+    for port in (author, other):
+        await eventually(partial(shown, port), lambda found: not found)
+        assert not await works(port, token, "SCRAM-SHA-256")
+    peer.close()
+    changing.close()
+
+
 @pytest.mark.long
 def test_tokens_of_one_broker_are_accepted_by_the_other(tmp_path: Path) -> None:
-    def config(port: int, **more: Any) -> dict[str, Any]:
-        return {
-            "bootstrap.servers": f"127.0.0.1:{port}",
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "alice",
-            "sasl.password": "p",
-            **more,
-        }
-
-    async def works(port: int, token: DelegationToken, mechanism: str) -> bool:
-        login = password_login(
-            mechanism, token.token_id, token.password, SystemRandom(), token_auth=True
-        )
-        try:
-            peer = await Peer.connect(
-                TcpNetwork(), "127.0.0.1", port, security=PeerSecurity(sasl=login)
-            )
-        except AuthenticationFailed:
-            return False
-        peer.close()
-        return True
-
-    async def shown(port: int) -> dict[str, tuple[bytes, int, int]]:
-        peer = await connect(Place(port, 0), "alice")
-        answer = await peer.send(DescribeDelegationTokenRequest())
-        peer.close()
-        assert answer.error_code == ErrorCode.NONE
-        return {
-            t.token_id: (bytes(t.hmac), t.expiry_timestamp, t.max_timestamp) for t in answer.tokens
-        }
-
-    async def story(author: int, other: int) -> None:
-        peer = await connect(Place(author, 0), "alice")
-        made = await peer.send(CreateDelegationTokenRequest(max_lifetime_ms=-1))
-        token = DelegationToken(made.token_id, bytes(made.hmac), *[None] * 6)  # type: ignore[arg-type]
-        for mechanism in SCRAM_MECHANISMS:
-            await eventually(
-                lambda mechanism=mechanism: works(other, token, mechanism), lambda works: works
-            )
-        changing = await connect(Place(other, 0), "alice")
-        renewed = await changing.send(
-            RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=1 << 40)
-        )
-        assert renewed.expiry_timestamp_ms == made.max_timestamp_ms
-        wanted = {token.token_id: (token.hmac, made.max_timestamp_ms, made.max_timestamp_ms)}
-        for port in (author, other):
-            await eventually(lambda port=port: shown(port), lambda found: found == wanted)
-        gone = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
-        assert (await changing.send(gone)).error_code == 0
-        for port in (author, other):
-            await eventually(lambda port=port: shown(port), lambda found: found == {})
-            assert not await works(port, token, "SCRAM-SHA-256")
-        peer.close()
-        changing.close()
-
     kinds = {0: Kind.APACHE, 1: Kind.KAVKA}
     with run_ensemble(tmp_path) as ensemble:
         cluster = TokenCluster(tmp_path, ensemble.connect, kinds)
@@ -484,7 +485,7 @@ def test_tokens_of_one_broker_are_accepted_by_the_other(tmp_path: Path) -> None:
             cluster.open_registry()
             cluster.start()
             for author, other in ((0, 1), (1, 0)):
-                asyncio.run(story(cluster.ports[author], cluster.ports[other]))
+                asyncio.run(shared(cluster.ports[author], cluster.ports[other]))
         finally:
             cluster.abandon()
             cluster.close_registry()
