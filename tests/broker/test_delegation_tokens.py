@@ -8,11 +8,13 @@ import logging
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kavka.broker.security.delegation_tokens import DelegationTokens
 from kavka.client.admin import Admin, ConfigResource, ResourceType
 from kavka.client.admin.delegation_tokens import DelegationToken
 from kavka.client.consumer.consumer import Consumer
@@ -26,6 +28,7 @@ from kavka.net.peer import Peer
 from kavka.net.peer_security import PeerSecurity
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import replace
 from kavka.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kavka.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kavka.wire.messages.metadata import MetadataRequest
@@ -259,6 +262,64 @@ def test_znodes_that_cannot_be_read_are_passed_over_and_tokens_outlive_the_broke
     run(after)
     # The old name of the setting counts where the new one is not set.
     run(after, **{"delegation.token.secret.key": None, "delegation.token.master.key": SECRET})
+
+
+class LateAnswers:
+    """A registry whose answers to reads come an iteration later, as over a network."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._registry, name)
+
+    async def get(self, *arguments: Any) -> Any:
+        found = await self._registry.get(*arguments)
+        await asyncio.sleep(0)
+        return found
+
+
+def test_no_change_is_lost_between_two_brokers(run: Run) -> None:
+    async def story(server: Server, alice: Admin, _bob: Admin) -> None:
+        tokens = server.broker.security.tokens
+        assert tokens is not None
+        token = await alice.create_delegation_token()
+        context = copy(server.broker.context)
+        context.registry = LateAnswers(server.broker.registry)  # type: ignore[assignment]
+        other = DelegationTokens(context, SECRET)  # of another broker
+        await other.start()
+
+        def shorter(stored: Any) -> Any:
+            return replace(stored, max_ms=stored.max_ms - 1)
+
+        await asyncio.gather(
+            *(store.change(token.token_id, shorter) for store in (tokens, other) * 10)
+        )
+        for store in (tokens, other):
+            await until(lambda store=store: [t.max_ms for t in store] == [token.max_ms - 20])
+        ends = await asyncio.gather(
+            *(store.change(token.token_id, lambda _token: None) for store in (tokens, other))
+        )
+        assert set(ends) == {None, _E.DELEGATION_TOKEN_NOT_FOUND}
+        await other.stop()
+
+    run(story)
+
+
+def test_a_lost_session_has_all_tokens_read_again(run: Run) -> None:
+    async def story(server: Server, alice: Admin, _bob: Admin) -> None:
+        tokens, registry = server.broker.security.tokens, server.broker.registry
+        assert tokens is not None
+        gone, kept = [await alice.create_delegation_token() for _ in range(2)]
+        path = token_znodes.token_path(kept.token_id)
+        data, _stat = await registry.get(path)
+        # Without notifications: they have come and gone.
+        await registry.set(path, data.replace(b"User%3Aalice", b"User%3Abob"))
+        await registry.delete(token_znodes.token_path(gone.token_id))
+        tokens.session_renewed()
+        await until(lambda: [(t.token_id, t.owner) for t in tokens] == [(kept.token_id, BOB)])
+
+    run(story)
 
 
 def test_another_secret_key_makes_other_secrets(run: Run) -> None:
