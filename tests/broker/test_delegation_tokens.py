@@ -8,11 +8,13 @@ import logging
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kavka.broker.security.delegation_tokens import DelegationTokens
 from kavka.client.admin import Admin, ConfigResource, ResourceType
 from kavka.client.admin.delegation_tokens import DelegationToken
 from kavka.client.consumer.consumer import Consumer
@@ -26,6 +28,7 @@ from kavka.net.peer import Peer
 from kavka.net.peer_security import PeerSecurity
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import replace
 from kavka.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kavka.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kavka.wire.messages.metadata import MetadataRequest
@@ -133,6 +136,8 @@ def test_owners_and_renewers_change_a_token_and_nobody_else(run: Run) -> None:
             await alice.expire_delegation_token(shared.hmac)
         async with refused(_E.INVALID_PRINCIPAL_TYPE):
             await alice.create_delegation_token(["Group:g"])
+        async with refused(_E.INVALID_REQUEST):
+            await alice.create_delegation_token(f"User:{'r' * 100}{n}" for n in range(5000))
 
     async def alice_s(alice: Admin, token: DelegationToken) -> list[DelegationToken]:
         return [t for t in await alice.describe_delegation_tokens() if t.token_id == token.token_id]
@@ -259,6 +264,64 @@ def test_znodes_that_cannot_be_read_are_passed_over_and_tokens_outlive_the_broke
     run(after, **{"delegation.token.secret.key": None, "delegation.token.master.key": SECRET})
 
 
+class LateAnswers:
+    """A registry whose answers to reads come an iteration later, as over a network."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._registry, name)
+
+    async def get(self, *arguments: Any) -> Any:
+        found = await self._registry.get(*arguments)
+        await asyncio.sleep(0)
+        return found
+
+
+def test_no_change_is_lost_between_two_brokers(run: Run) -> None:
+    async def story(server: Server, alice: Admin, _bob: Admin) -> None:
+        tokens = server.broker.security.tokens
+        assert tokens is not None
+        token = await alice.create_delegation_token()
+        context = copy(server.broker.context)
+        context.registry = LateAnswers(server.broker.registry)  # type: ignore[assignment]
+        other = DelegationTokens(context, SECRET)  # of another broker
+        await other.start()
+
+        def shorter(stored: Any) -> Any:
+            return replace(stored, max_ms=stored.max_ms - 1)
+
+        await asyncio.gather(
+            *(store.change(token.token_id, shorter) for store in (tokens, other) * 10)
+        )
+        for store in (tokens, other):
+            await until(lambda store=store: [t.max_ms for t in store] == [token.max_ms - 20])
+        ends = await asyncio.gather(
+            *(store.change(token.token_id, lambda _token: None) for store in (tokens, other))
+        )
+        assert set(ends) == {None, _E.DELEGATION_TOKEN_NOT_FOUND}
+        await other.stop()
+
+    run(story)
+
+
+def test_a_lost_session_has_all_tokens_read_again(run: Run) -> None:
+    async def story(server: Server, alice: Admin, _bob: Admin) -> None:
+        tokens, registry = server.broker.security.tokens, server.broker.registry
+        assert tokens is not None
+        gone, kept = [await alice.create_delegation_token() for _ in range(2)]
+        path = token_znodes.token_path(kept.token_id)
+        data, _stat = await registry.get(path)
+        # Without notifications: they have come and gone.
+        await registry.set(path, data.replace(b"User%3Aalice", b"User%3Abob"))
+        await registry.delete(token_znodes.token_path(gone.token_id))
+        tokens.session_renewed()
+        await until(lambda: [(t.token_id, t.owner) for t in tokens] == [(kept.token_id, BOB)])
+
+    run(story)
+
+
 def test_another_secret_key_makes_other_secrets(run: Run) -> None:
     made: list[DelegationToken] = []
 
@@ -333,6 +396,17 @@ def test_acls_let_a_user_make_and_see_tokens_of_others(run: Run) -> None:
         assert len(await bob.describe_delegation_tokens(["User:carol"])) == 2
 
     run(story, **{"authorizer.class.name": AUTHORIZER, "super.users": "User:alice"})
+
+
+def test_without_an_authorizer_the_start_warns(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(_server: Server, alice: Admin, bob: Admin) -> None:
+        token = await alice.create_delegation_token(owner="User:bob")
+        assert await bob.describe_delegation_tokens() == [token]
+        async with refused(_E.INVALID_PRINCIPAL_TYPE):
+            await alice.create_delegation_token(owner="Group:bob")
+
+    run(story)
+    assert "delegation tokens without an authorizer" in caplog.text
 
 
 def test_secrets_are_in_no_log_audit_or_setting(

@@ -70,6 +70,9 @@ def test_clients_that_may_ask_about_tokens(
         (BOB, (), (), _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
         (BOB, (), (BOB,), _E.NONE),
         (ALICE, (Principal("Group", "g"),), (), _E.INVALID_PRINCIPAL_TYPE),
+        (ALICE, (BOB, Principal("User", "")), (), _E.INVALID_PRINCIPAL_TYPE),
+        (Principal("Group", "bob"), (), (), _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
+        (Principal("Group", "bob"), (), (Principal("Group", "bob"),), _E.INVALID_PRINCIPAL_TYPE),
         (BOB, (Principal("Group", "g"),), (), _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
     ],
 )
@@ -161,6 +164,21 @@ def test_tokens_that_clients_see(
     principal: Principal, owners: set[Principal] | None, may_see: bool, expected: bool
 ) -> None:
     assert is_shown(TOKEN, principal, owners, lambda _token: may_see) is expected
+
+
+@pytest.mark.parametrize(
+    ("token", "now_ms", "fault"),
+    [
+        (TOKEN, 100, None),
+        (TOKEN, 101, "expired"),
+        (replace(TOKEN, expiry_ms=2000), 1001, "expired"),
+        (replace(TOKEN, owner=Principal("Group", "alice")), 0, "not a user's"),
+    ],
+)
+def test_tokens_that_let_their_owners_in(
+    token: DelegationToken, now_ms: int, fault: str | None
+) -> None:
+    assert token.login_fault(now_ms) == fault
 
 
 # -- secrets and logins

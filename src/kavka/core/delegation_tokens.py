@@ -47,6 +47,13 @@ class DelegationToken:
         """Return whether it held before now, and no longer does."""
         return self.expiry_ms < now_ms or self.max_ms < now_ms
 
+    def login_fault(self, now_ms: int) -> str | None:
+        """Return why nobody may log in with it; None if its owner may."""
+        if self.is_expired(now_ms):
+            return "expired"
+        # A login makes the client a user: with another type of owner it would be the user of that name.
+        return None if self.owner.type == _USER else "not a user's"
+
     def is_of(self, principal: Principal) -> bool:
         """Return whether a principal is its owner or one of its renewers."""
         return principal == self.owner or principal in self.renewers
@@ -111,7 +118,7 @@ def refusal_of_creation(
     """Return why a client that may ask about tokens gets none; NONE if it does."""
     if owner != requester and not may_create_for(owner):
         return _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    if any(renewer.type != _USER for renewer in renewers):
+    if owner.type != _USER or any(r.type != _USER or not r.name for r in renewers):
         return _E.INVALID_PRINCIPAL_TYPE
     return _E.NONE
 

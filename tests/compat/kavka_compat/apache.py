@@ -23,6 +23,7 @@ _MAIN_CLASSES = {
     "kafka-console-producer": _TOOLS + "ConsoleProducer",
     "kafka-consumer-groups": _TOOLS + "consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": _TOOLS + "ConsumerPerformance",
+    "kafka-delegation-tokens": _TOOLS + "DelegationTokenCommand",
     "kafka-delete-records": _TOOLS + "DeleteRecordsCommand",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-features": _TOOLS + "FeatureCommand",

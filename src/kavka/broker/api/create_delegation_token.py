@@ -59,7 +59,9 @@ async def handle(
         now_ms=services.clock.now_ms(),
         limits=services.tokens.limits,
     )
-    await services.tokens.create(token)
+    answer.error_code = await services.tokens.create(token)
+    if answer.error_code:
+        return answer
     answer.issue_timestamp_ms = token.issue_ms
     answer.expiry_timestamp_ms = token.expiry_ms
     answer.max_timestamp_ms = token.max_ms

@@ -30,6 +30,8 @@ Change = Callable[[DelegationToken], DelegationToken | ErrorCode | None]
 _AT_ONCE = 100
 _MAX_CREDENTIALS = 10_000
 """Credentials in memory: each takes milliseconds to make."""
+_MAX_BYTES = 500_000
+"""Of a token's znode: ZooKeeper's servers close the connection of a broker that sends a mebibyte."""
 _RACES = (ZnodeError.BAD_VERSION, ZnodeError.NO_NODE)
 
 
@@ -90,10 +92,10 @@ class DelegationTokens:
     ) -> TokenCredential | Awaitable[TokenCredential]:
         """Return by what a login with a token is checked, later where that takes milliseconds."""
         token = self._tokens.get(token_id)
-        if token is None or token.is_expired(self._context.clock.now_ms()):
-            what = "unknown" if token is None else "expired"
+        fault = "unknown" if token is None else token.login_fault(self._context.clock.now_ms())
+        if token is None or fault is not None:
             credential = self._secret.imitated(mechanism, token_id)
-            return TokenCredential(credential, fault=f"{what} delegation token={token_id[:64]!r}")
+            return TokenCredential(credential, fault=f"{fault} delegation token={token_id[:64]!r}")
         known = self._credentials.get((token_id, mechanism.name))
         return self._make(mechanism, token) if known is None else _of_token(token, known)
 
@@ -107,13 +109,20 @@ class DelegationTokens:
 
     # -- changes
 
-    async def create(self, token: DelegationToken) -> None:
-        """Store a new token. Raise ConnectionError, RegistryRefused."""
+    async def create(self, token: DelegationToken) -> ErrorCode:
+        """Store a new token; INVALID_REQUEST for one with more renewers than a znode takes.
+
+        Raise ConnectionError, RegistryRefused.
+        """
+        data = token_znodes.encode_token(_row(token))
+        if len(data) > _MAX_BYTES:
+            return ErrorCode.INVALID_REQUEST
         async with self._lock:
             path = token_znodes.token_path(token.token_id)
-            await self._write(token.token_id, Create(path, token_znodes.encode_token(_row(token))))
+            await self._write(token.token_id, Create(path, data))
             self._put(token)
         log.info("delegation token created token=%s owner=%s", token.token_id, token.owner)
+        return ErrorCode.NONE
 
     async def change(self, token_id: str, change: Change) -> DelegationToken | ErrorCode | None:
         """Change a token as it is stored then; return the same as `change`, or DELEGATION_TOKEN_NOT_FOUND.

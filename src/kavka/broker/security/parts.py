@@ -5,6 +5,7 @@ Each is made, and imported, where settings ask for it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from kavka.errors import ErrorCode
     from kavka.ids import TopicPartition
     from kavka.io import ServerTls
+
+
+log = logging.getLogger(__name__)
 
 
 class SecurityParts:
@@ -97,6 +101,11 @@ class SecurityParts:
             from kavka.broker.security.delegation_tokens import DelegationTokens
 
             self.tokens = DelegationTokens(self._context, key)
+            if not config.text("authorizer.class.name"):
+                log.warning(
+                    "delegation tokens without an authorizer: every user may have them made for every other, and see "
+                    "all: set authorizer.class.name"
+                )
 
     def _make_sessions(self, config_changes: ConfigChanges) -> None:
         """Make what authenticates clients by SASL, and this broker to others."""
