@@ -199,8 +199,13 @@ class Transport(Protocol):
         """Return how many bytes of memory the send queue takes: buffers of which the socket has not taken all."""
         ...
 
-    def call_when_sent(self, callback: Callable[[], None]) -> None:
-        """Call `callback` each time that the socket has taken something after `writelines` has returned."""
+    def call_when_sent(
+        self, callback: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> None:
+        """Call `callback` each time that the socket has taken something after `writelines` has returned.
+
+        `before` is called before that is sent.
+        """
         ...
 
     def pause_reading(self) -> None:

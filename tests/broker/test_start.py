@@ -284,7 +284,9 @@ class Sent:
     def get_write_buffer_size(self) -> int:
         return 0
 
-    def call_when_sent(self, callback: Callable[[], None]) -> None: ...
+    def call_when_sent(
+        self, callback: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> None: ...
 
     def pause_reading(self) -> None: ...
 

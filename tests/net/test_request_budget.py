@@ -66,7 +66,9 @@ class Socket:
     def get_write_buffer_size(self) -> int:
         return self.unread_bytes
 
-    def call_when_sent(self, callback: Callable[[], None]) -> None:
+    def call_when_sent(
+        self, callback: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> None:
         self.report_sent = callback
 
     def read_answers(self, size: int) -> None:

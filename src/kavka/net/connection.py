@@ -17,13 +17,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.io import Sendable, Transport
 from kavka.net.flow_control import ReadFlowControl
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.request_budget import SMALL_READ_BYTES, BudgetLimits, RequestBudget
 from kavka.values import frozen
+
+if TYPE_CHECKING:
+    from kavka.net.work_meter import WorkMeter
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +103,8 @@ class Connection:
         self.attachment: Any = None
         """State of the handler for the connection."""
         self.peer_host = ""
+        self.meter: WorkMeter | None = None
+        """Counts the time that this connection takes; None while nobody wants to know."""
         self.last_active_ms = 0
         """When the last frame came: the handler sets it at the beginning of `received`."""
         self._handler = handler
@@ -132,7 +137,7 @@ class Connection:
     def connection_made(self, transport: Transport) -> None:
         """Introduce the connection to its handler, or close it when that refuses."""
         self._transport = transport
-        transport.call_when_sent(self._sent)
+        transport.call_when_sent(self._sent, self._sending)
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
         self._total_received = self._handler.opened(self)
@@ -141,6 +146,8 @@ class Connection:
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return memory for the next bytes; none when reading has been paused, because the budget is spent."""
+        if self.meter is not None:
+            self.meter.begin()
         budget = self._budget
         if not budget.is_tight:
             return self._reader.get_buffer(sizehint)
@@ -153,6 +160,9 @@ class Connection:
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the first frames that are complete now, and send their answers together."""
         self.bytes_received += nbytes
+        meter = self.meter
+        if meter is not None:
+            meter.enter()
         try:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
@@ -161,6 +171,8 @@ class Connection:
             self.abort()
         else:
             self._handle_frames()
+        if meter is not None:
+            meter.leave()
 
     def eof_received(self) -> bool:
         """Close without sending the waiting answers: the client has closed its side."""
@@ -427,11 +439,19 @@ class Connection:
         ):
             self._account()
 
+    def _sending(self) -> None:
+        """Note that more of the answers is about to be sent, because the client has read some."""
+        if self.meter is not None:
+            self.meter.begin()
+            self.meter.enter()
+
     def _sent(self) -> None:
         """Report to the budget that the client has read some of its answers."""
         if self._transport is not None:
             self._bytes_unsent = self._transport.get_write_buffer_size()
             self._account()
+        if self.meter is not None:
+            self.meter.leave()
 
     def _note_waiting(self) -> None:
         """Report to the budget whether frames wait to be handled."""

@@ -48,6 +48,7 @@ class SocketTransport:
         self._sent_of_head = 0
         self._queued_bytes = 0
         self._on_sent: Callable[[], None] | None = None
+        self._before_sent: Callable[[], None] | None = None
         self._sent_bytes = 0
         self._high_bytes = high_bytes
         self._low_bytes = high_bytes // 4
@@ -126,9 +127,11 @@ class SocketTransport:
         """Return how many bytes of memory the queue takes; a range of a file counts 256."""
         return self._queued_bytes
 
-    def call_when_sent(self, callback: Callable[[], None]) -> None:
+    def call_when_sent(
+        self, callback: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> None:
         """See `io.Transport`."""
-        self._on_sent = callback
+        self._on_sent, self._before_sent = callback, before
 
     def _write_one(self, buffer: bytearray) -> None:
         """Send one buffer without the queue, which nearly every answer can do without."""
@@ -191,6 +194,8 @@ class SocketTransport:
 
     def _send_more(self) -> None:
         """Send what the socket takes now, and report it."""
+        if self._before_sent is not None:
+            self._before_sent()
         self._send()
         if self._on_sent is not None and not self._closed:
             self._on_sent()

@@ -121,7 +121,9 @@ class Endpoint:
         """Return 0: the send queues of simulated machines take none of their memory."""
         return 0
 
-    def call_when_sent(self, callback: Callable[[], None]) -> None:
+    def call_when_sent(
+        self, callback: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> None:
         """Do nothing, as nothing is counted."""
 
     def pause_reading(self) -> None:

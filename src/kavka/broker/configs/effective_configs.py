@@ -171,6 +171,10 @@ class Configs:
         """Return whether the topic's overrides are known, be they empty."""
         return topic in self._topics
 
+    def known_topics(self) -> list[str]:
+        """Return the names of the topics whose overrides are known."""
+        return list(self._topics)
+
     def topic_id(self, topic: str) -> TopicId:
         """Return the id of the topic with known overrides of that name; NO_TOPIC_ID without one."""
         return self._topic_ids.get(topic, NO_TOPIC_ID)

@@ -32,6 +32,7 @@ class ConfigChanges:
             {znodes.CONFIG_CHANGE: self._apply},
             "changes of settings not read",
         )
+        self.notifications.reloads.append(dynamic_configs.reload)
 
     async def start(self) -> None:
         """Follow from now on: what was changed before is to be read after this. Raise ConnectionError."""

@@ -9,14 +9,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kavka.broker.configs.effective_configs import stored_overrides
 from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.core.znodes import Create, Operation, SetData, ZnodeError
 from kavka.ids import TopicId
-from kavka.registry.interface import RegistryRefused, require_no_node
+from kavka.registry.interface import RegistryRefused, gathered, require_no_node
 from kavka.settings.access import SECRET
 from kavka.settings.dynamic import is_password
 from kavka.wire.stored import znodes
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kavka.broker.configs.stored_passwords import StoredPasswords
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 64
 
 
 class DynamicConfigs:
@@ -95,6 +97,26 @@ class DynamicConfigs:
             stored = await self.stored(znodes.config_path("topics", topic))
             if stored is not None:
                 self._configs.put_topic(topic, stored, topic_id)
+
+    async def reload(self) -> None:
+        """Read all overrides again, and apply those that are others than before. Raise ConnectionError.
+
+        A topic whose settings are gone keeps those that it had: it is about to be deleted, and not to be cleaned by the
+        defaults before.
+        """
+        for default in (True, False):
+            entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
+            overrides = await self.stored(znodes.config_path("brokers", entity)) or {}
+            if overrides != self._configs.broker_overrides(default=default):
+                self.broker_configured(overrides, default=default)
+        await gathered(self._reload_topic, self._configs.known_topics(), _AT_ONCE)
+
+    async def _reload_topic(self, name: str) -> None:
+        overrides = await self.stored(znodes.config_path("topics", name))
+        # At once: what is written here meanwhile has a notification, which is read behind this.
+        is_changed = overrides != self._configs.topic_overrides(name)
+        if overrides is not None and is_changed and self._configs.knows(name):
+            self.topic_configured(name, overrides)
 
     async def stored(self, path: str) -> dict[str, str] | None:
         """Return what a znode of settings overrides, None where there is none. Raise ConnectionError if it is unknown.

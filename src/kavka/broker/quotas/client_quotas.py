@@ -32,6 +32,7 @@ from kavka.core.quota.rate import MAX_THROTTLE_MS, Average, LimitedRate, Windows
 from kavka.core.quota.sensors import Sensors
 from kavka.core.quota.token_bucket import MutationQuota, TokenBucket
 from kavka.io import Clock
+from kavka.net.work_meter import WorkMeter
 from kavka.wire.apis import ApiKey
 
 BETWEEN_BROKERS: Final = frozenset(
@@ -168,7 +169,17 @@ class ClientQuotas:
             return None
         if context.api.key in BETWEEN_BROKERS and _is_broker(context):
             return None
-        return None if request.match(context) is None else LoopTime(self._clock.work_ns)
+        match = request.match(context)
+        if match is None:
+            return None
+        metered = request.sensors.get(match.key, self._clock.tick_ms())
+        charge = partial(self._charge_rest, metered.meter)
+        connection, work_ns = context.connection, self._clock.work_ns
+        if connection.meter is None:
+            connection.meter = WorkMeter(work_ns, charge)
+        else:
+            connection.meter.charge = charge
+        return LoopTime(work_ns, connection.meter)
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         """Charge the bytes of a Produce."""

@@ -145,12 +145,15 @@ class RequestContext:
     def end_stage(self) -> None:
         """Stop the time, and have it include the sending of a response that is ready."""
         if self.loop_time is not None:
-            self.connection.send_ready()
+            if not self.loop_time.in_event:
+                self.connection.send_ready()
             self.loop_time.pause()
 
     def forget_loop_time(self) -> None:
         """Charge no time for the request."""
-        self.loop_time = None
+        if self.loop_time is not None:
+            self.loop_time.discard()
+            self.loop_time = None
 
     def block_connection(self) -> None:
         """Block the connection's further requests until this large one is done."""

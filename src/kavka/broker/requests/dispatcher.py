@@ -113,6 +113,7 @@ class Dispatcher:
         """
         for connection, state in self.connections.items():
             state.unmute(connection)
+            connection.meter = None
         self.set_policies(replace(self._policies, quota=quota))
 
     def set_policies(self, policies: Policies) -> None:
@@ -215,6 +216,8 @@ class Dispatcher:
         if quota is not None and (loop_time := quota.loop_time(context)) is not None:
             context.loop_time = loop_time
             loop_time.resume()
+        elif context.connection.meter is not None:
+            context.connection.meter.discard()
         return True
 
     def _serve(self, context: RequestContext, request: Any) -> None:

@@ -1,14 +1,17 @@
 """The processor time of the event loop that one request takes, for the quota of request time.
 
-It is measured only for clients that have such a quota. It runs from the request's frame to the end of its first stage,
-and in each later step: a step of a second stage, the building and sending of a response that waited. What a request
-waits for takes none.
+It is measured only for clients that have such a quota. In an event of its connection (`net.work_meter`) it has the time
+of that event so far, and the rest is charged at the event's end. It runs also in each later step: a step of a second
+stage, the building and sending of a response that waited. What a request waits for takes none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from kavka.net.work_meter import WorkMeter
 
 T = TypeVar("T")
 
@@ -16,38 +19,51 @@ T = TypeVar("T")
 class LoopTime:
     """A stopwatch, which may be started again while it runs."""
 
-    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_taken_ns", "_work_ns")
+    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_meter", "_taken_ns", "_work_ns")
 
-    def __init__(self, work_ns: Callable[[], int]) -> None:
-        """Begin stopped."""
+    def __init__(self, work_ns: Callable[[], int], meter: WorkMeter) -> None:
+        """Begin stopped; `meter` is that of the request's connection."""
         self._work_ns = work_ns
+        self._meter = meter
         self._depth = 0
         self._began_ns = 0
         self._taken_ns = 0
         self._charged_ns = 0
         self._charge: Callable[[int], None] | None = None
 
+    @property
+    def in_event(self) -> bool:
+        """Return whether the connection's meter counts for it now."""
+        return self._meter.in_event
+
     def resume(self) -> None:
         """Run, until as many calls of `pause` have followed."""
-        if not self._depth:
+        if self._meter.in_event:
+            self._meter.resume()
+        elif not self._depth:
             self._began_ns = self._work_ns()
         self._depth += 1
 
     def pause(self) -> None:
         """Stop, unless it was started more than once."""
         self._depth -= 1
-        if not self._depth:
+        if not self._depth and self._began_ns:
             self._taken_ns += self._work_ns() - self._began_ns
+            self._began_ns = 0
             if self._charge is not None:
                 self._charge(self.take_ns())
+
+    def discard(self) -> None:
+        """Count nothing of what follows in this event."""
+        self._meter.discard()
 
     def take_ns(self) -> int:
         """Return the nanoseconds since the last call."""
         taken = self._taken_ns
-        if self._depth:
+        if self._began_ns:
             taken += self._work_ns() - self._began_ns
         since, self._charged_ns = taken - self._charged_ns, taken
-        return since
+        return since + self._meter.take_ns() if self._meter.in_event else since
 
     def charge_rest(self, charge: Callable[[int], None]) -> None:
         """Call `charge` with each further piece of time: the response is on its way."""
