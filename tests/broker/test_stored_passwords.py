@@ -120,21 +120,25 @@ def test_passwords_of_the_old_secret_are_encrypted_with_the_new_one_at_the_start
     assert texts[0] != texts[1] == texts[2]
 
 
-def test_settings_of_an_open_listener_need_a_restart_and_those_of_others_do_not(run: Run) -> None:
+def test_settings_of_sasl_are_those_of_the_start(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(served: Any) -> None:
-        for name in ("plain.sasl.jaas.config", "sasl.enabled.mechanisms", "ssl.client.auth"):
-            refused = await change(served, (f"listener.name.plaintext.{name}", SET, "required"))
-            assert "cannot be updated dynamically for existing listener PLAINTEXT" in refused
-            assert await change(served, (f"listener.name.next.{name}", SET, "required")) == ""
-        assert await change(served, ("listener.name.plaintext.max.connections", SET, "99")) == ""
-        refused = await change(
-            served, ("listener.name.next.scram-sha-256.connections.max.reauth.ms", SET, "x")
-        )
-        assert "Not a number of type LONG" in refused
-        assert "Cannot update" in await change(served, ("connections.max.reauth.ms", SET, "1"))
+        warning = "setting kept without effect while the broker runs name="
+        for name in ("plain.sasl.jaas.config", "sasl.enabled.mechanisms"):
+            assert await change(served, (f"listener.name.plaintext.{name}", SET, "topsecret")) == ""
+            assert f"{warning}listener.name.plaintext.{name}" in caplog.text
         assert await change(served, ("sasl.jaas.config", SET, "topsecret")) == ""
+        assert f"{warning}sasl.jaas.config" in caplog.text
+        caplog.clear()
+        assert await change(served, ("listener.name.plaintext.max.connections", SET, "99")) == ""
+        assert caplog.text == ""
+        reauth = "listener.name.next.scram-sha-256.connections.max.reauth.ms"
+        assert "Not a number of type LONG" in await change(served, (reauth, SET, "x"))
+        assert "Cannot update" in await change(served, ("connections.max.reauth.ms", SET, "1"))
 
     run(story, broker__id="0", **SECRET)
+    assert "topsecret" not in caplog.text
 
 
 def test_users_are_stored_before_the_start_and_complete_the_file(

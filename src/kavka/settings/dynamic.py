@@ -48,8 +48,6 @@ _ONLY_OF_A_LISTENER = frozenset(
 )
 _CLUSTER_WIDE = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """Of one listener these may be the same for all brokers."""
-_OF_AN_OPEN_LISTENER = _ONLY_OF_A_LISTENER | frozenset(_CLUSTER_WIDE)
-"""Of a listener that is open these may be changed; its others are those of the start."""
 _SECRETS = tuple(
     setting.name
     for setting in BROKER_SETTINGS
@@ -138,20 +136,11 @@ def is_in_force(name: str, *, default: bool) -> bool:
     return scope is not Scope.PER_BROKER and not of_one_broker
 
 
-def open_listener_fault(
-    listeners: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]
-) -> str | None:
-    """Return why a change of settings concerns an open listener and needs a restart, as in Apache Kafka."""
-    for listener in listeners:
-        prefix = f"listener.name.{listener.lower()}."
-        for name in sorted(before.keys() | after.keys()):
-            if (
-                name.startswith(prefix)
-                and name.removeprefix(prefix) not in _OF_AN_OPEN_LISTENER
-                and before.get(name) != after.get(name)
-            ):
-                return (
-                    f"Configs cannot be updated dynamically for existing listener {listener}, restart broker or "
-                    f"create a new listener for update: Set({name})"
-                )
-    return None
+def waits_for_a_start(name: str, listeners: Iterable[str]) -> bool:
+    """Return whether a setting is one of SASL of an open listener: these stay as they were at the start."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    return (
+        of_listener is not None
+        and name.split(".", 3)[2] in {listener.lower() for listener in listeners}
+        and base_name(name).startswith(("sasl.", "connections.max.reauth.ms"))
+    )

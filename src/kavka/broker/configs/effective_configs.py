@@ -32,7 +32,7 @@ from kavka.settings.dynamic import (
     base_name,
     declaration_of,
     is_in_force,
-    open_listener_fault,
+    waits_for_a_start,
     without_undecoded,
 )
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
@@ -123,12 +123,6 @@ class Configs:
             **_in_force(overrides, default=False),
         }
 
-    def open_listener_fault(self, overrides: Mapping[str, str]) -> str | None:
-        """Return why other dynamic overrides of this broker cannot be had while its listeners are open, if so."""
-        names = [endpoint.name for endpoint in self._static.listeners]
-        before, after = self._listener_texts(self._broker), self._listener_texts(overrides)
-        return open_listener_fault(names, before, after)
-
     def topic(self, topic: str) -> Mapping[str, Value]:
         """Return every topic setting now in force for `topic`; the mapping is replaced, never changed."""
         values = self._topic_values.get(topic)
@@ -204,7 +198,7 @@ class Configs:
 
     def put_broker(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Replace the dynamic overrides of this broker, or of all brokers."""
-        _warn_of_ineffective(self.broker_overrides(default=default), overrides, default=default)
+        self._warn_of_ineffective(self.broker_overrides(default=default), overrides, default)
         if default:
             self._default_broker = dict(overrides)
         else:
@@ -217,6 +211,20 @@ class Configs:
         self._topic_values.clear()
         for callback in self.on_broker_change:
             callback()
+
+    def _warn_of_ineffective(
+        self, before: Mapping[str, str], after: Mapping[str, str], default: bool
+    ) -> None:
+        """Warn of new overrides that are kept and do nothing. Their values may be secrets."""
+        listeners = [endpoint.name for endpoint in self._static.listeners]
+        for name in sorted(after):
+            if after[name] == before.get(name):
+                continue
+            if not is_in_force(name, default=default):
+                owner = "all brokers" if default else "this broker"
+                log.warning("stored setting ignored owner=%s name=%s", owner, name)
+            elif declaration_of(name).is_ineffective or waits_for_a_start(name, listeners):
+                log.warning("setting kept without effect while the broker runs name=%s", name)
 
     # -- describing
 
@@ -339,17 +347,3 @@ def _valid_overrides(
         else:
             sound[name] = text
     return sound
-
-
-def _warn_of_ineffective(
-    before: Mapping[str, str], after: Mapping[str, str], *, default: bool
-) -> None:
-    """Warn of new overrides that are kept and do nothing. Their values may be secrets."""
-    for name in sorted(after):
-        if after[name] == before.get(name):
-            continue
-        if not is_in_force(name, default=default):
-            owner = "all brokers" if default else "this broker"
-            log.warning("stored setting ignored owner=%s name=%s", owner, name)
-        elif declaration_of(name).is_ineffective:
-            log.warning("setting kept without effect while the broker runs name=%s", name)

@@ -101,9 +101,6 @@ def check_broker_overrides(
     if fault is not None:
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
     if not default:
-        fault = configs.open_listener_fault(accepted)
-        if fault is not None:
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
         for check in configs.broker_checks:
             if (reason := check(accepted)) is not None:
                 raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
