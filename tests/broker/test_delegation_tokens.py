@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -280,12 +281,15 @@ class LateAnswers:
 
 
 def test_no_change_is_lost_between_two_brokers(run: Run) -> None:
+    def has_one(store: DelegationTokens, max_ms: int) -> bool:
+        return [token.max_ms for token in store] == [max_ms]
+
     async def story(server: Server, alice: Admin, _bob: Admin) -> None:
         tokens = server.broker.security.tokens
         assert tokens is not None
         token = await alice.create_delegation_token()
         context = copy(server.broker.context)
-        context.registry = LateAnswers(server.broker.registry)  # type: ignore[assignment]
+        context.registry = LateAnswers(server.broker.registry)
         other = DelegationTokens(context, SECRET)  # of another broker
         await other.start()
 
@@ -296,7 +300,7 @@ def test_no_change_is_lost_between_two_brokers(run: Run) -> None:
             *(store.change(token.token_id, shorter) for store in (tokens, other) * 10)
         )
         for store in (tokens, other):
-            await until(lambda store=store: [t.max_ms for t in store] == [token.max_ms - 20])
+            await until(partial(has_one, store, token.max_ms - 20))
         ends = await asyncio.gather(
             *(store.change(token.token_id, lambda _token: None) for store in (tokens, other))
         )

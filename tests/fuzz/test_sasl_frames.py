@@ -24,6 +24,7 @@ _TOKENS = (
     b"\0alice\0guess",
     b"n,,n=alice,r=nonce",
     b"n,,n=alice,r=",
+    b"n,,n=alice,r=nonce,tokenauth=true",
     b"c=biws,r=nonce,p=AAAA",
     b"",
     b"\0" * 300_000,
@@ -105,7 +106,7 @@ class Client:
 async def attack(directory: Path, frames: int, seed: int) -> int:
     """Send so many frames over connections of 1 to 40; return how many were answered."""
     answered = 0
-    async with served(directory) as server:
+    async with served(directory, **{"delegation.token.secret.key": "secret"}) as server:
         dispatcher = server.broker.dispatcher
         chance = random.Random(seed)
         left = frames
