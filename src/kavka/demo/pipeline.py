@@ -56,7 +56,7 @@ class DemoPipeline:
         self._options = LiveRunOptions(refresh_s=refresh_s, stop_timeout_s=20.0)
         self._stack = ExitStack()
         self._is_running = False
-        self._last_progress = (0, 0.0)
+        self._last_progress = (-1, 0.0)
         self._top: list[tuple[int, str, int]] = []
         self._session: Session
         self._live: LiveRun

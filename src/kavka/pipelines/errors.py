@@ -51,7 +51,7 @@ def query_failure(text: str) -> str:
     if sentence is not None:
         return sentence
     line, hint = message_of(text), hint_of(text)
-    return f"{line}: {hint}" if hint and line else line or "an error without a message"
+    return f"{line.rstrip('.')}: {hint}" if hint and line else line or "an error without a message"
 
 
 def hint_of(text: str) -> str | None:

@@ -93,7 +93,10 @@ class LiveRun:
             if not query.is_active:
                 del self._running[name]
                 self._failed(name, query.failure() or "the query was stopped from elsewhere")
-        for name in self._restarts.due(now_ms(), _STARTING_FLOWS - self._count_starting()):
+        self._start_due(_STARTING_FLOWS - self._count_starting())
+
+    def _start_due(self, count: int | None) -> None:
+        for name in self._restarts.due(now_ms(), count):
             try:
                 self._running[name] = self._graph.start(name)
             except Exception as error:  # noqa: BLE001 - one flow's failure is not another's: it is tried again
@@ -130,6 +133,7 @@ class LiveRun:
 
         A flow that reads the table of another has what that one has written only at the next call.
         """
+        self._start_due(None)
         for name in self._graph.streams:
             if name in self._running:
                 self._running[name].process_available()
