@@ -101,7 +101,7 @@ def page(published: Mapping[str, Result]) -> str:
             "",
             "`make bench-report` writes this page from the results in `bench/published`. How they are measured, and",
             "what they mean, is in [performance](../explanation/performance.md). Not on this page:",
-            "`make bench-security`, what 10,000 ACLs and quotas cost small requests, and TLS beside Apache Kafka with TLS.",
+            "`make bench-security`: what 10,000 ACLs and quotas cost small requests, and TLS beside Apache Kafka.",
             *(part for name, result in published.items() for part in _section(BENCHMARKS[name], result)),
             "",
         ]
