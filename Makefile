@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -101,6 +101,11 @@ bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 bench-connections: ## 10,000 idle connections, slow readers and half-sent requests: memory, and the latency of others
 	@scripts/setup.sh test
 	PYTHONPATH=tests/compat $(PY) bench/connections.py --count $(or $(COUNT),$(if $(QUICK),1000,10000))
+
+bench-security: ## what 10,000 ACLs, and quotas, cost small requests; TLS beside Apache Kafka
+	@scripts/setup.sh test
+	PYTHONPATH=bench:tests/compat:tests $(PY) bench/security.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(COUNT),--count $(COUNT))
+	PYTHONPATH=tests/compat:tests $(PY) bench/tls.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,3)) $(if $(QUICK),--records 50000)
 
 bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, beside what does the same
 	@scripts/setup.sh test

@@ -71,11 +71,11 @@ def produce(size: int, acks: int = 1) -> bytes:
     return framed(ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics), 9)
 
 
-def fetch() -> bytes:
-    """Return a Fetch of a mebibyte."""
-    row = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+def fetch(size: int = 1 << 20) -> bytes:
+    """Return a Fetch of so many bytes, or of one batch, from the beginning."""
+    row = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=size)
     topics = [FetchRequestTopic(topic=_TOPIC, partitions=[row])]
-    return framed(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=topics), 11)
+    return framed(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=size, topics=topics), 11)
 
 
 class Bench:

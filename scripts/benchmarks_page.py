@@ -100,7 +100,8 @@ def page(published: Mapping[str, Result]) -> str:
             "# Benchmarks",
             "",
             "`make bench-report` writes this page from the results in `bench/published`. How they are measured, and",
-            "what they mean, is in [performance](../explanation/performance.md).",
+            "what they mean, is in [performance](../explanation/performance.md). Not on this page:",
+            "`make bench-security`: what 10,000 ACLs and quotas cost small requests, and TLS beside Apache Kafka.",
             *(part for name, result in published.items() for part in _section(BENCHMARKS[name], result)),
             "",
         ]

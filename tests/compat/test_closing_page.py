@@ -47,7 +47,7 @@ def _free_tens(count: int) -> list[str]:
 
 
 class Shell:
-    """A bash in which all blocks run, as in the terminal of somebody who follows the page."""
+    """A bash in which all blocks run, as in a terminal in which they are typed."""
 
     def __init__(self, directory: Path, replaced: dict[str, str]) -> None:
         self._directory = directory
@@ -101,8 +101,8 @@ def _shell(directory: Path, replaced: dict[str, str]) -> Iterator[Shell]:
         shell.end()
 
 
-class Reader:
-    """Somebody who follows the page, section by section."""
+class Page:
+    """The page, section by section, with ports of the test's own."""
 
     def __init__(self, directory: Path) -> None:
         plain, secured = _free_tens(2)
@@ -133,15 +133,15 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_a_cluster_is_closed_while_clients_work_and_nothing_is_lost(tmp_path: Path) -> None:
-    reader = Reader(tmp_path)
-    with _shell(tmp_path, reader.replaced) as shell:
-        (_, cluster), *others = [one for one in reader.sections if one[1]]
+    page = Page(tmp_path)
+    with _shell(tmp_path, page.replaced) as shell:
+        (_, cluster), *others = [one for one in page.sections if one[1]]
         for text in cluster:
             shell.run(text)
-        plain = {"bootstrap.servers": reader.plain}
+        plain = {"bootstrap.servers": page.plain}
         client = MovingClient("billing", plain, plain, 180)
         settings = Settings(
-            reader.plain, topic="orders", partitions=3, readers=0, rate=50, timeout_seconds=180
+            page.plain, topic="orders", partitions=3, readers=0, rate=50, timeout_seconds=180
         )
         with Load(settings, client=client) as load:
             for title, texts in others:
@@ -150,22 +150,22 @@ def test_a_cluster_is_closed_while_clients_work_and_nothing_is_lost(tmp_path: Pa
                     shell.run(text)
                 load.wait_for(50)
                 if title.startswith("2."):
-                    client.move(reader.client("shop"), reader.client("billing"))
+                    client.move(page.client("shop"), page.client("billing"))
                     until(lambda: client.left_behind() == 0, 120, "all clients have moved")
             verdict = load.finish()
         assert client.generation == 1
         assert_nothing_is_wrong(verdict)
-        _assert_closed(reader)
+        _assert_closed(page)
     _assert_logs_are_clean(tmp_path)
 
 
-def _assert_closed(reader: Reader) -> None:
+def _assert_closed(page: Page) -> None:
     """Insist that the plain ports are closed, and that users may do what the ACLs say and no more."""
-    for address in reader.plain.split(","):
+    for address in page.plain.split(","):
         assert _is_free(int(address.rpartition(":")[2]))
-    assert _refusal(reader.client("shop"), "invoices") == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    assert _refusal(reader.client("billing"), "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    with Consumer({**reader.client("shop"), "group.id": "billing"}) as consumer:
+    assert _refusal(page.client("shop"), "invoices") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert _refusal(page.client("billing"), "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with Consumer({**page.client("shop"), "group.id": "billing"}) as consumer:
         with pytest.raises(KafkaException) as refused:
             consumer.commit(asynchronous=False)
         assert refused.value.args[0].code() in (

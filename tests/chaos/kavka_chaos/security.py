@@ -43,6 +43,8 @@ _SETTINGS = {
     # A client may be refused once with a password that is about to be right again.
     "connection.failed.authentication.delay.ms": "100",
     "connections.max.reauth.ms": "5000",
+    # A start reads users and ACLs besides: on a busy machine, behind proxies, that takes longer than a short session.
+    "zookeeper.session.timeout.ms": "6000",
 }
 Log = Callable[[str], None]
 

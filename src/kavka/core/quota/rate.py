@@ -52,7 +52,7 @@ class _Sample:
 class SampledRate:
     """A rate per second. Times are milliseconds of one monotonic clock."""
 
-    __slots__ = ("_current", "_samples", "_windows")
+    __slots__ = ("_current", "_empty_at_ms", "_oldest_ms", "_others", "_samples", "_windows")
 
     def __init__(self, windows: Windows) -> None:
         """Begin with nothing recorded."""
@@ -60,10 +60,20 @@ class SampledRate:
         # Invariant: at most windows.count + 1; `_current` is the newest, the one behind it the next to be used again.
         self._samples: list[_Sample] = []
         self._current = 0
+        # What the samples say, so that a use looks at the current one only.
+        self._others = 0.0
+        """Sum of the samples that are not the current one."""
+        self._oldest_ms = 0
+        """The beginning of the oldest sample."""
+        self._empty_at_ms = 0
+        """Before this time no sample is too old."""
 
     def record(self, value: float, now_ms: int) -> None:
         """Count; a negative value takes back what was counted."""
-        sample = self._sample(now_ms)
+        if not self._samples:
+            self._samples.append(_Sample(now_ms))
+            self._sum_up()
+        sample = self._samples[self._current]
         if now_ms - sample.begin_ms >= self._windows.window_ms:
             sample = self._next_sample(now_ms)
         sample.value += value
@@ -77,23 +87,18 @@ class SampledRate:
     @property
     def total(self) -> float:
         """Return what the samples hold, as of the last `measure` or `elapsed_ms`."""
-        return sum(sample.value for sample in self._samples)
+        return self._others + self._samples[self._current].value if self._samples else 0.0
 
     def elapsed_ms(self, now_ms: int) -> int:
         """Return the time by which the sum is divided; samples that are too old are emptied."""
         windows = self._windows
-        self._empty_old(now_ms)
-        oldest = min((sample.begin_ms for sample in self._samples), default=now_ms)
-        elapsed_ms = now_ms - oldest
+        if self._samples and now_ms >= self._empty_at_ms:
+            self._empty_old(now_ms)
+        elapsed_ms = now_ms - self._oldest_ms if self._samples else 0
         missing = windows.count - 1 - elapsed_ms // windows.window_ms
         if missing > 0:
             elapsed_ms += missing * windows.window_ms
         return max(elapsed_ms, 1)
-
-    def _sample(self, now_ms: int) -> _Sample:
-        if not self._samples:
-            self._samples.append(_Sample(now_ms))
-        return self._samples[self._current]
 
     def _next_sample(self, now_ms: int) -> _Sample:
         self._current = (self._current + 1) % (self._windows.count + 1)
@@ -101,6 +106,7 @@ class SampledRate:
             self._samples.append(_Sample(now_ms))
         else:
             self._samples[self._current].reset(now_ms)
+        self._sum_up()
         return self._samples[self._current]
 
     def _empty_old(self, now_ms: int) -> None:
@@ -108,6 +114,15 @@ class SampledRate:
         for sample in self._samples:
             if now_ms - sample.last_ms >= all_ms:
                 sample.reset(now_ms)
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Look at all samples: one of them has begun again."""
+        samples, current = self._samples, self._samples[self._current]
+        self._others = sum(sample.value for sample in samples if sample is not current)
+        self._oldest_ms = min(sample.begin_ms for sample in samples)
+        all_ms = self._windows.count * self._windows.window_ms
+        self._empty_at_ms = min(sample.last_ms for sample in samples) + all_ms
 
 
 class LimitedRate:
