@@ -9,6 +9,7 @@ import pytest
 
 from kavka.cli.main import main
 from kavka.core.znode_access import OPEN, AclEntry
+from kavka.registry.jaas_files import login_of_file, settings_of_environment
 from kavka.registry.registry_server import RegistryServer
 from kavka.registry.zookeeper_access import SECURE_ROOTS
 from support.served_registry import jaas_file, served_registry
@@ -145,3 +146,43 @@ def test_tools_reach_a_registry_with_tls_and_have_their_certificates_identity(
             AclEntry(31, "x509", "CN=alice,O=Acme"),
         )
     assert "'x509,'CN=alice,O=Acme\n: cdrwa\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("-Xmx1g", {}),
+        ("-Djava.security.auth.login.config={jaas}", {"file": "{jaas}", "section": "Client"}),
+        (
+            "-Dzookeeper.sasl.clientconfig=Server -Djava.security.auth.login.config='{jaas}'",
+            {"file": "{jaas}", "section": "Server"},
+        ),
+        ("-Dzookeeper.sasl.client=false -Djava.security.auth.login.config={jaas}", {}),
+        ("-Dzookeeper.sasl.clientconfig=Other -Djava.security.auth.login.config={jaas}", {}),
+        (
+            "-Djava.security.auth.login.config={jaas} 'unfinished",
+            {"file": "{jaas}", "section": "Client"},
+        ),
+    ],
+)
+def test_the_login_of_kafka_opts_is_the_brokers(
+    words: str, expected: dict[str, str], tmp_path: Path
+) -> None:
+    jaas = jaas_file(tmp_path)
+    found = settings_of_environment({"KAFKA_OPTS": words.format(jaas=jaas)})
+    assert found == {
+        f"kavka.zookeeper.jaas.{name}": text.format(jaas=jaas) for name, text in expected.items()
+    }
+
+
+def test_a_jaas_file_that_every_user_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    jaas = jaas_file(tmp_path)
+    jaas.chmod(0o600)
+    login_of_file(str(jaas), "Client")
+    other = jaas_file(tmp_path, "alice")
+    other.chmod(0o644)
+    for _ in range(2):
+        login_of_file(str(other), "Client")
+    assert caplog.messages == [f"passwords readable by every user file={other}"]

@@ -12,14 +12,20 @@ Kafka's scripts pass the file by the environment, and so do ours: `KAFKA_OPTS=-D
 
 from __future__ import annotations
 
+import logging
+import os
 import shlex
+import stat
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas_section
 from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
+
+log = logging.getLogger(__name__)
 
 FILE: Final = "java.security.auth.login.config"
 CLIENT: Final = "zookeeper.sasl.client"
@@ -120,6 +126,7 @@ def _section(file: str, section: str, setting: str) -> JaasLogin:
 
 def _read(file: str, section: str, setting: str) -> tuple[JaasLogin | None, list[str]]:
     try:
+        _warn_of_readers(file)
         return parse_jaas_section(Path(file).read_text(encoding="utf-8"), section)
     except OSError as error:
         raise InvalidSetting(setting, file, error.strerror or str(error)) from error
@@ -127,3 +134,10 @@ def _read(file: str, section: str, setting: str) -> tuple[JaasLogin | None, list
         raise InvalidSetting(setting, file, "the file is not UTF-8") from error
     except JaasError as error:
         raise InvalidSetting(setting, file, str(error)) from error
+
+
+@cache
+def _warn_of_readers(file: str) -> None:
+    """Warn once of passwords that any user of the machine can read."""
+    if os.stat(file).st_mode & stat.S_IROTH:
+        log.warning("passwords readable by every user file=%s", file)

@@ -29,11 +29,11 @@ class Ensemble:
         members: int,
         hosts: Sequence[str] = (),
         within: Sequence[Sequence[str]] = (),
-        settings: Mapping[str, object] | None = None,
+        more: Mapping[str, object] | None = None,
         options: Sequence[str] = (),
         tls: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the configurations; `start` begins. `settings` are more of them, `options` are Java's.
+        """Write the configurations; `start` begins. `more` are settings, `options` are Java's.
 
         `hosts` are the members' addresses, and `within` goes in front of their commands, where they have machines.
         With `tls`, the settings `ssl.*` of ZooKeeper, clients reach them by TLS only, through Netty.
@@ -62,7 +62,7 @@ class Ensemble:
                 "maxSessionTimeout": 60_000,
                 "4lw.commands.whitelist": "*",
                 **(servers if members > 1 else {}),
-                **(settings or {}),
+                **(more or {}),
             }
             lines = [f"{name}={value}\n" for name, value in configured.items()]
             (home / "zoo.cfg").write_text("".join(lines))
@@ -126,7 +126,7 @@ def run_ensemble(
     tls: Mapping[str, str] | None = None,
 ) -> Iterator[Ensemble]:
     """Run an ensemble whose members listen; it may still be electing its leader."""
-    ensemble = Ensemble(directory, release, members, tls=tls, settings=settings, options=options)
+    ensemble = Ensemble(directory, release, members, tls=tls, more=settings, options=options)
     try:
         for number in range(members):
             ensemble.start(number)

@@ -19,12 +19,13 @@ from kavka.cli.text.failures import (
     spelt_failure,
 )
 from kavka.cli.text.stored_json import compact
-from kavka.cli.zookeeper.connection import with_registry
+from kavka.cli.zookeeper.connection import as_broker, with_registry
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType
 from kavka.core.znodes import ZnodeError
 from kavka.ids import TopicPartition
 from kavka.registry.interface import Registry, RegistryRefused
+from kavka.settings.declaration import InvalidSetting
 
 ELECTION_PATH = "/admin/preferred_replica_election"
 _TOPICS = "/brokers/topics"
@@ -54,7 +55,10 @@ def _act(given: Given) -> int:
         partitions = None if path is None else read_partitions(path)
         zookeeper = given.one("zookeeper")
         if zookeeper is not None:
-            return with_registry(zookeeper, lambda registry: _ask_registry(registry, partitions))
+            connection = as_broker(zookeeper)
+            return with_registry(connection, lambda registry: _ask_registry(registry, partitions))
+    except InvalidSetting as error:
+        raise BadUsage(str(error)) from error
     except CommandFailed as error:
         return print_failure(error.name, str(error))
 

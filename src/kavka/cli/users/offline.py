@@ -13,14 +13,13 @@ from kavka.broker.configs.entity_configs import edit_entity_config
 from kavka.broker.security.scram_credentials import USERS, stored_credentials
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.users.scram import credentials_line
-from kavka.cli.zookeeper.connection import Connection, has_identity, with_registry
+from kavka.cli.zookeeper.connection import as_broker, with_registry
 from kavka.client.admin import ScramCredentialInfo, ScramDeletion, ScramUpsertion
 from kavka.client.admin.user_credentials import SALT_BYTES
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.embedded import EmbeddedRegistry
 from kavka.registry.interface import Registry, ensure_paths
-from kavka.registry.zookeeper_access import kafkas_access_list, open_access_list
 from kavka.settings.declaration import InvalidSetting
 from kavka.storage.directory.log_directory import LOCK_FILE
 from kavka.storage.disk.os_disk import OsDisk
@@ -35,11 +34,11 @@ def in_zookeeper(connect: str, tls_file: str | None, act: Act) -> int:
     With an identity, znodes of users are made for the brokers' alone, as by brokers with zookeeper.set.acl=true.
     """
     try:
-        access_list = kafkas_access_list if has_identity(tls_file) else open_access_list
+        connection = as_broker(connect, tls_file)
     except InvalidSetting as error:
         print(error, file=sys.stderr)
         return 1
-    return with_registry(Connection(connect, tls_file, access_list), act)
+    return with_registry(connection, act)
 
 
 def in_log_directory(directory: str, act: Act) -> int:

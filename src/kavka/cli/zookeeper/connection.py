@@ -16,7 +16,11 @@ from kavka.net.clock import SystemRandom
 from kavka.net.network import TcpNetwork
 from kavka.registry.jaas_files import login_of_file, settings_of_environment
 from kavka.registry.zookeeper import ZooKeeperRegistry
-from kavka.registry.zookeeper_access import ZooKeeperAccess, open_access_list
+from kavka.registry.zookeeper_access import (
+    ZooKeeperAccess,
+    kafkas_access_list,
+    open_access_list,
+)
 from kavka.registry.zookeeper_tls import (
     network_to_zookeeper,
     shows_certificate,
@@ -48,6 +52,15 @@ def has_identity(tls_file: str | None) -> bool:
     if settings_of_environment(os.environ):
         return True
     return tls_file is not None and shows_certificate(tls_settings_of_file(tls_file))
+
+
+def as_broker(connect: str, tls_file: str | None = None) -> Connection:
+    """Return the way of a tool that makes what brokers read: theirs alone if the tool has an identity.
+
+    Raise InvalidSetting.
+    """
+    access_list = kafkas_access_list if has_identity(tls_file) else open_access_list
+    return Connection(connect, tls_file, access_list)
 
 
 def with_registry(
