@@ -33,7 +33,7 @@ from kavka.values import frozen
 MAX_FRAMES: Final = 32
 """Frames that a client may send before it is authenticated."""
 _MIN_INTERVAL_MS: Final = 1000
-"""Between two authentications of one connection after the first; half of a session's life where that is less."""
+"""Between two authentications of one connection after the first; half of the session's life where that is less."""
 
 
 class State(Enum):
@@ -87,6 +87,7 @@ class Conversation:
         self._is_raw = False
         self._began_again_ms: int | None = None
         self._expires_ms: int | None = None
+        self._lifetime_ms = 0
         self._frames = 0
         self.state = State.HANDSHAKE
         self.user: str | None = None
@@ -147,7 +148,8 @@ class Conversation:
         """Return whether the client has authenticated again just now."""
         if self._began_again_ms is None:
             return False
-        lifetime_ms = self._offers[self.mechanism].max_reauth_ms
+        # A session that ends with its token may be shorter than the listener allows.
+        lifetime_ms = self._lifetime_ms
         min_interval_ms = (
             min(_MIN_INTERVAL_MS, lifetime_ms // 2) if lifetime_ms > 0 else _MIN_INTERVAL_MS
         )
@@ -208,6 +210,7 @@ class Conversation:
             lifetimes.append(max(success.expires_ms - now_ms, 1))
         lifetime_ms = min(lifetimes, default=0)
         self._expires_ms = tick_ms + lifetime_ms if lifetimes else None
+        self._lifetime_ms = lifetime_ms
         self.user, self.mechanism = success.user, self._mechanism
         self.token_id = success.token_id
         self.state, self._exchange = State.AUTHENTICATED, None
