@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from kavka.broker.broker import Broker
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.context import BrokerContext
 from kavka.broker.environment import OsEnvironment
@@ -41,8 +43,17 @@ def settings(site: Site, **changed: str) -> dict[str, str]:
     }
 
 
+def counts_of(broker: Broker) -> Counter[tuple[str, str, bool]]:
+    assert broker.security.sessions is not None
+    return broker.security.sessions.counts
+
+
 def authentications(cluster: Cluster) -> int:
-    return sum(b.security.sessions.counts.total() for b in cluster.brokers.values())
+    return sum(counts_of(broker).total() for broker in cluster.brokers.values())
+
+
+def are_in_sync(cluster: Cluster, partition: int) -> bool:
+    return cluster.in_sync(TopicPartition("t", partition)) == {1, 2}
 
 
 def has_more(cluster: Cluster, count: int) -> bool:
@@ -65,9 +76,8 @@ def test_brokers_replicate_over_connections_with_kerberos(tmp_path: Path, site: 
                     await producer.send("t", b"%d" % round_, partition=partition)
                 await cluster.until(partial(has_more, cluster, authentications(cluster) + 2))
         for partition in range(2):
-            at = TopicPartition("t", partition)
-            await cluster.until(lambda at=at: cluster.in_sync(at) == {1, 2})
-        counts = [broker.security.sessions.counts for broker in cluster.brokers.values()]
+            await cluster.until(partial(are_in_sync, cluster, partition))
+        counts = [counts_of(broker) for broker in cluster.brokers.values()]
         assert all(is_success for count in counts for (_, _, is_success) in count)
         for broker in cluster.brokers.values():
             names = {
