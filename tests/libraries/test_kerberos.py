@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,34 @@ def test_a_kdc_that_is_away_is_no_refused_credential(run: Run, site: Site) -> No
         peer = await connect(server, login)
         assert users(server) == {"bob"}
         peer.close()
+
+    run(story)
+
+
+def test_a_kdc_that_is_silent_does_not_hold_a_connection_longer_than_its_time(
+    run: Run, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erin = site.realm.keytab("erin")
+
+    async def story(server: Server) -> None:
+        waiting: list[asyncio.StreamWriter] = []
+        silent = await asyncio.start_server(
+            lambda _reader, writer: waiting.append(writer), "127.0.0.1", 0
+        )
+        port = silent.sockets[0].getsockname()[1]
+        other = site.realm.directory / "silent.conf"
+        text = site.realm.krb5_conf.read_text()
+        other.write_text(text.replace(f"127.0.0.1:{site.realm.port}", f"127.0.0.1:{port}"))
+        with monkeypatch.context() as patched:
+            patched.setenv("KRB5_CONFIG", str(other))
+            with pytest.raises(ConnectionError, match="Kerberos: the KDC does not answer"):
+                await connect(server, login_of(erin, "erin"), timeout_ms=500)
+        # One that has tickets does not wait for the other.
+        (await connect(server, login_of(site.alice, "alice"))).close()
+        silent.close()
+        for writer in waiting:
+            writer.transport.abort()
+        (await connect(server, login_of(erin, "erin"))).close()
 
     run(story)
 
@@ -347,6 +376,13 @@ def test_hostile_tokens_are_refused_with_one_sentence_and_a_reason_in_the_log(
             assert line.isprintable()
         for length in range(1, len(good) - 1, 40):
             assert (await attacker.answer(attacker.token()[:length])).error_code, length
+        chance = random.Random(5)
+        for _ in range(100):
+            flipped = bytearray(attacker.token())
+            flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+            # What the key does not protect may be another: then it is alice's ticket all the same.
+            await attacker.answer(bytes(flipped))
+            assert users(server) <= {"alice"}
         peer = await server.anonymous()
         await peer.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
         with pytest.raises(ConnectionError):
@@ -359,30 +395,43 @@ def test_hostile_tokens_are_refused_with_one_sentence_and_a_reason_in_the_log(
         run(story)
 
 
-def test_clocks_that_differ_and_tickets_that_ended_are_refused_by_name(
-    run: Run, site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dave = site.realm.keytab("dave", options=["-maxlife", '"2 seconds"'])
-    configuration = site.realm.krb5_conf.read_text()
+@pytest.fixture
+def answered_with_skew(site: Site, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what sends a token while clocks may differ by so many seconds; below 0 all tokens are of another time."""
 
     async def answered(attacker: Attacker, token: bytes, skew: int) -> SaslAuthenticateResponse:
-        """Send a token while clocks may differ by so many seconds; less than none: all come from another time."""
+        text = site.realm.krb5_conf.read_text()
         other = site.realm.directory / f"skew{skew}.conf"
-        other.write_text(
-            configuration.replace("[libdefaults]", f"[libdefaults]\n  clockskew = {skew}")
-        )
+        other.write_text(text.replace("[libdefaults]", f"[libdefaults]\n  clockskew = {skew}"))
         with monkeypatch.context() as patched:
             patched.setenv("KRB5_CONFIG", str(other))
             return await attacker.answer(token)
 
+    return answered
+
+
+def test_clocks_that_differ_are_refused_by_name(
+    run: Run, site: Site, caplog: pytest.LogCaptureFixture, answered_with_skew: Any
+) -> None:
     async def story(server: Server) -> None:
         attacker = Attacker(server, site)
-        short = Initiator("dave", str(dave), None).initiate("kafka", "localhost")[1]
-        assert (await answered(attacker, attacker.token(), -1)).error_code
+        assert (await answered_with_skew(attacker, attacker.token(), -1)).error_code
         assert "reason=Clock skew too great" in caplog.text
         assert (await attacker.answer(attacker.token())).error_code == 0
+
+    run(story)
+
+
+@pytest.mark.long
+def test_tickets_that_ended_are_refused_by_name(
+    run: Run, site: Site, caplog: pytest.LogCaptureFixture, answered_with_skew: Any
+) -> None:
+    dave = site.realm.keytab("dave", options=["-maxlife", '"2 seconds"'])
+
+    async def story(server: Server) -> None:
+        token = Initiator("dave", str(dave), None).initiate("kafka", "localhost")[1]
         await asyncio.sleep(3)  # time: tickets end by the clock
-        assert (await answered(attacker, short, 0)).error_code
+        assert (await answered_with_skew(Attacker(server, site), token, 0)).error_code
         assert "reason=Ticket expired" in caplog.text
 
     run(story)
@@ -459,9 +508,11 @@ def login_of(keytab: Path, principal: str) -> KerberosLogin:
     return kerberos_login(Identity(principal, str(keytab), None), "kafka", SystemRandom())
 
 
-async def connect(server: Server, login: KerberosLogin) -> Peer:
+async def connect(server: Server, login: KerberosLogin, timeout_ms: int = 30_000) -> Peer:
     security = PeerSecurity(sasl=login)
-    return await Peer.connect(TcpNetwork(), "localhost", server.port, security=security)
+    return await Peer.connect(
+        *(TcpNetwork(), "localhost", server.port), security=security, timeout_ms=timeout_ms
+    )
 
 
 def on_a_thread(exchange: Callable[[Server], None]) -> Story:

@@ -26,8 +26,8 @@ _FLAGS: Final = (
     | gssapi.RequirementFlag.replay_detection
     | gssapi.RequirementFlag.out_of_sequence_detection
 )
-_getting_tickets = threading.Lock()
-"""Held while tickets come from a key tab: another thread would find the memory that keeps them empty meanwhile."""
+_getting_tickets: dict[str, threading.Lock] = {}
+"""Held while tickets come from a key tab, by the memory that keeps them: another thread would find that empty."""
 
 
 class Context:
@@ -111,16 +111,22 @@ class Initiator:
             # One name for each identity: the library has no call that would free such memory.
             identity = sha256(f"{principal}\0{keytab}".encode()).hexdigest()[:32]
             self._store = {"client_keytab": keytab, "ccache": f"MEMORY:kavka-{identity}"}
+            self._getting_tickets = _getting_tickets.setdefault(identity, threading.Lock())
 
     def initiate(self, service: str, host: str) -> tuple[Context, bytes]:
         """Return a context to a broker, which must prove itself, and the first token. Blocks: it may ask a KDC.
 
         Raise SaslError, ConnectionError when no KDC answers.
         """
-        if self._keytab is not None:
-            # Asked for tickets alone the library does not say that the key tab has no key.
-            Acceptor(self._principal, self._keytab)
-        with _getting_tickets, _errors():
+        if self._keytab is None:
+            return self._initiate(service, host)
+        # Asked for tickets alone the library does not say that the key tab has no key.
+        Acceptor(self._principal, self._keytab)
+        with self._getting_tickets:
+            return self._initiate(service, host)
+
+    def _initiate(self, service: str, host: str) -> tuple[Context, bytes]:
+        with _errors():
             credential = gssapi.Credentials(
                 name=_principal(self._principal),
                 usage="initiate",
