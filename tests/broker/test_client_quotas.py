@@ -352,6 +352,31 @@ def test_the_loops_time_of_requests_is_charged(run: Run) -> None:
     run(story)
 
 
+def test_the_loop_is_measured_only_while_request_time_is_limited(run: Run) -> None:
+    async def story(served: Any) -> None:
+        def meters() -> int:
+            connections = served.broker.dispatcher.connections
+            return sum(connection.meter is not None for connection in connections)
+
+        await served.topic("t")
+        other = await served.another()
+        assert (served.broker.iterations.sampler, meters()) == (None, 0)
+        await limit(served, {"client-id": "other"}, request_percentage=10_000)
+        await other.fetch("t")
+        assert served.broker.iterations.sampler is not None
+        assert meters() == 1
+        for _ in range(10):
+            await other.fetch("t")
+        charged = served.broker.quotas.client_quotas.request
+        ((_key, metered),) = charged.counted(served.broker.clock.tick_ms())
+        assert metered.meter.rate.total > 0
+        await limit(served, {"client-id": "other"}, request_percentage=None)
+        await until(lambda: served.broker.iterations.sampler is None)
+        assert meters() == 0
+
+    run(story)
+
+
 def test_a_long_poll_is_charged_for_its_work_and_not_for_its_wait(run: Run) -> None:
     async def story(served: Any) -> None:
         await served.topic("t")

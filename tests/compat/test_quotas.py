@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,32 @@ def test_rates_are_held_within_five_percent_for_thirty_seconds(start_broker: Sta
         # Kafka's windows let a greedy client use ten seconds' worth again every eleven seconds (decision 048).
         within = 0.05 if broker.is_kavka else 0.4
         assert all(abs(share - 1) <= within for share in shares.values()), shares
+
+
+def loop_seconds(broker: Broker) -> float:
+    """Return the processor time of the broker's first thread, on which its loop runs."""
+    pid = broker.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_request_time_is_held_within_five_percent_for_thirty_seconds(
+    tmp_path: Path, linger_ms: int
+) -> None:
+    percent = 4.0
+    with run_kavka(tmp_path, {}) as broker:
+        at = broker.bootstrap
+        make_topic(at, "t")
+        set_quota(at, ClientQuotaEntity(None, "q"), {"request_percentage": percent})
+        with running([producing(at, "t", "q", **{"linger.ms": linger_ms})]) as meter:
+            meter.rate(20, 1)  # what a silent client may use at once is used up
+            began, before = time.monotonic(), loop_seconds(broker)
+            meter.rate(0, 30)
+            used = (loop_seconds(broker) - before) / (time.monotonic() - began) * 100
+        print(f"linger.ms={linger_ms}: {used:.2f} percent of a processor, quota {percent}")
+        assert abs(used / percent - 1) <= 0.05
 
 
 def perf_rates(lines: list[str]) -> list[float]:

@@ -366,6 +366,15 @@ class Connection:
 
     # -- inside
 
+    def _handle_waiting(self) -> None:
+        """Handle frames that came before, in a later iteration of the loop."""
+        meter = self.meter
+        if meter is None:
+            self._handle_frames()
+        else:
+            with meter.event():
+                self._handle_frames()
+
     def _handle_frames(self) -> None:
         """Handle frames for a time slice: as many as have room, up to a number; their answers leave together."""
         self._corked = True
@@ -424,7 +433,7 @@ class Connection:
         if flow_control.frames or flow_control.is_paused or self._is_held_back or self._is_full:
             flow_control.update(
                 self._transport,
-                self._handle_frames,
+                self._handle_waiting,
                 is_full=self._is_full,
                 is_held_back=self._is_held_back,
             )

@@ -48,6 +48,18 @@ class Stall(NamedTuple):
     """The noted work that lasted longest; None when none was noted, as in the step of a task."""
 
 
+class WaitSampler(Protocol):
+    """Measures now and then what it takes to wait for events."""
+
+    def end_iteration(self) -> None:
+        """Note that an iteration ends, before the works that were noted in it are forgotten."""
+        ...
+
+    def sample(self, wait: Callable[[], list[Any]], *, is_alone: bool) -> list[Any]:
+        """Return what `wait` returns; `is_alone` if no callback is ready before it."""
+        ...
+
+
 class LoopIterations:
     """Statistics of a loop's iterations. All calls come from its thread."""
 
@@ -57,6 +69,8 @@ class LoopIterations:
         """Work that was begun in this iteration, in order. `works.append` is for the hot path: it is a call into C."""
         self.timings = Timings()
         """Of the iterations of at least a millisecond."""
+        self.sampler: WaitSampler | None = None
+        """Asked for each wait of the loop, while somebody wants to know."""
         self.stalls = 0
         self.stalled_ms = 0
         """The sum of all stalls."""
@@ -133,9 +147,16 @@ class MeasuredSelector(selectors.DefaultSelector):
         if ended - self._began_ns >= _NS:
             cpu_ns = time.thread_time_ns() - self._cpu_ns
             self._iterations.ended(self._began_ns, ended, cpu_ns)
+        sampler = self._iterations.sampler
+        if sampler is not None:
+            sampler.end_iteration()
         if self._works:
             self._works.clear()
-        ready = _wait(self, timeout)
+        ready = (
+            _wait(self, timeout)
+            if sampler is None
+            else sampler.sample(lambda: _wait(self, timeout), is_alone=timeout != 0)
+        )
         self._began_ns = began = _now()
         if began - self._cpu_read_ns >= _CPU_READ_NS:
             self._cpu_read_ns = began

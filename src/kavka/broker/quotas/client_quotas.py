@@ -12,8 +12,9 @@ Rates and keys are Apache Kafka's (`kavka.core.quota`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -32,7 +33,8 @@ from kavka.core.quota.rate import MAX_THROTTLE_MS, Average, LimitedRate, Windows
 from kavka.core.quota.sensors import Sensors
 from kavka.core.quota.token_bucket import MutationQuota, TokenBucket
 from kavka.io import Clock
-from kavka.net.work_meter import WorkMeter
+from kavka.net.event_loop import iterations_of
+from kavka.net.work_meter import LoopClock, WorkMeter
 from kavka.wire.apis import ApiKey
 
 BETWEEN_BROKERS: Final = frozenset(
@@ -155,6 +157,7 @@ class ClientQuotas:
         self.produce.set_limits(limits[PRODUCER_BYTE_RATE])
         self.fetch.set_limits(limits[CONSUMER_BYTE_RATE])
         self.request.set_limits(limits[REQUEST_PERCENTAGE])
+        self._sample_waits()
         self.mutations.set_limits(limits[CONTROLLER_MUTATION_RATE])
 
     # -- Quota
@@ -174,12 +177,21 @@ class ClientQuotas:
             return None
         metered = request.sensors.get(match.key, self._clock.tick_ms())
         charge = partial(self._charge_rest, metered.meter)
-        connection, work_ns = context.connection, self._clock.work_ns
+        connection = context.connection
         if connection.meter is None:
-            connection.meter = WorkMeter(work_ns, charge)
+            connection.meter = WorkMeter(self._loop_clock, charge)
         else:
             connection.meter.charge = charge
-        return LoopTime(work_ns, connection.meter)
+        return LoopTime(self._clock.work_ns, connection.meter)
+
+    @cached_property
+    def _loop_clock(self) -> LoopClock:
+        return LoopClock(self._clock.work_ns, iterations_of(asyncio.get_running_loop()).works)
+
+    def _sample_waits(self) -> None:
+        """Have the loop's own work measured while there is a quota of request time."""
+        iterations = iterations_of(asyncio.get_running_loop())
+        iterations.sampler = self._loop_clock if self.request.has_limits else None
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         """Charge the bytes of a Produce."""

@@ -123,7 +123,12 @@ class QuotaManager:
                 else:
                     limits[key][entity] = limit
         self.ip_rates = ip_rates
-        self.client_quotas = self._with_limits(limits) if any(limits.values()) else None
+        if any(limits.values()):
+            self.client_quotas = self._with_limits(limits)
+        else:
+            self.client_quotas = None
+            if self.counted is not None:
+                self.counted.set_limits(limits)  # or the loop's work would still be measured
         self._enforce(self.client_quotas)
 
     def _with_limits(self, limits: dict[str, dict[QuotaEntity, float]]) -> ClientQuotas:

@@ -87,7 +87,11 @@ class OpenConnection:
         if self._unmute_timer is not None:
             self._unmute_timer.cancel()
             self._unmute_timer = None
-            connection.unblock()
+            if connection.meter is None:
+                connection.unblock()
+            else:
+                with connection.meter.event():
+                    connection.unblock()
 
     def close(self) -> None:
         """Cancel what waits: fetches, responses to what is done."""
