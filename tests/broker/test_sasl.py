@@ -26,6 +26,7 @@ from kavka.core.sasl.exchange import Failure, Success
 from kavka.core.sasl.plain import PlainServer
 from kavka.errors import AuthenticationFailed, ErrorCode
 from kavka.net.clock import SystemClock
+from kavka.net.frame_share import FrameShare
 from kavka.net.peer import Peer
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.apis import ApiKey
@@ -316,10 +317,15 @@ def test_a_check_that_fails_refuses_its_client_and_shows_nothing(
     mechanisms = {"PLAIN": Mechanism(Offer(PlainServer), failing)}
     ended: list[str | None] = []
     listener = SaslListener(
-        mechanisms, SystemClock(), 1000, 0, lambda _session, _mechanism, why: ended.append(why)
+        mechanisms,
+        SystemClock(),
+        1000,
+        FrameShare(1000),
+        0,
+        lambda _session, _mechanism, why: ended.append(why),
     )
     session = Session("CLIENTS", "SASL_PLAINTEXT", "10.0.0.1", is_authenticated=False)
-    connection: Any = SimpleNamespace(limit_frames=lambda _most: None)
+    connection: Any = SimpleNamespace(limit_frames=lambda _most, _share: None)
     sasl = SaslConnection(listener, session, connection)
     sasl.handshake("PLAIN", 1)
 

@@ -50,6 +50,14 @@ SASL_SETTINGS: list[Setting] = [
         minimum=512,
     ),
     Setting(
+        "kavka.unauthenticated.max.bytes",
+        _T.LONG,
+        16 << 20,
+        "Memory of the half-received requests of all clients that have not authenticated; beyond it the connection "
+        "that has most is closed.",
+        minimum=1 << 20,
+    ),
+    Setting(
         "connections.max.reauth.ms",
         _T.LONG,
         0,

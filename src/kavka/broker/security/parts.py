@@ -115,7 +115,10 @@ class SecurityParts:
 
     def tls_of(self, endpoint: Endpoint) -> ServerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting where a store cannot be used."""
-        return None if self.tls is None else self.tls.of_listener(endpoint)
+        tls = None if self.tls is None else self.tls.of_listener(endpoint)
+        if tls is not None:
+            tls.admission = self._dispatcher
+        return tls
 
     def tls_of_metrics(self) -> ServerTls | None:
         """Return the TLS of the metrics' port, None without. Raise InvalidSetting where a store cannot be used."""

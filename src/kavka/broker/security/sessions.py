@@ -12,12 +12,14 @@ from collections import Counter
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
+from kavka.broker.requests.refusals import BoundedLog
 from kavka.broker.requests.session import Ended, Session
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.net.connection import Connection
+from kavka.net.frame_share import FrameShare
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ class Sessions:
         """Called after each authentication."""
         self.counts: Counter[tuple[str, str, bool]] = Counter()
         """Authentications, by listener, mechanism, and whether they succeeded."""
+        self._warnings = BoundedLog(log)
+        self._share = FrameShare(config.integer("kavka.unauthenticated.max.bytes"))
         self._protocols = {e.name: e.protocol for e in config.listeners}
         self._mechanisms = Mechanisms(self.credentials, context.clock, context.random)
         self._sasl: dict[str, SaslListener] = {}
@@ -56,6 +60,7 @@ class Sessions:
             mechanisms.of(settings),
             self._context.clock,
             settings.integer("sasl.server.max.receive.size"),
+            self._share,
             settings.integer("connection.failed.authentication.delay.ms"),
             self._ended,
         )
@@ -92,7 +97,8 @@ class Sessions:
         known = mechanism if mechanism in self._sasl[session.listener_name].mechanisms else ""
         self.counts[session.listener_name, known, failure is None] += 1
         if failure is not None:
-            log.warning(
+            self._warnings.warning(
+                session.host,
                 "authentication failed peer=%s listener=%s mechanism=%s reason=%s",
                 session.host,
                 session.listener_name,
