@@ -84,6 +84,18 @@ SASL_SETTINGS: list[Setting] = [
         "The keys are read again when they are so old.",
     ),
     Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        _T.LONG,
+        100,
+        "Keys that could not be read are read again after so long, each time after twice as long.",
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        _T.LONG,
+        10_000,
+        "The longest of these times.",
+    ),
+    Setting(
         "sasl.oauthbearer.expected.audience",
         _T.LIST,
         None,
