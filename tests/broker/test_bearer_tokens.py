@@ -321,10 +321,10 @@ def test_each_failure_doubles_the_time_up_to_the_longest(run: Run) -> None:
     waited: list[int] = []
 
     async def story(server: Server) -> None:
+        now = [0]
         clock: Any = SimpleNamespace(tick_ms=lambda: now[0], now_ms=lambda: 0)
         settings = server.broker.configs.listener("CLIENTS")
         check = signed_token_check(settings, "file:/nowhere", clock)
-        now = [0]
         for _ in range(6):
             await check._read()
             tried = now[0]

@@ -81,7 +81,7 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_alike(
             "with SASL mechanism SCRAM-SHA-256",
         }
         assert refused.value.reason == expected[mechanism]
-        assert server.broker.security.sessions.counts == {("CLIENTS", mechanism, False): 1}
+        assert server.broker.security.sasl_sessions.counts == {("CLIENTS", mechanism, False): 1}
 
     with caplog.at_level(logging.DEBUG):
         run(story)
@@ -159,7 +159,7 @@ def test_a_client_of_the_first_handshake_sends_tokens_without_headers(
 def test_a_connection_stays_beyond_its_session_by_authenticating_again(run: Run) -> None:
     async def story(server: Server) -> None:
         peer = await server.connect("alice", "alice secret")
-        counts = server.broker.security.sessions.counts
+        counts = server.broker.security.sasl_sessions.counts
         while counts["CLIENTS", "PLAIN", True] < 3:
             assert (await peer.send(MetadataRequest(topics=[]), 9)).brokers
             await asyncio.sleep(0.01)  # time: sessions end by the clock

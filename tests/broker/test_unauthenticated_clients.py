@@ -25,8 +25,8 @@ async def half_request(server: Server, size: int, sent: int) -> asyncio.StreamWr
 
 def test_half_requests_are_bounded_in_sum_and_small_clients_get_through(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
-        assert server.broker.security.sessions is not None
-        share = server.broker.security.sessions._share
+        assert server.broker.security.sasl_sessions is not None
+        share = server.broker.security.sasl_sessions._share
         writers = [await half_request(server, 400 * _KIB, 100 * _KIB) for _ in range(20)]
         await until(lambda: share.closed == 18)
         assert share.held_bytes <= _KIB * _KIB
@@ -40,8 +40,8 @@ def test_half_requests_are_bounded_in_sum_and_small_clients_get_through(tmp_path
 
 def test_a_client_that_has_authenticated_does_not_count(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
-        assert server.broker.security.sessions is not None
-        share = server.broker.security.sessions._share
+        assert server.broker.security.sasl_sessions is not None
+        share = server.broker.security.sasl_sessions._share
         peer = await server.connect("alice", "alice secret")
         transport = peer._transport
         assert transport is not None

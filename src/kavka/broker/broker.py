@@ -492,7 +492,7 @@ class Broker:
             features=self.features,
             quotas=self.quotas,
             replica_manager=self.replica_manager,
-            sessions=self.security.sessions,
+            sasl_sessions=self.security.sasl_sessions,
             topics=self.topics,
             dynamic_configs=self.dynamic_configs,
             controller=self.controller,

@@ -2,7 +2,7 @@
 
 PLAINTEXT                  the client is `ANONYMOUS`
 SASL_PLAINTEXT, SASL_SSL   the client authenticates first (`sasl_connection`)
-SSL                        opened by `tls_sessions`: the owner of the client's certificate
+SSL                        opened by `certificate_sessions`: the owner of the client's certificate
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 _SECRET_BYTES = 32
 
 
-class Sessions:
-    """Opens the sessions of a broker's connections."""
+class SaslSessions:
+    """Opens the sessions of all connections but those with certificates: of listeners with SASL, and in plain text."""
 
     def __init__(self, context: BrokerContext) -> None:
         """Begin without mechanisms: `configure` reads them."""
