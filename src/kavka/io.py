@@ -315,6 +315,14 @@ class ServerTls(Protocol):
         """Return the context of the next connection."""
         ...
 
+    def admit(self, host: str) -> int | None:
+        """Count a connection before its handshake, and return None; else for how many ms it is kept, then closed."""
+        ...
+
+    def release(self, host: str) -> None:
+        """Count a connection no more that was admitted, and whose handshake came to nothing."""
+        ...
+
     def handshake_failed(self, host: str, reason: str) -> None:
         """Note that a client's handshake came to nothing."""
         ...

@@ -8,9 +8,11 @@ import threading
 import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 from urllib.request import Request
@@ -19,7 +21,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from kavka.broker.security.signed_tokens import SafeRedirects
+from kavka.broker.security.signed_tokens import SafeRedirects, signed_token_check
 from kavka.client.admin import Admin
 from kavka.core.sasl.oauthbearer import OAuthBearerClient
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
@@ -154,6 +156,7 @@ class Issuer:
         self.others: list[dict[str, Any]] = []
         """Keys in the published set that are not to be used."""
         self.reads = 0
+        self.fails = False
         self.answers = threading.Event()
         self.answers.set()
 
@@ -195,7 +198,8 @@ def issuer() -> Iterator[Issuer]:
             self.wfile.write(data)
 
         def do_GET(self) -> None:
-            self.respond(200, made.keys())
+            keys = made.keys()
+            self.respond(500 if made.fails else 200, keys)
 
         def do_POST(self) -> None:
             if self.path == "/moved":
@@ -290,6 +294,47 @@ def test_keys_that_the_issuer_publishes_later_are_read_but_not_for_each_unknown_
         assert issuer.reads == 2
 
     run(story, **trusting(issuer))
+
+
+def test_keys_that_cannot_be_read_are_read_again_after_a_growing_time(
+    run: Run, issuer: Issuer
+) -> None:
+    name = "sasl.oauthbearer.jwks.endpoint.retry.backoff"
+
+    async def story(server: Server) -> None:
+        issuer.fails = True
+        for _ in range(3):
+            assert await refusal(server, bearing(issuer.token())) == '{"status":"invalid_token"}'
+        assert issuer.reads == 1
+        issuer.fails = False
+        before_ms = server.broker.clock.tick_ms()
+        while not server.counts["CLIENTS", "OAUTHBEARER", True]:
+            with suppress(AuthenticationFailed):
+                assert await connect(server, bearing(issuer.token())) == ["carol"]
+        assert server.broker.clock.tick_ms() - before_ms < 60_000
+        assert issuer.reads == 2
+
+    run(story, **trusting(issuer), **{f"{name}.ms": "1000", f"{name}.max.ms": "4000"})
+
+
+def test_each_failure_doubles_the_time_up_to_the_longest(run: Run) -> None:
+    waited: list[int] = []
+
+    async def story(server: Server) -> None:
+        now = [0]
+        clock: Any = SimpleNamespace(tick_ms=lambda: now[0], now_ms=lambda: 0)
+        settings = server.broker.configs.listener("CLIENTS")
+        check = signed_token_check(settings, "file:/nowhere", clock)
+        for _ in range(6):
+            await check._read()
+            tried = now[0]
+            while not check._must_read(None, 0):
+                now[0] += 50
+            waited.append(now[0] - tried)
+
+    name = "sasl.oauthbearer.jwks.endpoint.retry.backoff"
+    run(story, **{JAAS: f"{MODULE} required;", f"{name}.ms": "100", f"{name}.max.ms": "1000"})
+    assert waited == [100, 200, 400, 800, 1000, 1000]
 
 
 def test_a_session_does_not_outlive_its_token(run: Run) -> None:

@@ -11,6 +11,7 @@ from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.requests.connection_limits import ConnectionLimits, budget_limits
 from kavka.net.memory import memory_bytes
+from kavka.net.transport import host_of
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 
@@ -44,10 +45,9 @@ def test_some_addresses_have_a_number_of_their_own() -> None:
 
 
 def test_an_ipv4_client_of_an_ipv6_listener_is_the_same_address() -> None:
-    counted = limits(max_connections_per_ip="1", max_connections_per_ip_overrides="10.0.0.7:0")
-    assert counted.enter("::ffff:10.0.0.1") is None
-    assert counted.enter("10.0.0.1") == "max.connections.per.ip"
-    assert counted.enter("::ffff:10.0.0.7") == "max.connections.per.ip.overrides"
+    assert host_of(("::ffff:10.0.0.1", 9092, 0, 0)) == host_of(("10.0.0.1", 9092)) == "10.0.0.1"
+    assert host_of(("::1", 9092, 0, 0)) == "::1"
+    assert host_of(None) == ""
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:-1", "host:5", "a:b:c"])

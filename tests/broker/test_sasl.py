@@ -27,6 +27,7 @@ from kavka.core.sasl.exchange import Failure, Success
 from kavka.core.sasl.plain import PlainServer
 from kavka.errors import AuthenticationFailed, ErrorCode
 from kavka.net.clock import SystemClock
+from kavka.net.frame_share import FrameShare
 from kavka.net.peer import Peer
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.apis import ApiKey
@@ -81,7 +82,7 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_alike(
             "with SASL mechanism SCRAM-SHA-256",
         }
         assert refused.value.reason == expected[mechanism]
-        assert server.broker.security.sessions.counts == {("CLIENTS", mechanism, False): 1}
+        assert server.broker.security.sasl_sessions.counts == {("CLIENTS", mechanism, False): 1}
 
     with caplog.at_level(logging.DEBUG):
         run(story)
@@ -159,7 +160,7 @@ def test_a_client_of_the_first_handshake_sends_tokens_without_headers(
 def test_a_connection_stays_beyond_its_session_by_authenticating_again(run: Run) -> None:
     async def story(server: Server) -> None:
         peer = await server.connect("alice", "alice secret")
-        counts = server.broker.security.sessions.counts
+        counts = server.broker.security.sasl_sessions.counts
         while counts["CLIENTS", "PLAIN", True] < 3:
             assert (await peer.send(MetadataRequest(topics=[]), 9)).brokers
             await asyncio.sleep(0.01)  # time: sessions end by the clock
@@ -341,10 +342,15 @@ def test_a_check_that_fails_refuses_its_client_and_shows_nothing(
     mechanisms = {"PLAIN": Mechanism(Offer(PlainServer), failing)}
     ended: list[str | None] = []
     listener = SaslListener(
-        mechanisms, SystemClock(), 1000, 0, lambda _session, _mechanism, why: ended.append(why)
+        mechanisms,
+        SystemClock(),
+        1000,
+        FrameShare(1000),
+        0,
+        lambda _session, _mechanism, why: ended.append(why),
     )
     session = Session("CLIENTS", "SASL_PLAINTEXT", "10.0.0.1", is_authenticated=False)
-    connection: Any = SimpleNamespace(limit_frames=lambda _most: None)
+    connection: Any = SimpleNamespace(limit_frames=lambda _most, _share: None)
     sasl = SaslConnection(listener, session, connection)
     sasl.handshake("PLAIN", 1)
 

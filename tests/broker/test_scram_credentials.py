@@ -101,7 +101,7 @@ def test_a_credential_that_another_broker_or_tool_stores_holds_at_once(run: Run)
         )
         change = znodes.encode_config_change("users/bob")
         await registry.create(znodes.CONFIG_CHANGE, change, sequence=True)
-        credentials = server.broker.security.sessions.credentials
+        credentials = server.broker.security.sasl_sessions.credentials
         await until(lambda: credentials.of(SHA_256, "bob"))
         (await server.connect("bob", "secret", "SCRAM-SHA-256")).close()
 
@@ -281,8 +281,8 @@ def test_the_tool_creates_shows_and_deletes_credentials(
 def test_what_others_write_among_the_notifications_does_not_hide_later_ones(run: Run) -> None:
     async def story(server: Server, admin: Admin) -> None:
         registry = server.broker.registry
-        assert server.broker.security.sessions is not None
-        credentials = server.broker.security.sessions.credentials
+        assert server.broker.security.sasl_sessions is not None
+        credentials = server.broker.security.sasl_sessions.credentials
         credential = ScramCredential.of_password(SHA_256, b"salt", "pass word", 4096)
         config = znodes.encode_config({"SCRAM-SHA-256": credential.encode()})
         await registry.create(f"{znodes.CONFIG_CHANGES}/zzz", b"")
@@ -305,8 +305,8 @@ def test_a_user_that_was_deleted_unseen_is_refused_in_another_session_of_the_reg
         # Its notification came and went while the session was lost.
         await server.broker.registry.set("/config/users/zoe", znodes.encode_config({}))
         server.broker.config_changes.session_renewed()
-        assert server.broker.security.sessions is not None
-        credentials = server.broker.security.sessions.credentials
+        assert server.broker.security.sasl_sessions is not None
+        credentials = server.broker.security.sasl_sessions.credentials
         await until(lambda: credentials.of(SHA_256, "zoe") is None)
         with pytest.raises(AuthenticationFailed):
             await server.connect("zoe", "pass word", "SCRAM-SHA-256")

@@ -18,7 +18,7 @@ import pytest
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.requests.policies import plaintext_session
 from kavka.broker.requests.session import SessionRefused
-from kavka.broker.security.tls_sessions import TlsSessions
+from kavka.broker.security.certificate_sessions import CertificateSessions
 from kavka.errors import ErrorCode
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
@@ -440,7 +440,7 @@ def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
     connection: Any = SimpleNamespace(
         listener_name="SSL", peer_certificate=certificate, peer_host="127.0.0.1"
     )
-    sessions = TlsSessions(context, plaintext_session)
+    sessions = CertificateSessions(context, plaintext_session)
     sessions.configure()
     with pytest.raises(SessionRefused):
         sessions.open(connection)

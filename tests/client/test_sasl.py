@@ -93,7 +93,7 @@ def test_a_client_with_a_wrong_password_does_not_start(
             await made.start()
         assert (refused.value.mechanism, refused.value.retriable) == (mechanism, False)
         assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
-        assert sum(server.broker.security.sessions.counts.values()) == 1
+        assert sum(server.broker.security.sasl_sessions.counts.values()) == 1
         assert "topsecret" not in repr(vars(made))
         again = pickle.loads(pickle.dumps(refused.value))
         assert (str(again), again.reason) == (str(refused.value), refused.value.reason)
@@ -144,7 +144,7 @@ def test_a_consumer_and_a_producer_whose_credential_is_deleted_raise_it(run: Run
                 await poll_on(consumer)
             # With the credential back, the same clients continue.
             await create_user(server, "bob", "secret", "SCRAM-SHA-256")
-            await until(lambda: server.broker.security.sessions.credentials)
+            await until(lambda: server.broker.security.sasl_sessions.credentials)
             await producer.send("t", b"3")
 
     run(story)
@@ -173,7 +173,7 @@ async def poll_on(consumer: Consumer) -> None:
 def test_a_client_authenticates_again_while_it_works(run: Run) -> None:
     async def story(server: Server) -> None:
         config = server.config("alice", "alice secret")
-        counts = server.broker.security.sessions.counts
+        counts = server.broker.security.sasl_sessions.counts
         async with Producer({**config, "linger.ms": 1}) as producer:
             await producer.send("t", b"first")
             connections = set(server.broker.dispatcher.connections)

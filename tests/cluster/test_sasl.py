@@ -9,7 +9,7 @@ import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.configs.entity_configs import edit_entity_config
-from kavka.broker.security.sessions import Sessions
+from kavka.broker.security.sasl_sessions import SaslSessions
 from kavka.client.admin import Admin, NewTopic
 from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.producer import Producer
@@ -60,9 +60,9 @@ async def create_user(cluster: Cluster, mechanism: str) -> None:
     )
 
 
-def sessions_of(broker: Broker) -> Sessions:
-    assert broker.security.sessions is not None
-    return broker.security.sessions
+def sessions_of(broker: Broker) -> SaslSessions:
+    assert broker.security.sasl_sessions is not None
+    return broker.security.sasl_sessions
 
 
 def authentications(cluster: Cluster) -> int:

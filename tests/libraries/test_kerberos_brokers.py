@@ -44,8 +44,8 @@ def settings(site: Site, **changed: str) -> dict[str, str]:
 
 
 def counts_of(broker: Broker) -> Counter[tuple[str, str, bool]]:
-    assert broker.security.sessions is not None
-    return broker.security.sessions.counts
+    assert broker.security.sasl_sessions is not None
+    return broker.security.sasl_sessions.counts
 
 
 def authentications(cluster: Cluster) -> int:

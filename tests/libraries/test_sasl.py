@@ -140,7 +140,7 @@ def test_librdkafka_is_told_why_it_is_refused(run: Run, mechanism: str) -> None:
 )
 def test_librdkafka_authenticates_again_on_the_same_connections(run: Run, mechanism: str) -> None:
     def story(server: Server) -> None:
-        counts = server.broker.security.sessions.counts
+        counts = server.broker.security.sasl_sessions.counts
         producer = confluent_kafka.Producer(of_librdkafka(server, mechanism))
         failures: list[Any] = []
         while counts["CLIENTS", mechanism, True] < 5:

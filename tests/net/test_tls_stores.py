@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from kavka.core.distinguished_names import subject_of
 from kavka.net.tls.ciphers import openssl_name
 from kavka.net.tls.contexts import ReloadableContext, client_context, server_context
-from kavka.net.tls.settings import TlsSettings, parse_settings
+from kavka.net.tls.settings import InvalidStore, Store, TlsSettings, parse_settings
 from kavka.net.tls.stores import read_key_store, read_trust_store
 from kavka.settings.declaration import InvalidSetting
 from support.certificates import PASSWORD, Authority
 
+JAVAS = Path(__file__).parent / "java_key_and_trust.p12"
 AUTHORITY = Authority()
 OTHER = Authority("Another authority")
 BETWEEN = Authority("Between", AUTHORITY)
@@ -254,3 +256,23 @@ def test_the_host_is_checked_unless_a_setting_says_that_it_is_not(
 ) -> None:
     settings = tls(endpoint__identification__algorithm=algorithm)
     assert client_context(settings).check_hostname is is_checked
+
+
+def test_a_pkcs12_trust_store_has_the_certificate_entries_and_not_the_chain_of_a_key() -> None:
+    """The file is keytool's: a key with its chain CN=broker, CN=Inter, CN=Root; entries CN=Other and CN=Root."""
+    store = Store("ssl.truststore", "PKCS12", str(JAVAS), "changeit")
+    read = read_trust_store(store)
+    assert read is not None
+    found = [subject_of(ssl.PEM_cert_to_DER_cert(text)) for text in pem_blocks(read)]
+    assert sorted(found) == ["CN=Other", "CN=Root"]
+
+
+def test_a_pkcs12_file_with_a_key_alone_is_no_trust_store(tmp_path: Path) -> None:
+    store = Store("ssl.truststore", "PKCS12", OWNER.write_pkcs12(tmp_path / "owner"), PASSWORD)
+    with pytest.raises(InvalidStore, match="it holds no trusted certificate"):
+        read_trust_store(store)
+
+
+def pem_blocks(data: bytes) -> list[str]:
+    end = "-----END CERTIFICATE-----"
+    return [f"{part}{end}\n".lstrip() for part in data.decode().split(end) if part.strip()]

@@ -47,8 +47,8 @@ class Server:
     @property
     def counts(self) -> Counter[tuple[str, str, bool]]:
         """The authentications, by listener, mechanism, and whether they succeeded."""
-        assert self.broker.security.sessions is not None
-        return self.broker.security.sessions.counts
+        assert self.broker.security.sasl_sessions is not None
+        return self.broker.security.sasl_sessions.counts
 
     async def connect(self, user: str, password: str, mechanism: str = "PLAIN") -> Peer:
         login = password_login(mechanism, user, password, SystemRandom())

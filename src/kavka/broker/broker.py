@@ -40,7 +40,7 @@ from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
-from kavka.broker.quotas.accept_control import AcceptControl
+from kavka.broker.quotas.connection_quotas import ConnectionQuotas
 from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.connection_limits import budget_limits
 from kavka.broker.requests.dispatcher import Dispatcher
@@ -216,13 +216,13 @@ class Broker:
             self.request_budget,
             self.security.tls_of,
         )
-        self.accept_control = AcceptControl(
+        self.connection_quotas = ConnectionQuotas(
             self.context,
             self.quotas,
             lambda name, accepts: self.listeners.set_accepting(name, accepts=accepts),
             self.dispatcher.connections.keys,
         )
-        self.dispatcher.set_connection_control(self.accept_control)
+        self.dispatcher.set_connection_control(self.connection_quotas)
         self.periodic_tasks = PeriodicTasks(
             config, self.replica_manager, self.dispatcher.connections.keys(), clock
         )
@@ -421,7 +421,7 @@ class Broker:
             groups=self.lazy.groups,
             coordinators=self.coordinators,
             quotas=self.quotas,
-            accept_control=self.accept_control,
+            connection_quotas=self.connection_quotas,
             replica_manager=self.replica_manager,
             replication_manager=self.lazy.replication_manager,
             cleaner=self.lazy.cleaner,
@@ -501,7 +501,7 @@ class Broker:
             features=self.features,
             quotas=self.quotas,
             replica_manager=self.replica_manager,
-            sessions=self.security.sessions,
+            sasl_sessions=self.security.sasl_sessions,
             topics=self.topics,
             dynamic_configs=self.dynamic_configs,
             controller=self.controller,
@@ -551,7 +551,7 @@ class Broker:
         if self.exposition is not None:
             await self.exposition.stop()
         await self.periodic_tasks.stop()
-        self.accept_control.stop()
+        self.connection_quotas.stop()
         if self._cleaner_timer is not None:
             self._cleaner_timer.cancel()
         if self.lazy.cleaner.made is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.delegation_tokens import DelegationTokens
-    from kavka.broker.security.sessions import Sessions
+    from kavka.broker.security.sasl_sessions import SaslSessions
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
@@ -64,7 +64,7 @@ class Services:
         features: Features,
         quotas: QuotaManager,
         replica_manager: ReplicaManager,
-        sessions: Sessions | None,
+        sasl_sessions: SaslSessions | None,
         topics: Topics,
         dynamic_configs: DynamicConfigs,
         controller: Controller,
@@ -91,7 +91,7 @@ class Services:
         self.features = features
         self.quotas = quotas
         self.replica_manager = replica_manager
-        self.sessions = sessions
+        self.sasl_sessions = sasl_sessions
         """None where no listener has SASL."""
         self.topics = topics
         self.dynamic_configs = dynamic_configs

@@ -23,9 +23,11 @@ from kavka.io import Sendable, Transport
 from kavka.net.flow_control import ReadFlowControl
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.request_budget import SMALL_READ_BYTES, BudgetLimits, RequestBudget
+from kavka.net.transport import host_of
 from kavka.values import frozen
 
 if TYPE_CHECKING:
+    from kavka.net.frame_share import FrameShare
     from kavka.net.work_meter import WorkMeter
 
 log = logging.getLogger(__name__)
@@ -94,6 +96,8 @@ class Connection:
         limits: Limits,
         chunk: bytearray | None = None,
         budget: RequestBudget | None = None,
+        *,
+        is_admitted: bool = False,
     ) -> None:
         """Serve a connection of the listener `listener_name`; those of one loop may share a receiving `chunk`.
 
@@ -103,8 +107,11 @@ class Connection:
         self.attachment: Any = None
         """State of the handler for the connection."""
         self.peer_host = ""
+        """The client's address; that of an IPv4 client without the prefix which it has at an IPv6 listener."""
         self.meter: WorkMeter | None = None
         """Counts the time that this connection takes; None while nobody wants to know."""
+        self.is_admitted = is_admitted
+        """True if limits have counted it already, before its TLS handshake."""
         self.last_active_ms = 0
         """When the last frame came: the handler sets it at the beginning of `received`."""
         self._handler = handler
@@ -114,6 +121,7 @@ class Connection:
         self._flow_control = ReadFlowControl()
         self._reader = FrameReader(self._flow_control.frames.append, limits.max_frame_bytes, chunk)
         self._budget = budget or RequestBudget(BudgetLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
+        self._share: FrameShare | None = None
         self._slots: deque[ResponseSlot] = deque()
         self._bytes_in_flight = 0  # Invariant: the sum of held_bytes of all slots
         self._bytes_waiting = 0  # of frames that are left after a time slice
@@ -138,8 +146,7 @@ class Connection:
         """Introduce the connection to its handler, or close it when that refuses."""
         self._transport = transport
         transport.call_when_sent(self._sent, self._sending)
-        peer = transport.get_extra_info("peername")
-        self.peer_host = str(peer[0]) if peer else ""
+        self.peer_host = host_of(transport.get_extra_info("peername"))
         self._total_received = self._handler.opened(self)
         if not (self._total_received or self._is_held_open):
             transport.abort()
@@ -198,6 +205,8 @@ class Connection:
         self._bytes_held = self._bytes_in_flight
         self._bytes_waiting = 0
         self._budget.leave(self)
+        if self._share is not None:
+            self._share.leave(self)
         if self._total_received:
             self._total_received = False
             self._handler.closed(self)
@@ -214,10 +223,16 @@ class Connection:
 
     # -- for the handler
 
-    def limit_frames(self, max_bytes: int | None) -> None:
-        """Refuse frames that begin later and are larger than this, or with None than the connection's own limit."""
+    def limit_frames(self, max_bytes: int | None, share: FrameShare | None = None) -> None:
+        """Refuse frames that begin later and are larger than this, or with None than the connection's own limit.
+
+        Meanwhile their memory counts in `share`.
+        """
         own = self._max_frame_bytes
         self._reader.max_bytes = own if max_bytes is None else min(own, max_bytes)
+        if self._share is not None:
+            self._share.leave(self)
+        self._share = share
 
     @property
     def is_open(self) -> bool:
@@ -253,6 +268,11 @@ class Connection:
     def partial_bytes(self) -> int:
         """Return the received bytes of an incomplete request."""
         return self._reader.partial_bytes
+
+    @property
+    def frame_bytes(self) -> int:
+        """Return the memory of an incomplete request."""
+        return self._reader.memory_bytes
 
     @property
     def missing_bytes(self) -> int:
@@ -477,6 +497,8 @@ class Connection:
         if held != self._bytes_held:
             self._bytes_held = held
             self._budget.account(self)
+            if self._share is not None:
+                self._share.account(self)
 
 
 def _size_of(parts: Sequence[Sendable]) -> int:

@@ -86,6 +86,11 @@ class FrameReader:
         """Return the missing bytes of an incomplete large frame; 0 without one."""
         return 0 if self._frame is None else self._frame_size - self.partial_bytes
 
+    @property
+    def memory_bytes(self) -> int:
+        """Return the memory of an incomplete frame."""
+        return len(self._rest) if self._frame is None else len(self._frame)
+
     def drop(self) -> None:
         """Release a frame that will not be finished."""
         self._frame, self._rest, self.partial_bytes = None, b"", 0

@@ -67,13 +67,13 @@ class SocketListener:
 
     def pause_accepting(self) -> None:
         """Leave new connections in the backlog until `resume_accepting`."""
-        if not self._is_paused:
+        if not self._is_paused and self._sock.fileno() >= 0:
             self._is_paused = True
             self._loop.remove_reader(self._sock.fileno())
 
     def resume_accepting(self) -> None:
         """Accept connections again."""
-        if self._is_paused:
+        if self._is_paused and self._sock.fileno() >= 0:
             self._is_paused = False
             if self._resume is None:
                 self._loop.add_reader(self._sock.fileno(), self._accept)

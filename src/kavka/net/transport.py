@@ -33,6 +33,15 @@ RANGE_COST = 256
 _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two system calls more
 
 
+_MAPPED = "::ffff:"
+"""Before the address of an IPv4 client, where a listener serves IPv6 too."""
+
+
+def host_of(peer: tuple[Any, ...] | None) -> str:
+    """Return the address of a peer (host, port, ...) as settings, quotas and ACLs have it; empty without a peer."""
+    return str(peer[0]).removeprefix(_MAPPED) if peer else ""
+
+
 class SocketTransport:
     """A transport of a TCP connection on the running loop; used by its loop's thread only."""
 

@@ -22,6 +22,8 @@ _OF_A_MECHANISM = (
     "sasl.server.max.receive.size",
     "sasl.oauthbearer.jwks.endpoint.url",
     "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
     "sasl.oauthbearer.expected.audience",
     "sasl.oauthbearer.expected.issuer",
     "sasl.oauthbearer.clock.skew.seconds",

@@ -169,8 +169,6 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("sasl.login.retry.backoff.max.ms", _T.LONG, 10_000),
     ("sasl.login.retry.backoff.ms", _T.LONG, 100),
     ("sasl.oauthbearer.token.endpoint.url", _T.STRING, None),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", _T.LONG, 100),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", _T.LONG, 10_000),
 ]
 
 # What Kafka lets be changed while brokers run, with the least number that it may be.

@@ -52,6 +52,14 @@ SASL_SETTINGS: list[Setting] = [
         minimum=512,
     ),
     Setting(
+        "kavka.unauthenticated.max.bytes",
+        _T.LONG,
+        16 << 20,
+        "Memory of the half-received requests of all clients that have not authenticated; beyond it the connection "
+        "that has most is closed.",
+        minimum=1 << 20,
+    ),
+    Setting(
         "connections.max.reauth.ms",
         _T.LONG,
         0,
@@ -76,6 +84,18 @@ SASL_SETTINGS: list[Setting] = [
         _T.LONG,
         3_600_000,
         "The keys are read again when they are so old.",
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        _T.LONG,
+        100,
+        "Keys that could not be read are read again after so long, each time after twice as long.",
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        _T.LONG,
+        10_000,
+        "The longest of these times.",
     ),
     Setting(
         "sasl.oauthbearer.expected.audience",

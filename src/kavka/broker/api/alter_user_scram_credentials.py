@@ -74,8 +74,8 @@ async def _change(
     except NothingToDelete:
         message = "Attempt to delete a user credential that does not exist"
         return Refusal(ErrorCode.RESOURCE_NOT_FOUND, message)
-    if services.sessions is not None:  # before the client may use it here
-        await services.sessions.entity_changed(path)
+    if services.sasl_sessions is not None:  # before the client may use it here
+        await services.sasl_sessions.entity_changed(path)
     return None
 
 

@@ -45,13 +45,20 @@ class Listeners:
         bound: dict[str, int] = {}
         chunk = bytearray(_RECEIVE_BYTES)
         for endpoint in config.listeners:
+            tls = self._tls_of(endpoint)
+            is_admitted = tls is not None
 
-            def make(name: str = endpoint.name) -> Connection:
-                return Connection(self._frame_handler, name, limits, chunk, self._request_budget)
+            def make(name: str = endpoint.name, is_admitted: bool = is_admitted) -> Connection:
+                return Connection(
+                    self._frame_handler,
+                    name,
+                    limits,
+                    chunk,
+                    self._request_budget,
+                    is_admitted=is_admitted,
+                )
 
-            listener = await self._network.listen(
-                endpoint.host, endpoint.port, make, self._tls_of(endpoint)
-            )
+            listener = await self._network.listen(endpoint.host, endpoint.port, make, tls)
             self._listeners[endpoint.name] = listener
             bound[endpoint.name] = listener.port
         return [

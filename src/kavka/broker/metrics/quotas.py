@@ -71,7 +71,7 @@ def _of_mutations(quotas: ClientQuotas, now_ms: int) -> Iterator[Family]:
 
 
 def _of_connections(sources: MetricsSources, now_ms: int) -> Iterator[Family]:
-    rates = sources.accept_control.rates
+    rates = sources.connection_quotas.rates
     if rates is None:
         return
     accepted = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kavka.broker.lazy import Lazy
     from kavka.broker.partitions.cleaner import Cleaner
     from kavka.broker.partitions.replica_manager import ReplicaManager
-    from kavka.broker.quotas.accept_control import AcceptControl
+    from kavka.broker.quotas.connection_quotas import ConnectionQuotas
     from kavka.broker.quotas.quota_manager import QuotaManager
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.dispatcher import Dispatcher
@@ -44,7 +44,7 @@ class MetricsSources:
     groups: Lazy[GroupCoordinators]
     coordinators: Mapping[str, Coordinators[Any]]
     quotas: QuotaManager
-    accept_control: AcceptControl
+    connection_quotas: ConnectionQuotas
     replica_manager: ReplicaManager
     replication_manager: Lazy[ReplicationManager]
     cleaner: Lazy[Cleaner]

@@ -10,8 +10,6 @@ from kavka.settings.connections import parse_overrides_per_ip
 
 _SHARE = 16
 _MIN_BYTES, _MAX_BYTES = 64 << 20, 1 << 30
-_MAPPED = "::ffff:"
-"""Before the address of an IPv4 client, where a listener serves IPv6 too."""
 
 
 def budget_limits(config: BrokerConfig, memory_bytes: int) -> BudgetLimits:
@@ -47,7 +45,6 @@ class ConnectionLimits:
 
     def enter(self, host: str) -> str | None:
         """Count a connection from this address, or return the setting that refuses it."""
-        host = host.removeprefix(_MAPPED)
         of_address = self._by_address.get(host, 0)
         limit = self._overridden().get(host)
         if limit is not None:
@@ -60,7 +57,6 @@ class ConnectionLimits:
 
     def leave(self, host: str) -> None:
         """Remove a closed connection from the count."""
-        host = host.removeprefix(_MAPPED)
         self._by_address[host] -= 1
         if not self._by_address[host]:
             del self._by_address[host]

@@ -10,7 +10,7 @@ from kavka.broker.configs.effective_configs import Configs
 from kavka.broker.requests.connection_limits import ConnectionLimits
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.policies import Policies
-from kavka.broker.requests.refusals import Refusals
+from kavka.broker.requests.refusals import BoundedLog, Refusals
 from kavka.broker.requests.session import ConnectionAuthorizer, SessionRefused
 from kavka.net.connection import Connection
 
@@ -20,15 +20,19 @@ log = logging.getLogger(__name__)
 class ConnectionControl(Protocol):
     """The decision about new connections that goes beyond the number of those from one address."""
 
-    def holds_back(self, connection: Connection) -> bool:
-        """Return whether a connection is refused because of the rate of its address."""
+    def address_throttle_ms(self, listener: str, host: str) -> int:
+        """Return for how long a connection above the rate of its address is kept before it is closed; else 0."""
         ...
 
-    def entered(self, connection: Connection) -> None:
-        """Count a connection that is taken."""
+    def hold(self, connection: Connection, throttle_ms: int) -> None:
+        """Keep a connection unread for so long, then close it."""
         ...
 
-    def left(self, connection: Connection) -> None:
+    def entered(self, listener: str) -> None:
+        """Count a connection that is let in."""
+        ...
+
+    def left(self, listener: str) -> None:
         """Count a connection no more that is closed."""
         ...
 
@@ -116,36 +120,57 @@ class OpenConnections:
         self.control: ConnectionControl | None = None
         self._limits = ConnectionLimits(configs)
         self._refusals = refusals
+        self._warnings = BoundedLog(log)
 
     def enter(self, connection: Connection, policies: Policies) -> bool:
         """Take a connection unless there are too many of all, or from its address."""
-        if self.control is not None and self.control.holds_back(connection):
-            self._refusals.connections["connection_creation_rate"] += 1
-            return False
-        refusal = self._limits.enter(connection.peer_host)
-        if refusal is not None:
-            log.warning("connection refused peer=%s reason=%s", connection.peer_host, refusal)
-            self._refusals.connections[refusal] += 1
-            return False
+        listener, host = connection.listener_name, connection.peer_host
+        if not connection.is_admitted:
+            hold_ms = self.admit(listener, host)
+            if hold_ms is not None:
+                if hold_ms > 0 and self.control is not None:
+                    self.control.hold(connection, hold_ms)
+                return False
         try:
             self._last_number += 1
             opened = OpenConnection(connection, policies, self._last_number)
         except SessionRefused as error:
-            log.warning("connection refused peer=%s reason=%s", connection.peer_host, error)
-            self._limits.leave(connection.peer_host)
+            self._warnings.warning(host, "connection refused peer=%s reason=%s", host, error)
+            self.release(listener, host)
             return False
         connection.attachment = self.open[connection] = opened
         self.counts_of(connection).opened += 1
-        if self.control is not None:
-            self.control.entered(connection)
         return True
+
+    def admit(self, listener: str, host: str) -> int | None:
+        """Count a connection within the limits, and return None; else for how many ms it is kept, then closed.
+
+        It is counted until `leave`, or `release` if it was never opened.
+        """
+        if self.control is not None:
+            throttle_ms = self.control.address_throttle_ms(listener, host)
+            if throttle_ms > 0:
+                self._refusals.connections["connection_creation_rate"] += 1
+                return throttle_ms
+        refusal = self._limits.enter(host)
+        if refusal is not None:
+            self._warnings.warning(host, "connection refused peer=%s reason=%s", host, refusal)
+            self._refusals.connections[refusal] += 1
+            return 0
+        if self.control is not None:
+            self.control.entered(listener)
+        return None
+
+    def release(self, listener: str, host: str) -> None:
+        """Count a connection no more."""
+        if self.control is not None:
+            self.control.left(listener)
+        self._limits.leave(host)
 
     def leave(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
         self.open.pop(connection).close()
-        if self.control is not None:
-            self.control.left(connection)
-        self._limits.leave(connection.peer_host)
+        self.release(connection.listener_name, connection.peer_host)
         counts = self.counts_of(connection)
         counts.closed += 1
         counts.bytes_sent += connection.bytes_sent

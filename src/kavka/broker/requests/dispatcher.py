@@ -122,6 +122,16 @@ class Dispatcher:
         self._is_restricted = policies != Policies()
         self._responses.quota = policies.quota
 
+    # -- net.tls.server.Admission
+
+    def admit(self, listener: str, host: str) -> int | None:
+        """Count a connection before its TLS handshake, and return None; else for how many milliseconds it is kept."""
+        return self._connections.admit(listener, host)
+
+    def release(self, listener: str, host: str) -> None:
+        """Count a connection no more whose TLS handshake came to nothing."""
+        self._connections.release(listener, host)
+
     # -- FrameHandler
 
     def opened(self, connection: Connection) -> bool:

@@ -9,7 +9,7 @@ import logging
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.memory import RequestTooLarge
-from kavka.broker.requests.refusals import FailureReason, RefusalReason, Refusals
+from kavka.broker.requests.refusals import BoundedLog, FailureReason, RefusalReason, Refusals
 from kavka.broker.requests.served_apis import unsupported_api_versions
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.apis import APIS, ApiKey
@@ -25,12 +25,14 @@ class RequestFailures:
     def __init__(self) -> None:
         """Begin with none."""
         self.counts = Refusals()
+        self._warnings = BoundedLog(log)
 
     def close(
         self, connection: Connection, key: ApiKey | None, reason: RefusalReason, text: str
     ) -> None:
         """Close the connection of a request that is refused."""
-        log.warning("connection closed peer=%s reason=%s", connection.peer_host, text)
+        host = connection.peer_host
+        self._warnings.warning(host, "connection closed peer=%s reason=%s", host, text)
         self.counts.refused[key, reason] += 1
         connection.abort()
 

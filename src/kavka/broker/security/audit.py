@@ -118,14 +118,11 @@ class Audit:
             what["delegation_token"] = session.token_id[:_MAX_TEXT]
         self._record("authenticated", session, what)
 
-    def authentication_failed(
-        self, session: Session, mechanism: str, reason: str, user: str | None = None
-    ) -> None:
-        """Record that a client did not authenticate; `user` is the name that it gave, if any. Never a secret."""
+    def authentication_failed(self, session: Session, mechanism: str, reason: str) -> None:
+        """Record that a client did not authenticate. Never a secret."""
         what = {
             "mechanism": mechanism[:_MAX_TEXT],
             "reason": reason[:_MAX_TEXT],
-            "user": None if user is None else user[:_MAX_TEXT],
         }
         self._record("authentication_failed", session, what)
 

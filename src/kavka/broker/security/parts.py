@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.audit_topic_writer import AuditTopicWriter
     from kavka.broker.security.authentications import Authentications
+    from kavka.broker.security.certificate_sessions import CertificateSessions
     from kavka.broker.security.delegation_tokens import DelegationTokens
-    from kavka.broker.security.sessions import Sessions
+    from kavka.broker.security.sasl_sessions import SaslSessions
     from kavka.broker.security.tls import BrokerTls
-    from kavka.broker.security.tls_sessions import TlsSessions
     from kavka.core.controller.topics import NewTopic
     from kavka.errors import ErrorCode
     from kavka.ids import TopicPartition
@@ -56,9 +56,9 @@ class SecurityParts:
         self._context = context
         self._dispatcher = dispatcher
         self.tokens: DelegationTokens | None = None
-        self.sessions: Sessions | None = None
+        self.sasl_sessions: SaslSessions | None = None
         self.tls: BrokerTls | None = None
-        self.tls_sessions: TlsSessions | None = None
+        self.certificate_sessions: CertificateSessions | None = None
         self.access_control: AccessControl | None = None
         self.authentications: Authentications | None = None
         """The counters of authentications; None where no listener has SASL or TLS."""
@@ -77,15 +77,15 @@ class SecurityParts:
     def _configure(self) -> None:
         """Read the settings of listeners as they are now. Raise InvalidSetting."""
         context = self._context
-        if self.sessions is not None:
+        if self.sasl_sessions is not None:
             from kavka.broker.security.inter_broker_login import inter_broker_login
 
-            self.sessions.configure()
+            self.sasl_sessions.configure()
             context.peer_security = replace(context.peer_security, sasl=inter_broker_login(context))
         if self.tls is not None:
             context.peer_security = replace(context.peer_security, tls=self.tls.to_brokers())
-        if self.tls_sessions is not None:
-            self.tls_sessions.configure()
+        if self.certificate_sessions is not None:
+            self.certificate_sessions.configure()
 
     def _is_stored(self) -> bool:
         """Return whether any setting of security is stored in the registry."""
@@ -112,12 +112,12 @@ class SecurityParts:
         context = self._context
         if not has_sasl(context.config):
             return
-        from kavka.broker.security.sessions import Sessions
+        from kavka.broker.security.sasl_sessions import SaslSessions
 
-        self.sessions = Sessions(context, self.tokens)
-        config_changes.on_entity_change.append(self.sessions.entity_changed)
-        config_changes.notifications.reloads.append(self.sessions.start)
-        policies = replace(self._dispatcher.policies, open_session=self.sessions.open)
+        self.sasl_sessions = SaslSessions(context, self.tokens)
+        config_changes.on_entity_change.append(self.sasl_sessions.entity_changed)
+        config_changes.notifications.reloads.append(self.sasl_sessions.start)
+        policies = replace(self._dispatcher.policies, open_session=self.sasl_sessions.open)
         self._dispatcher.set_policies(policies)
 
     def _make_tls(self) -> None:
@@ -132,14 +132,16 @@ class SecurityParts:
 
             self.tls = BrokerTls(context)
         if any(endpoint.protocol == "SSL" for endpoint in listeners):
-            from kavka.broker.security.tls_sessions import TlsSessions
+            from kavka.broker.security.certificate_sessions import CertificateSessions
 
             policies = self._dispatcher.policies
-            self.tls_sessions = TlsSessions(context, policies.open_session)
-            self._dispatcher.set_policies(replace(policies, open_session=self.tls_sessions.open))
+            self.certificate_sessions = CertificateSessions(context, policies.open_session)
+            self._dispatcher.set_policies(
+                replace(policies, open_session=self.certificate_sessions.open)
+            )
 
     def _count_authentications(self) -> None:
-        for sessions in (self.sessions, self.tls_sessions):
+        for sessions in (self.sasl_sessions, self.certificate_sessions):
             if sessions is None:
                 continue
             if self.authentications is None:
@@ -168,13 +170,16 @@ class SecurityParts:
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
         audit = self.access_control.audit
-        for sessions in (self.sessions, self.tls_sessions):
+        for sessions in (self.sasl_sessions, self.certificate_sessions):
             if sessions is not None and audit is not None:
                 sessions.observers.append(audit.authentication_ended)
 
     def tls_of(self, endpoint: Endpoint) -> ServerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting where a store cannot be used."""
-        return None if self.tls is None else self.tls.of_listener(endpoint)
+        tls = None if self.tls is None else self.tls.of_listener(endpoint)
+        if tls is not None:
+            tls.admission = self._dispatcher
+        return tls
 
     def tls_of_metrics(self) -> ServerTls | None:
         """Return the TLS of the metrics' port, None without. Raise InvalidSetting where a store cannot be used."""
@@ -203,8 +208,8 @@ class SecurityParts:
             self._configure()
         if self.tokens is not None:
             await self.tokens.start()
-        if self.sessions is not None:
-            await self.sessions.start()
+        if self.sasl_sessions is not None:
+            await self.sasl_sessions.start()
         if self.access_control is not None:
             await self.access_control.start()
 

@@ -14,6 +14,7 @@ from kavka.core.sasl.conversation import Conversation, HandshakeReply, TokenRepl
 from kavka.core.sasl.exchange import Answer, Challenge, Failure, Success, TokenCredential
 from kavka.io import Clock
 from kavka.net.connection import Connection, ResponseSlot
+from kavka.net.frame_share import FrameShare
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ class SaslListener:
     mechanisms: Mapping[str, Mechanism]
     clock: Clock
     max_receive_bytes: int
+    share: FrameShare
+    """Of the memory of all clients that have not authenticated."""
     failure_delay_ms: int
     ended: Callable[[Session, str, str | None], None]
     """Called after each authentication with its mechanism, and the reason of a failure."""
@@ -46,7 +49,7 @@ class SaslConnection:
         self._connection = connection
         offers = {name: mechanism.offer for name, mechanism in listener.mechanisms.items()}
         self._conversation = Conversation(offers)
-        connection.limit_frames(listener.max_receive_bytes)
+        connection.limit_frames(listener.max_receive_bytes, listener.share)
 
     # -- SaslState
 

@@ -1,7 +1,8 @@
 """Signed bearer tokens (RFC 7519), checked by the keys that their issuer publishes (RFC 7517). Needs `kavka[oauth]`.
 
 The keys are read at the first token, when they are old, and when a token names a key that is not known, though not
-more often than every ten seconds: any client may send a token. Only signatures by key pairs are accepted.
+more often than every ten seconds: any client may send a token. After an error they are read again sooner
+(`sasl.oauthbearer.jwks.endpoint.retry.backoff.ms`). Only signatures by key pairs are accepted.
 """
 
 from __future__ import annotations
@@ -68,8 +69,16 @@ class SignedTokenCheck:
         self._refresh_ms = settings.integer(
             "sasl.oauthbearer.jwks.endpoint.refresh.ms", OAUTHBEARER
         )
+        self._backoff_ms = settings.integer(
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", OAUTHBEARER
+        )
+        self._max_backoff_ms = settings.integer(
+            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", OAUTHBEARER
+        )
         self._keys: dict[str | None, PyJWK] = {}
-        self._read_ms: int | None = None
+        self._read_ms: int | None = None  # when the keys were read last
+        self._tried_ms = 0
+        self._failures = 0  # since then
         self._reading = asyncio.Lock()
 
     async def __call__(self, question: Question) -> Success | Failure:
@@ -123,22 +132,31 @@ class SignedTokenCheck:
 
     def _must_read(self, kid: str | None, least_ms: int) -> bool:
         """Return whether the keys are old, or this one is not known and they are at least `least_ms` old."""
-        if self._read_ms is None:
+        now_ms = self._clock.tick_ms()
+        is_old = self._read_ms is None or now_ms - self._read_ms >= self._refresh_ms
+        if not is_old and kid in self._keys:
+            return False
+        if self._failures:
+            # After the eighth failure of the default settings it is the longest time.
+            doublings = min(self._failures - 1, 62)
+            least_ms = min(self._backoff_ms << doublings, self._max_backoff_ms)
+        elif is_old:
             return True
-        age_ms = self._clock.tick_ms() - self._read_ms
-        return age_ms >= self._refresh_ms or (kid not in self._keys and age_ms >= least_ms)
+        return now_ms - self._tried_ms >= least_ms
 
     async def _read(self) -> None:
         """Read the keys; those that were known stay when they cannot be read."""
         import jwt
 
-        self._read_ms = self._clock.tick_ms()
+        self._tried_ms = self._clock.tick_ms()
         try:
             text = await asyncio.to_thread(_get, self._url)
             read = jwt.PyJWKSet.from_dict(json.loads(text)).keys
         except (OSError, ValueError, AttributeError, RecursionError, jwt.PyJWTError) as error:
+            self._failures += 1
             log.error("keys of the issuer of tokens not read url=%s reason=%s", self._url, error)
             return
+        self._read_ms, self._failures = self._tried_ms, 0
         # A secret in the set would be public: its readers could sign with it. Others are not for signatures.
         self._keys = {
             key.key_id: key

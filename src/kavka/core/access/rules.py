@@ -38,7 +38,6 @@ from kavka.core.access.names import (
 
 _O = AclOperation
 _ALLOW, _DENY = AclPermission.ALLOW, AclPermission.DENY
-_MAPPED: Final = "::ffff:"
 _MAX_REMEMBERED: Final = 50_000
 """Decisions; a client may ask for any number of names."""
 _MAX_NAME: Final = 255
@@ -60,7 +59,6 @@ def hosts_of(address: str) -> frozenset[str]:
 
     Java writes an IPv6 address in full, `0:0:0:0:0:0:0:1`: ACLs may have it in either way.
     """
-    address = address.removeprefix(_MAPPED)
     if ":" not in address:
         return frozenset((WILDCARD, address))
     plain, _percent, _zone = address.partition("%")

@@ -21,8 +21,10 @@ from contextlib import suppress
 from kavka.io import BufferedProtocol, ServerTls
 from kavka.net.tls.failures import server_reason
 from kavka.net.tls.transport import SCRATCH_BYTES, TlsSession, TlsTransport
+from kavka.net.transport import host_of
 
 _THREADS = 2
+_MAX_HELD = 1024  # refused connections that are kept for a while; others are closed at once
 _STEP_BYTES = 32 << 10
 _MAX_BYTES = 32 << 10  # of a client's handshake: a chain of ten certificates of 16 Kib keys fits
 _HANDSHAKE_RECORD = 0x16
@@ -45,12 +47,31 @@ class Handshakes:
         self.open: dict[Handshake, None] = {}
         """Those in progress, the oldest first."""
         self.scratch = bytearray(SCRATCH_BYTES)
+        self._held: dict[socket.socket, asyncio.TimerHandle] = {}
 
     def begin(self, sock: socket.socket) -> None:
-        """Take over the non-blocking socket of a client."""
+        """Take over the non-blocking socket of a client; one that is not admitted costs no handshake."""
+        host = ""
+        with suppress(OSError):  # the client is gone already
+            host = host_of(sock.getpeername())
+        hold_ms = self.tls.admit(host)
+        if hold_ms is not None:
+            self._refuse(sock, hold_ms)
+            return
         if len(self.open) >= self.tls.max_handshakes:
             self._least_missed().fail("too many handshakes at once (kavka.ssl.max.handshakes)")
-        Handshake(self, sock)
+        Handshake(self, sock, host)
+
+    def _refuse(self, sock: socket.socket, hold_ms: int) -> None:
+        """Close a connection, after so long: a client in a loop is slowed down."""
+        if hold_ms <= 0 or len(self._held) >= _MAX_HELD:
+            sock.close()
+        else:
+            self._held[sock] = self.loop.call_later(hold_ms / 1000, self._end_hold, sock)
+
+    def _end_hold(self, sock: socket.socket) -> None:
+        del self._held[sock]
+        sock.close()
 
     def _least_missed(self) -> Handshake:
         """Return the oldest of the address that has most: one address must not crowd out the others."""
@@ -61,21 +82,23 @@ class Handshakes:
         """Give up those in progress. Calling it twice is allowed."""
         for handshake in list(self.open):
             handshake.close()
+        for sock, timer in self._held.items():
+            timer.cancel()
+            sock.close()
+        self._held.clear()
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Handshake:
     """A handshake in progress."""
 
-    def __init__(self, owner: Handshakes, sock: socket.socket) -> None:
-        """Wait for the client's first bytes."""
+    def __init__(self, owner: Handshakes, sock: socket.socket, host: str) -> None:
+        """Wait for the first bytes of the client at `host`, who was admitted."""
         self._owner = owner
         self._loop = owner.loop
         self._sock = sock
         self._descriptor = sock.fileno()
-        self.host = ""
-        with suppress(OSError):  # the client is gone already
-            self.host = str(sock.getpeername()[0])
+        self.host = host
         self._session = TlsSession(owner.tls.context(), owner.scratch)
         self._received = 0
         self._unsent = b""
@@ -165,6 +188,7 @@ class Handshake:
         """Close the connection."""
         self._leave()
         self._sock.close()
+        self._owner.tls.release(self.host)
 
     def _leave(self) -> None:
         self._is_closed = True

@@ -14,6 +14,7 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
+from kavka.core.distinguished_names import subject_of
 from kavka.net.tls import jks
 from kavka.net.tls.settings import Store, TlsSettings
 from kavka.values import frozen
@@ -187,10 +188,28 @@ def _load_pkcs12(store: Store, data: bytes) -> Any:
 
 
 def _pkcs12_certificates(store: Store, data: bytes) -> list[bytes]:
+    """Return the certificates that are entries of their own, without the chains of private keys, as Java does.
+
+    Java marks them by an attribute, which the library does not show. In a file with a private key they are those with
+    a name: a certificate of a chain has none, or has its subject for one.
+    """
     from cryptography.hazmat.primitives.serialization import Encoding
 
     found = _load_pkcs12(store, data)
-    return [one.certificate.public_bytes(Encoding.PEM) for one in found.additional_certs]
+    trusted = [
+        one.certificate
+        for one in found.additional_certs
+        if found.key is None or _has_alias(one.friendly_name, one.certificate)
+    ]
+    return [one.public_bytes(Encoding.PEM) for one in trusted]
+
+
+def _has_alias(name: bytes | None, certificate: Any) -> bool:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    if name is None:
+        return False
+    return name.decode("utf-8", "replace") != subject_of(certificate.public_bytes(Encoding.DER))
 
 
 def _pkcs12_key(store: Store, data: bytes) -> KeyMaterial:

@@ -16,7 +16,7 @@ from kavka.net.connection import Connection
 from kavka.settings.declaration import InvalidSetting
 
 
-class TlsSessions:
+class CertificateSessions:
     """Opens the sessions of all connections, those of other listeners by another function."""
 
     def __init__(self, context: BrokerContext, open_other: Callable[[Connection], Session]) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kavka.broker.quotas.quota_manager import _address
+from kavka.net.event_loop import MeasuredEventLoop
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from support.config_requests import BROKER, SET, altered
+from support.one_broker import serve
 from support.quotas import alter
+from support.tls import TlsFiles
 from support.waiting import until
 
 Run = Callable[..., None]
@@ -23,6 +27,19 @@ _TWO = {
     "inter.broker.listener.name": "INSIDE",
 }
 """The connection of the test's own is by INSIDE."""
+
+
+@pytest.fixture
+def tls_run(tmp_path: Path) -> Run:
+    """Return a function that runs a story against a broker whose listener has TLS."""
+    files = TlsFiles(tmp_path)
+
+    def run_story(story: Callable[[Any], Any], **settings: str) -> None:
+        texts = files.broker_settings(**settings)
+        with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+            runner.run(serve(tmp_path / "data", story, files.security(), **texts))
+
+    return run_story
 
 
 def accepts(served: Any, listener: str = "PLAINTEXT") -> bool:
@@ -105,7 +122,7 @@ def test_connections_above_the_rate_wait_for_a_window_at_most(run: Run, setting:
         before_ms = served.broker.clock.tick_ms()
         await served.another()
         assert served.broker.clock.tick_ms() - before_ms > 500
-        throttled = served.broker.accept_control.rates.of_listeners["PLAINTEXT"].throttle_ms
+        throttled = served.broker.connection_quotas.rates.of_listeners["PLAINTEXT"].throttle_ms
         assert 0 < throttled.measure(served.broker.clock.tick_ms()) <= 1000
 
     run(story, **{setting: "1", "quota.window.num": "2"})
@@ -123,7 +140,7 @@ def test_connections_above_the_rate_of_their_address_are_closed_after_a_while(ru
         writer.close()
         refused = served.broker.dispatcher.refusals.connections
         assert refused == {"connection_creation_rate": 1}
-        rate = served.broker.accept_control.rates._of_addresses.find("127.0.0.1")
+        rate = served.broker.connection_quotas.rates._of_addresses.find("127.0.0.1")
         assert rate.rate.total == 1  # what is refused does not count
 
     run(story, **{"quota.window.num": "2"})
@@ -134,7 +151,7 @@ def test_an_address_goes_by_the_default_unless_it_has_a_rate(run: Run) -> None:
         await alter(served, {"ip": None}, {"connection_creation_rate": 0})
         await until(lambda: served.broker.quotas.ip_rates == {None: 0.0})
         _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        await until(lambda: len(served.broker.accept_control._held) == 1)  # the stop closes it
+        await until(lambda: len(served.broker.connection_quotas._held) == 1)  # the stop closes it
         await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1000})
         await until(lambda: len(served.broker.quotas.ip_rates) == 2)
         await served.another()
@@ -146,3 +163,66 @@ def test_an_address_goes_by_the_default_unless_it_has_a_rate(run: Run) -> None:
 @pytest.mark.parametrize("text", ["10.0.0.7", "::ffff:10.0.0.7", "::ffff:a00:7"])
 def test_an_address_in_the_form_of_ipv6_is_that_of_its_connections(text: str) -> None:
     assert _address(text) == "10.0.0.7"
+
+
+# Before a TLS handshake
+
+
+def handshakes(served: Any) -> int:
+    return len(served.broker.listeners._listeners["SSL"]._handshakes.open)
+
+
+async def is_closed(served: Any) -> bool:
+    """Return whether a connection that sends nothing is closed by the broker."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    try:
+        return await reader.read(1) == b""
+    finally:
+        writer.close()
+
+
+def test_an_address_above_its_number_costs_no_handshake(
+    tls_run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Any) -> None:
+        for _ in range(20):
+            assert await is_closed(served)
+        assert served.broker.security.tls._listeners["SSL"].failures == 0
+        assert served.broker.dispatcher.refusals.connections == {"max.connections.per.ip": 20}
+
+    tls_run(story, max__connections__per__ip="1")
+    refused = [r for r in caplog.records if "connection refused" in r.getMessage()]
+    assert len(refused) == 5
+
+
+def test_an_address_above_its_rate_costs_no_handshake(tls_run: Run) -> None:
+    async def story(served: Any) -> None:
+        await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 0})
+        await until(lambda: bool(served.broker.quotas.ip_rates))
+        assert await is_closed(served)
+        assert served.broker.security.tls._listeners["SSL"].failures == 0
+        assert served.broker.dispatcher.refusals.connections == {"connection_creation_rate": 1}
+
+    tls_run(story, quota__window__num="2")
+
+
+def test_handshakes_in_progress_count_as_connections(tls_run: Run) -> None:
+    async def story(served: Any) -> None:
+        _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        await until(lambda: handshakes(served) == 1)
+        assert not accepts(served, "SSL")
+        writer.close()
+        await until(lambda: handshakes(served) == 0)
+        assert accepts(served, "SSL")
+
+    tls_run(story, max__connections="2")
+
+
+def test_handshakes_count_in_the_rate_of_connections(tls_run: Run) -> None:
+    async def story(served: Any) -> None:
+        _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        await until(lambda: handshakes(served) == 1)
+        assert not accepts(served, "SSL")
+        writer.close()
+
+    tls_run(story, max__connection__creation__rate="1", quota__window__num="2")

@@ -8,6 +8,7 @@
                                      accepted until the rate is back at the limit, a window at most
     connection_creation_rate         of an address: a connection above it is kept unread for as long, then closed
 
+Connections whose TLS handshake is in progress count, and no handshake begins above a limit of their address.
 Connections that are not accepted wait in the kernel, up to the backlog of the listener.
 """
 
@@ -36,7 +37,7 @@ class _Limits(NamedTuple):
     rate: int
 
 
-class AcceptControl:
+class ConnectionQuotas:
     """Implements `requests.connections.ConnectionControl`."""
 
     def __init__(
@@ -71,9 +72,8 @@ class AcceptControl:
         for name in self._counts:
             self._decide(name)
 
-    def entered(self, connection: Connection) -> None:
-        """Count a connection that is accepted, and let its listener, or all, accept no more if that is the limit."""
-        name = connection.listener_name
+    def entered(self, name: str) -> None:
+        """Count a connection that a listener lets in, and let it, or all, accept no more if that is the limit."""
         self._counts[name] += 1
         self._total += 1
         throttle_ms = self._throttle_ms(name)
@@ -87,9 +87,8 @@ class AcceptControl:
         else:
             self._decide(name)
 
-    def left(self, connection: Connection) -> None:
-        """Count a connection no more that is closed."""
-        name = connection.listener_name
+    def left(self, name: str) -> None:
+        """Count a connection of a listener no more: it is closed, or its handshake came to nothing."""
         was_full = self._total >= self._limits().connections
         self._counts[name] -= 1
         self._total -= 1
@@ -98,25 +97,22 @@ class AcceptControl:
         else:
             self._decide(name)
 
-    def holds_back(self, connection: Connection) -> bool:
-        """Return whether a connection is above the rate of its address; it is closed later then."""
+    def address_throttle_ms(self, name: str, host: str) -> int:
+        """Return for how long a connection is above the rate of its address, and count it if it is not."""
         rates = self._quotas.ip_rates
         if not rates:
-            return False
-        host = connection.peer_host.removeprefix("::ffff:")
+            return 0
         limit = rates.get(host, rates.get(None))
         if limit is None:
-            return False
-        throttle_ms = self._rates().address_throttle_ms(
-            host, connection.listener_name, limit, self._clock.tick_ms()
-        )
-        if throttle_ms <= 0:
-            return False
+            return 0
+        return self._rates().address_throttle_ms(host, name, limit, self._clock.tick_ms())
+
+    def hold(self, connection: Connection, throttle_ms: int) -> None:
+        """Keep a connection unread for so long, then close it; at once if too many are held."""
         if len(self._held) < _MAX_HELD:
             connection.hold_open()
             loop = asyncio.get_running_loop()
             self._held[connection] = loop.call_later(throttle_ms / 1000, self._close, connection)
-        return True
 
     def stop(self) -> None:
         """Close what is held, and decide no more."""

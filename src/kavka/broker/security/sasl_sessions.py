@@ -2,7 +2,7 @@
 
 PLAINTEXT                  the client is `ANONYMOUS`
 SASL_PLAINTEXT, SASL_SSL   the client authenticates first (`sasl_connection`)
-SSL                        opened by `tls_sessions`: the owner of the client's certificate
+SSL                        opened by `certificate_sessions`: the owner of the client's certificate
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
+from kavka.broker.requests.refusals import BoundedLog
 from kavka.broker.requests.session import Ended, Session
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.net.connection import Connection
+from kavka.net.frame_share import FrameShare
 
 if TYPE_CHECKING:
     from kavka.broker.security.delegation_tokens import DelegationTokens
@@ -30,8 +32,8 @@ _MAX_REASON = 512
 """Characters of a logged reason: it may have the name that a client without a credential gave, half a megabyte."""
 
 
-class Sessions:
-    """Opens the sessions of a broker's connections."""
+class SaslSessions:
+    """Opens the sessions of all connections but those with certificates: of listeners with SASL, and in plain text."""
 
     def __init__(self, context: BrokerContext, tokens: DelegationTokens | None = None) -> None:
         """Begin without mechanisms: `configure` reads them."""
@@ -42,6 +44,8 @@ class Sessions:
         """Called after each authentication."""
         self.counts: Counter[tuple[str, str, bool]] = Counter()
         """Authentications, by listener, mechanism, and whether they succeeded."""
+        self._warnings = BoundedLog(log)
+        self._share = FrameShare(config.integer("kavka.unauthenticated.max.bytes"))
         self._protocols = {e.name: e.protocol for e in config.listeners}
         self._mechanisms = Mechanisms(self.credentials, tokens, context.clock, context.random)
         self._sasl: dict[str, SaslListener] = {}
@@ -62,6 +66,7 @@ class Sessions:
             mechanisms.of(settings),
             self._context.clock,
             settings.integer("sasl.server.max.receive.size"),
+            self._share,
             settings.integer("connection.failed.authentication.delay.ms"),
             self._ended,
         )
@@ -98,7 +103,8 @@ class Sessions:
         known = mechanism if mechanism in self._sasl[session.listener_name].mechanisms else ""
         self.counts[session.listener_name, known, failure is None] += 1
         if failure is not None:
-            log.warning(
+            self._warnings.warning(
+                session.host,
                 "authentication failed peer=%s listener=%s mechanism=%s reason=%s",
                 session.host,
                 session.listener_name,
