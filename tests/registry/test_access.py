@@ -270,6 +270,19 @@ def test_a_broken_connection_proves_its_identities_again(tmp_path: Path) -> None
     run(story, kavka__jaas__file=str(jaas_file(tmp_path)))
 
 
+def test_a_changed_jaas_file_counts_from_the_next_connection_on(tmp_path: Path) -> None:
+    async def story(server: RegistryServer) -> None:
+        jaas = jaas_file(tmp_path)
+        async with client(server, jaas) as registry:
+            os.replace(jaas_file(tmp_path, "alice"), jaas)
+            assert (await registry.identities())[1].user == "kafka"
+            for connection in list(server.connections):
+                connection.abort()
+            assert (await registry.identities())[1].user == "alice"
+
+    run(story, kavka__jaas__file=str(jaas_file(tmp_path)))
+
+
 def test_identities_of_a_connection_are_bounded() -> None:
     async def story(server: RegistryServer) -> None:
         async with client(server) as anybody:
