@@ -76,6 +76,8 @@ class Changes:
         self._admin = AdminClient({**settings, "log_level": 0})
         self._log = log
         self._iterations = 4096
+        self._is_let_in = True
+        """False while the load's password may be another than it knows."""
         self._stop = Event()
 
     def allow(self) -> None:
@@ -83,7 +85,7 @@ class Changes:
         wait_until(lambda: self._try("allow", self._grant_first), 60, "the load's ACLs are made")
 
     def restore(self) -> None:
-        """Return when the load's user has its password and its ACLs, whatever was interrupted."""
+        """Return when the load has its password and its ACLs, whatever was interrupted."""
         wait_until(lambda: self._try("restore", self._restore), 60, "the load is let in again")
 
     @contextmanager
@@ -106,8 +108,10 @@ class Changes:
             "ACLs replaced": self._swap,
             "other ACLs added and removed": self._change_others,
         }
-        while not self._stop.is_set():
+        while True:
             for name, step in steps.items():
+                while not self._is_let_in and not self._stop.is_set():
+                    self._try("the load's password is put right", self._let_in)
                 if self._stop.wait(_PAUSE_S):
                     return
                 self.done[name] += self._try(name, step)
@@ -134,13 +138,14 @@ class Changes:
 
     def _change_password(self) -> None:
         """Refuse the load's next connections, and authentications again, for a moment."""
+        self._is_let_in = False  # also where the answer does not come
         self._store(LOAD, "another")
         self._stop.wait(_PAUSE_S)
-        wait_until(
-            lambda: self._try("password", lambda: self._store(LOAD, _PASSWORDS[LOAD])),
-            60,
-            "the password is right again",
-        )
+        self._let_in()
+
+    def _let_in(self) -> None:
+        self._store(LOAD, _PASSWORDS[LOAD])
+        self._is_let_in = True
 
     def _store(self, user: str, password: str) -> None:
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, self._iterations)
@@ -170,7 +175,7 @@ class Changes:
         self._wait(self._admin.delete_acls([_filter(each) for each in others]))
 
     def _restore(self) -> None:
-        self._store(LOAD, _PASSWORDS[LOAD])
+        self._let_in()
         self._grant_first()
 
     def _wait(self, futures: dict[Any, Future[Any]]) -> None:
