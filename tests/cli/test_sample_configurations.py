@@ -8,7 +8,7 @@ import pytest
 
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.registry.registry_server_config import RegistryServerConfig
-from kavka.registry.zookeeper import parse_connect
+from kavka.registry.zookeeper_connection import parse_connect
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.properties import parse_properties
 from kavka.settings.registry import REGISTRY_SETTINGS

@@ -19,8 +19,8 @@ from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.watches import WatchKind
 from kavka.registry.znode_server import ZnodeServer
-from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable, parse_connect
-from kavka.registry.zookeeper_connection import ServerRefused
+from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable
+from kavka.registry.zookeeper_connection import ServerRefused, parse_connect
 from kavka.registry.zookeeper_multi import read_multi
 from kavka.wire.zookeeper.jute import Reader
 from kavka.wire.zookeeper.messages import ErrorResponse, OpCode

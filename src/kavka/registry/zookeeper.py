@@ -33,7 +33,7 @@ from kavka.registry.client_watches import ClientWatches
 from kavka.registry.interface import RegistryRefused, Watch, ensure_path
 from kavka.registry.watches import WatchKind
 from kavka.registry.zookeeper_access import ZooKeeperAccess, ZooKeeperLoginRefused, refusal
-from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection
+from kavka.registry.zookeeper_connection import ServerRefused, ZooKeeperConnection, parse_connect
 from kavka.registry.zookeeper_multi import (
     acl_records,
     create_request,
@@ -67,7 +67,6 @@ from kavka.wire.zookeeper.messages import (
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-DEFAULT_PORT = 2181
 _LARGEST_PACKET = 0xFFFFF
 """`jute.maxbuffer` as it comes: ZooKeeper drops the connection on which more arrives."""
 _HEADER_BYTES = 8
@@ -84,25 +83,6 @@ _WATCH_TYPES = {(False, True): 1, (True, False): 2, (True, True): 3}
 
 class ZooKeeperUnreachable(ConnectionError):
     """No member of the ensemble answered in time; the message names the addresses."""
-
-
-def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
-    """Return the members and the chroot (empty for none) of `host:port,host:port/chroot`. Raise ValueError."""
-    members, slash, below = connect.strip().partition("/")
-    chroot = slash + below.strip("/") if below.strip("/") else ""
-    if chroot and not znodes.is_valid_path(chroot):
-        raise ValueError(f"zookeeper.connect has an invalid chroot: {connect!r}")
-    addresses = []
-    for member in members.split(","):
-        host, colon, port = member.strip().rpartition(":")
-        if not colon:
-            host, port = member.strip(), str(DEFAULT_PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(
-                f"zookeeper.connect must be host:port,host:port/chroot, but it is {connect!r}"
-            )
-        addresses.append((host.strip("[]"), int(port)))
-    return addresses, chroot
 
 
 class ZooKeeperRegistry:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from kavka.core.znodes import ZnodeError
 from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
+from kavka.wire.stored import znodes
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
     AUTH_XID,
@@ -35,6 +36,26 @@ from kavka.wire.zookeeper.messages import (
 _MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Maximum size of a response: the children of a very large node exceed `jute.maxbuffer`."""
 _LARGEST_XID = 2**31 - 1
+_DEFAULT_PORT = 2181
+
+
+def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
+    """Return the members and the chroot (empty for none) of `host:port,host:port/chroot`. Raise ValueError."""
+    members, slash, below = connect.strip().partition("/")
+    chroot = slash + below.strip("/") if below.strip("/") else ""
+    if chroot and not znodes.is_valid_path(chroot):
+        raise ValueError(f"zookeeper.connect has an invalid chroot: {connect!r}")
+    addresses = []
+    for member in members.split(","):
+        host, colon, port = member.strip().rpartition(":")
+        if not colon:
+            host, port = member.strip(), str(_DEFAULT_PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(
+                f"zookeeper.connect must be host:port,host:port/chroot, but it is {connect!r}"
+            )
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses, chroot
 
 
 class ServerRefused(Exception):
