@@ -16,7 +16,6 @@ Authorization Options".
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -130,6 +129,8 @@ def masked(entries: AccessList) -> AccessList:
 def digest_id(credentials: bytes) -> str:
     """Return the id of `user:password` in the scheme digest: `user:` and the hash of both in Base64."""
     # The hash is ZooKeeper's, and identifies rather than protects: use SASL or TLS over a network.
+    import hashlib  # a start without access lists does without it
+
     hashed = hashlib.sha1(credentials, usedforsecurity=False).digest()
     user = credentials.partition(b":")[0].decode("utf-8", "replace")
     return f"{user}:{base64.b64encode(hashed).decode()}"

@@ -14,10 +14,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kavka.core.znodes import ZnodeError
+from kavka.core.znodes import ZnodeError, is_valid_path
 from kavka.io import Network
 from kavka.net.frames import FrameReader, InvalidFrameSize
-from kavka.wire.stored import znodes
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
     AUTH_XID,
@@ -43,7 +42,7 @@ def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
     """Return the members and the chroot (empty for none) of `host:port,host:port/chroot`. Raise ValueError."""
     members, slash, below = connect.strip().partition("/")
     chroot = slash + below.strip("/") if below.strip("/") else ""
-    if chroot and not znodes.is_valid_path(chroot):
+    if chroot and not is_valid_path(chroot):
         raise ValueError(f"zookeeper.connect has an invalid chroot: {connect!r}")
     addresses = []
     for member in members.split(","):
