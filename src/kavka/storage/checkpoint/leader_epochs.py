@@ -119,12 +119,13 @@ class LeaderEpochs:
             self._entries.pop()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget what lies before `start_offset`; the epoch that covers it now starts there."""
-        entries = self._entries
-        index = bisect_right(entries, start_offset, key=_start_of)
-        if index == 0 or entries[0].start_offset == start_offset:
-            return
-        entries[:index] = [EpochStart(entries[index - 1].epoch, start_offset)]
+        """Forget the epochs that ended before `start_offset`.
+
+        The one that covers it keeps its start, where Kafka's cache moves it up to `start_offset`: a follower whose log
+        of an earlier epoch ends just there would take the records before it for the leader's.
+        """
+        index = bisect_right(self._entries, start_offset, key=_start_of)
+        del self._entries[: max(index - 1, 0)]
 
     def replace_with(self, others: LeaderEpochs) -> None:
         """Replace all epochs by those of another log with the same history."""
