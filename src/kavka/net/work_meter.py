@@ -156,7 +156,7 @@ class WorkMeter:
 
     @contextmanager
     def event(self) -> Iterator[None]:
-        """Have the body as an event."""
+        """Count the body as an event."""
         self.begin()
         self.enter()
         try:

@@ -189,7 +189,7 @@ class ClientQuotas:
         return LoopClock(self._clock.work_ns, iterations_of(asyncio.get_running_loop()).works)
 
     def _sample_waits(self) -> None:
-        """Have the loop's own work measured while there is a quota of request time."""
+        """Measure the loop's own work while there is a quota of request time."""
         iterations = iterations_of(asyncio.get_running_loop())
         iterations.sampler = self._loop_clock if self.request.has_limits else None
 
