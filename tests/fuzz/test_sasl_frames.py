@@ -138,7 +138,7 @@ def test_random_frames_before_authentication_get_no_data(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 def test_a_million_random_frames_before_authentication_get_no_data(tmp_path: Path) -> None:
     assert run(tmp_path, 1_000_000, seed=2) > 10_000
 

@@ -17,7 +17,7 @@ from support.tls import TlsFiles
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 _PACKAGE = "org.apache.kafka.common.security"
 _LOGIN = 'required username="spark" password="between Spark and us";'
 _PLAIN = f"{_PACKAGE}.plain.PlainLoginModule {_LOGIN[:-1]}"
