@@ -133,7 +133,7 @@ def where_is(log: Log) -> Path:
 
 def check_moved(log: Log) -> None:
     assert read_offsets(log) == [(n, n) for n in range(OLD_START, END)]
-    assert log.epochs.entries[:3] == [(1, OLD_START), (2, 20), (3, 30)]
+    assert log.epochs.entries[:3] == [(1, 10), (2, 20), (3, 30)]
     assert log.producers.entries()[0].last_sequence == END - 1
     assert log.topic_id == TOPIC_ID
 
@@ -381,7 +381,7 @@ def test_a_copy_of_what_was_truncated_is_aligned(mover: Mover) -> None:
         assert (future.log_end_offset, future.latest_epoch) == (25, 2)
         await mover.copy()
         moved = await mover.store.swap_future(WHERE)
-        assert moved.epochs.entries == [(1, OLD_START), (2, 20), (11, 25)]
+        assert moved.epochs.entries == [(1, 10), (2, 20), (11, 25)]
         assert read_offsets(moved) == [(n, n) for n in range(OLD_START, END)]
         await mover.store.close({})
 

@@ -92,7 +92,10 @@ def test_cutting_the_start_keeps_the_epoch_that_covers_it() -> None:
 def test_an_epoch_ended_where_the_next_began_also_below_the_start() -> None:
     known = epochs((0, 0), (1, 34))
     known.truncate_from_start(45)
-    assert known.end_offset_for(0, 59) == (0, 34)  # with 45 a follower that ends there would keep its records
+    assert known.end_offset_for(0, 59) == (
+        0,
+        34,
+    )  # with 45 a follower that ends there would keep its records
 
 
 def test_the_checkpoint_has_kafkas_lines() -> None:
