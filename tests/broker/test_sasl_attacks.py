@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.requests import refusals
 from kavka.client.admin import Admin, ScramUpsertion
 from kavka.core.sasl.scram import ScramClient
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
@@ -162,8 +163,10 @@ def test_a_broker_is_not_made_to_prove_a_password_for_the_client(run: Run) -> No
 
 
 def test_tokens_of_half_a_megabyte_are_refused_and_fill_no_log(
-    run: Run, caplog: pytest.LogCaptureFixture
+    run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(refusals, "LINES", 1000)
+
     async def story(server: Server) -> None:
         for mechanism, token in LARGE:
             peer = await begun(server, mechanism)

@@ -13,6 +13,8 @@ IMPLEMENTATIONS = {"storage/disk/os_disk.py"}
 """Modules of these packages that implement an interface of `kavka.io`; the others are in `net`."""
 THREADS = {
     "broker/security/callbacks.py": "users' own code",
+    "broker/security/delegation_tokens.py": "OpenSSL salts the HMAC of a token",
+    "broker/security/kerberos.py": "MIT's library reads the key tab and the file of replays",
     "broker/security/signed_tokens.py": "the keys of an issuer, by HTTP",
     "client/admin/user_credentials.py": "OpenSSL salts a password",
     "client/bearer_tokens.py": "users' own code, and tokens by HTTP",

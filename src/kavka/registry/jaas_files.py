@@ -13,7 +13,6 @@ Kafka's scripts pass the file by the environment, and so do ours: `KAFKA_OPTS=-D
 from __future__ import annotations
 
 import logging
-import os
 import shlex
 import stat
 from collections.abc import Mapping
@@ -139,5 +138,5 @@ def _read(file: str, section: str, setting: str) -> tuple[JaasLogin | None, list
 @cache
 def _warn_of_readers(file: str) -> None:
     """Warn once of passwords that any user of the machine can read."""
-    if os.stat(file).st_mode & stat.S_IROTH:
+    if Path(file).stat().st_mode & stat.S_IROTH:
         log.warning("passwords readable by every user file=%s", file)

@@ -12,7 +12,6 @@ import base64
 import binascii
 import hashlib
 import logging
-import os
 import stat
 from collections import Counter
 from enum import Enum
@@ -109,7 +108,7 @@ class BasicAuthentication:
             self._is_readable = True
 
     def _read(self) -> None:
-        facts = os.stat(self._path)
+        facts = Path(self._path).stat()
         version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         if version == self._version:
             return
