@@ -21,6 +21,7 @@ from kavka.client.admin.delegation_tokens import DelegationToken
 from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.producer import Producer
 from kavka.core.access.entries import Principal
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.net.clock import SystemRandom
 from kavka.net.event_loop import MeasuredEventLoop
@@ -322,6 +323,21 @@ def test_a_lost_session_has_all_tokens_read_again(run: Run) -> None:
         await registry.delete(token_znodes.token_path(gone.token_id))
         tokens.session_renewed()
         await until(lambda: [(t.token_id, t.owner) for t in tokens] == [(kept.token_id, BOB)])
+
+    run(story)
+
+
+def test_a_token_that_is_removed_while_its_credential_is_made_lets_nobody_in(run: Run) -> None:
+    async def story(server: Server, alice: Admin, _bob: Admin) -> None:
+        tokens = server.broker.security.tokens
+        assert tokens is not None
+        token = await alice.create_delegation_token()
+        answer = tokens.login(SCRAM_MECHANISMS["SCRAM-SHA-256"], token.token_id)
+        assert isinstance(answer, Awaitable)  # made on a thread
+        await alice.expire_delegation_token(token.hmac)
+        credential = await answer
+        assert credential.fault is not None
+        assert credential.fault.startswith("unknown delegation token")
 
     run(story)
 

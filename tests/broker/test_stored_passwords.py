@@ -120,6 +120,21 @@ def test_passwords_of_the_old_secret_are_encrypted_with_the_new_one_at_the_start
     assert texts[0] != texts[1] == texts[2]
 
 
+def test_stored_passwords_that_did_not_change_are_not_applied_again(run: Run) -> None:
+    name = "listener.name.other.ssl.keystore.password"
+    applied: list[None] = []
+
+    async def story(served: Any) -> None:
+        assert await change(served, (name, SET, "topsecret")) == ""
+        served.broker.configs.on_broker_change.append(lambda: applied.append(None))
+        await served.broker.dynamic_configs.reload()
+        assert applied == []
+        assert await change(served, (name, SET, "another")) == ""
+        assert applied != []
+
+    run(story, broker__id="0", **SECRET)
+
+
 def test_settings_of_sasl_are_those_of_the_start(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -107,7 +107,7 @@ class DynamicConfigs:
         for default in (True, False):
             entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
             overrides = await self.stored(znodes.config_path("brokers", entity)) or {}
-            if overrides != self._configs.broker_overrides(default=default):
+            if self._decoded(overrides) != self._configs.broker_overrides(default=default):
                 self.broker_configured(overrides, default=default)
         await gathered(self._reload_topic, self._configs.known_topics(), _AT_ONCE)
 

@@ -74,9 +74,8 @@ class BasicAuthentication:
         """Return whether a request with this `Authorization` header may read the page."""
         credential = _credential(header)
         if credential is None:
-            return (
-                Verdict.REFUSED
-            )  # as a client's first request may be: it learns that it needs one
+            # A client's first request may have none: the answer says that it needs one.
+            return Verdict.REFUSED
         await self._refresh()
         digest = hashlib.blake2b(b"\0".join(credential), key=self._key).digest()
         if digest in self._known:

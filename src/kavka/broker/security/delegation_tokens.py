@@ -15,7 +15,7 @@ from kavka.broker.control.change_notifications import ChangeNotifications
 from kavka.core.access.entries import Principal
 from kavka.core.delegation_tokens import DelegationToken, TokenLimits, TokenSecret
 from kavka.core.sasl.exchange import TokenCredential
-from kavka.core.sasl.scram_credential import ScramCredential, ScramMechanism
+from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 from kavka.core.znodes import Create, Delete, Operation, SetData, ZnodeError
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused, ensure_paths, gathered, require_no_node
@@ -97,15 +97,21 @@ class DelegationTokens:
             credential = self._secret.imitated(mechanism, token_id)
             return TokenCredential(credential, fault=f"{fault} delegation token={token_id[:64]!r}")
         known = self._credentials.get((token_id, mechanism.name))
-        return self._make(mechanism, token) if known is None else _of_token(token, known)
+        if known is None:
+            return self._made(mechanism, token_id)
+        return TokenCredential(known, token.owner.name, token.expiry_ms)
 
-    async def _make(self, mechanism: ScramMechanism, token: DelegationToken) -> TokenCredential:
-        credential = await asyncio.to_thread(self._secret.credential, mechanism, token.token_id)
-        if token.token_id in self._tokens:
+    async def _made(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential:
+        """Make the credential of a token, and return what `login` does then: the token may have been removed."""
+        credential = await asyncio.to_thread(self._secret.credential, mechanism, token_id)
+        token = self._tokens.get(token_id)
+        if token is not None:
             if len(self._credentials) >= _MAX_CREDENTIALS:
                 del self._credentials[next(iter(self._credentials))]
-            self._credentials[token.token_id, mechanism.name] = credential
-        return _of_token(token, credential)
+            self._credentials[token_id, mechanism.name] = credential
+        answer = self.login(mechanism, token_id)
+        assert isinstance(answer, TokenCredential)
+        return answer
 
     # -- changes
 
@@ -220,12 +226,8 @@ class DelegationTokens:
         if self._tokens.pop(token_id, None) is None:
             return
         self._by_hmac.pop(self._secret.hmac(token_id), None)
-        for key in [key for key in self._credentials if key[0] == token_id]:
-            del self._credentials[key]
-
-
-def _of_token(token: DelegationToken, credential: ScramCredential) -> TokenCredential:
-    return TokenCredential(credential, token.owner.name, token.expiry_ms)
+        for mechanism in SCRAM_MECHANISMS:
+            self._credentials.pop((token_id, mechanism), None)
 
 
 def _may_be_a_node(name: str) -> bool:

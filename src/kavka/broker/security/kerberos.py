@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.broker.configs.listener_settings import ListenerSettings
+from kavka.broker.security.sasl_mechanisms import JAAS
 from kavka.core.sasl.exchange import GssStep, Outcome, Question, SaslError
 from kavka.core.sasl.gssapi import GSSAPI, GssapiServer
 from kavka.core.sasl.jaas import JaasLogin
@@ -32,9 +33,7 @@ def acceptor(settings: ListenerSettings, login: JaasLogin | None) -> Callable[[]
     try:
         keys = Acceptor(None if principal == "*" else principal, keytab)
     except SaslError as error:
-        raise InvalidSetting(
-            settings.name_of("sasl.jaas.config", GSSAPI), "[hidden]", str(error)
-        ) from None
+        raise InvalidSetting(settings.name_of(JAAS, GSSAPI), "[hidden]", str(error)) from None
     rules = _rules(settings, default_realm())
     return lambda: GssapiServer(keys.accept(), rules.user_of)
 
@@ -48,8 +47,7 @@ def _keys(settings: ListenerSettings, login: JaasLogin | None) -> tuple[str, str
             f"GSSAPI needs the principal and the key tab of this broker: set it to: "
             f"{EXAMPLE.format(EXAMPLE_PRINCIPAL)} or set sasl.enabled.mechanisms to another mechanism"
         )
-        setting = settings.name_of("sasl.jaas.config", GSSAPI)
-        raise InvalidSetting(setting, "[hidden]" if login else "", reason)
+        raise InvalidSetting(settings.name_of(JAAS, GSSAPI), "[hidden]" if login else "", reason)
     return principal, keytab
 
 

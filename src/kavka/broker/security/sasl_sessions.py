@@ -56,14 +56,14 @@ class SaslSessions:
         To be called before the first connection: connections stay with the mechanisms of their beginning.
         """
         self._sasl = {
-            name: self._listener(self._context.configs.listener(name), self._mechanisms)
+            name: self._listener(self._context.configs.listener(name))
             for name, protocol in self._protocols.items()
             if protocol.startswith("SASL_")
         }
 
-    def _listener(self, settings: ListenerSettings, mechanisms: Mechanisms) -> SaslListener:
+    def _listener(self, settings: ListenerSettings) -> SaslListener:
         return SaslListener(
-            mechanisms.of(settings),
+            self._mechanisms.of(settings),
             self._context.clock,
             settings.integer("sasl.server.max.receive.size"),
             self._share,

@@ -1,4 +1,4 @@
-"""SCRAM credentials before the first broker runs: in ZooKeeper, or in the registry of a broker that has its own.
+"""The registry without a broker, ZooKeeper or a broker's own, and SCRAM credentials in it.
 
 Brokers that reach each other by SCRAM cannot be asked to create the user by which they do so.
 """
@@ -31,7 +31,7 @@ Act = Callable[[Registry], Awaitable[int]]
 def in_zookeeper(connect: str, tls_file: str | None, act: Act) -> int:
     """Run `act` with a session at ZooKeeper; 1, after one sentence, when no member answers.
 
-    With an identity, znodes of users are made for the brokers' alone, as by brokers with zookeeper.set.acl=true.
+    With an identity, znodes are made for the brokers', as by brokers with zookeeper.set.acl=true.
     """
     try:
         connection = as_broker(connect, tls_file)
