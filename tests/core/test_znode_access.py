@@ -21,7 +21,7 @@ from kavka.core.znode_access import (
     Identity,
     allows,
     digest_id,
-    is_in_network,
+    indexed,
     masked,
     resolve,
 )
@@ -72,6 +72,16 @@ def test_a_permission_comes_from_an_entry_with_it_that_matches_alone(
         assert not is_allowed or entry.permissions & permission
     assert allows(access, permission, some | {SUPER})
     assert allows(access, permission, None)
+
+
+@given(lists, st.lists(st.tuples(permissions, st.sets(identities)), max_size=3))
+def test_a_list_that_remembers_answers_as_one_that_does_not(
+    access: AccessList, questions: list[tuple[int, set[Identity]]]
+) -> None:
+    remembering = indexed(access)
+    assert remembering == access
+    for permission, some in questions:
+        assert allows(remembering, permission, some) == allows(access, permission, some)
 
 
 @given(lists, st.sets(identities))
@@ -144,7 +154,6 @@ def test_a_list_is_bounded_and_the_open_one_is_one_object() -> None:
     ],
 )
 def test_an_address_matches_its_networks(address: str, expression: str, is_inside: bool) -> None:
-    assert is_in_network(address, expression) is is_inside
     access = (AclEntry(READ, "ip", expression),)
     assert allows(access, READ, [Identity("ip", address)]) is is_inside
 

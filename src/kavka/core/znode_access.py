@@ -56,6 +56,67 @@ OPEN: Final[AccessList] = (AclEntry(ALL, "world", "anyone"),)
 SUPER: Final = Identity("super", "")
 
 
+class _Permissions:
+    """The permissions of an access list by what they are given to: one look-up for an identity, however long it is."""
+
+    __slots__ = ("_by_id", "_by_network", "_of_all", "_of_sasl_super")
+
+    def __init__(self, entries: AccessList) -> None:
+        """Read the list."""
+        self._of_all = self._of_sasl_super = 0
+        self._by_id: dict[tuple[str, str], int] = {}
+        self._by_network: dict[tuple[int, int], dict[int, int]] = {}
+        """By version of IP and length of the prefix, then by prefix."""
+        for permissions, scheme, name in entries:
+            if scheme == "world":
+                self._of_all |= permissions if name == "anyone" else 0
+                continue
+            self._by_id[scheme, name] = self._by_id.get((scheme, name), 0) | permissions
+            if scheme == "sasl":
+                self._of_sasl_super |= permissions
+            elif scheme == "ip" and (network := _network(name)) is not None:
+                known = self._by_network.setdefault((network.version, network.prefixlen), {})
+                prefix = int(network.network_address) >> network.max_prefixlen - network.prefixlen
+                known[prefix] = known.get(prefix, 0) | permissions
+
+    def of(self, identities: Collection[Identity]) -> int:
+        """Return all permissions of a connection."""
+        found = self._of_all
+        for identity in identities:
+            found |= self._by_id.get(identity, 0)
+            if identity.scheme == "ip" and self._by_network:
+                found |= self._of_address(identity.id)
+        if Identity("sasl", _SASL_SUPER) in identities:
+            found |= self._of_sasl_super
+        return found
+
+    def _of_address(self, text: str) -> int:
+        import ipaddress  # only where there are such entries
+
+        try:
+            address = ipaddress.ip_address(text.partition("%")[0])
+        except ValueError:
+            return 0
+        found, number = 0, int(address)
+        for (version, length), prefixes in self._by_network.items():
+            if version == address.version:
+                found |= prefixes.get(number >> address.max_prefixlen - length, 0)
+        return found
+
+
+class _IndexedList(tuple[AclEntry, ...]):
+    """An access list that remembers its permissions, from the first question on."""
+
+    permissions: _Permissions | None = None
+
+
+def indexed(entries: AccessList) -> AccessList:
+    """Return an equal list of which questions cost the same however long it is."""
+    return (
+        entries if entries is OPEN or isinstance(entries, _IndexedList) else _IndexedList(entries)
+    )
+
+
 def allows(entries: AccessList, permissions: int, identities: Collection[Identity] | None) -> bool:
     """Return whether any of these permissions is given to a connection with these identities.
 
@@ -63,23 +124,11 @@ def allows(entries: AccessList, permissions: int, identities: Collection[Identit
     """
     if identities is None or entries is OPEN or not entries or SUPER in identities:
         return True
-    return any(entry.permissions & permissions and _matches(entry, identities) for entry in entries)
-
-
-def _matches(entry: AclEntry, identities: Collection[Identity]) -> bool:
-    scheme, expression = entry.scheme, entry.id
-    if scheme == "world":
-        return expression == "anyone"
-    if (scheme, expression) in identities:
-        return True
-    if scheme == "sasl":
-        return Identity("sasl", _SASL_SUPER) in identities
-    if scheme == "ip":
-        return any(
-            identity.scheme == "ip" and is_in_network(identity.id, expression)
-            for identity in identities
-        )
-    return False
+    if not isinstance(entries, _IndexedList):
+        return bool(_Permissions(entries).of(identities) & permissions)
+    if entries.permissions is None:
+        entries.permissions = _Permissions(entries)
+    return bool(entries.permissions.of(identities) & permissions)
 
 
 def resolve(asked: Iterable[AclEntry], identities: Collection[Identity]) -> AccessList | None:
@@ -101,7 +150,7 @@ def resolve(asked: Iterable[AclEntry], identities: Collection[Identity]) -> Acce
         if len(found) > MAX_ENTRIES:
             return None
     entries = tuple(found)
-    return OPEN if entries == OPEN else entries or None
+    return OPEN if entries == OPEN else indexed(entries) if entries else None
 
 
 def _is_valid(entry: AclEntry) -> bool:
@@ -134,19 +183,6 @@ def digest_id(credentials: bytes) -> str:
     hashed = hashlib.sha1(credentials, usedforsecurity=False).digest()
     user = credentials.partition(b":")[0].decode("utf-8", "replace")
     return f"{user}:{base64.b64encode(hashed).decode()}"
-
-
-def is_in_network(address: str, expression: str) -> bool:
-    """Return whether an address is the one, or in the network, of an entry `address` or `address/bits`."""
-    network = _network(expression)
-    if network is None:
-        return False
-    import ipaddress  # only where there are such entries
-
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]) in network
-    except ValueError:
-        return False
 
 
 def _network(expression: str) -> IPv4Network | IPv6Network | None:

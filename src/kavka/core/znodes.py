@@ -439,7 +439,10 @@ class ZnodeTree:
             return OPEN
         if len(self._lists) >= _REMEMBERED_LISTS:
             self._lists.clear()
-        return self._lists.setdefault(access, access)
+        known = self._lists.get(access)
+        if known is None:
+            known = self._lists[access] = znode_access.indexed(access)
+        return known
 
     # -- snapshots
 
