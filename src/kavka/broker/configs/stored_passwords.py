@@ -18,6 +18,7 @@ from kavka.settings.dynamic import UndecodedPassword, is_password
 log = logging.getLogger(__name__)
 
 _OLD_SECRET = "password.encoder.old.secret"
+_MAX_KNOWN = 1000
 _WHERE = "the registry, and this broker's file of settings has no password.encoder.secret"
 
 
@@ -28,6 +29,8 @@ class StoredPasswords:
         """Read `password.encoder.*`. Raise InvalidSetting."""
         self._encoder = _encoder(config, "password.encoder.secret", random_bytes)
         self._old_encoder = _encoder(config, _OLD_SECRET, random_bytes)
+        self._known: dict[str, str] = {}
+        """Passwords by their stored texts: to decrypt one takes thousands of hashes."""
 
     def fault(self, names: Iterable[str]) -> str | None:
         """Return why one of the settings that are to be changed cannot be stored: it is a password, say."""
@@ -81,7 +84,11 @@ class StoredPasswords:
     def _decode(self, text: str) -> str:
         if self._encoder is None:
             raise UndecodablePassword(f"it is encrypted in {_WHERE}")
-        return self._encoder.decode(text)
+        if text not in self._known:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[text] = self._encoder.decode(text)
+        return self._known[text]
 
     def _is(self, stored: str, password: str) -> bool:
         return self._can_decode(stored) and self._decode(stored) == password
