@@ -140,6 +140,10 @@ def test_owners_and_renewers_change_a_token_and_nobody_else(run: Run) -> None:
             await alice.create_delegation_token(["Group:g"])
         async with refused(_E.INVALID_REQUEST):
             await alice.create_delegation_token(f"User:{'r' * 100}{n}" for n in range(5000))
+        async with refused(_E.INVALID_REQUEST):
+            await alice.create_delegation_token(["User:r"] * 10_001)
+        many = await alice.create_delegation_token(["User:r"] * 10_000)
+        await alice.expire_delegation_token(many.hmac)
 
     async def alice_s(alice: Admin, token: DelegationToken) -> list[DelegationToken]:
         return [t for t in await alice.describe_delegation_tokens() if t.token_id == token.token_id]

@@ -15,6 +15,8 @@ from kavka.wire.messages.create_delegation_token import (
 )
 
 _ID_BYTES = 16
+_MAX_RENEWERS = 10_000
+"""Of a token: it is encoded at once, while every other client waits."""
 
 
 async def handle(
@@ -26,7 +28,7 @@ async def handle(
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
     renewers = []
-    for each in request.renewers:
+    for each in request.renewers[: _MAX_RENEWERS + 1]:
         renewers.append(Principal(each.principal_type, each.principal_name))
         if context.pace.is_over():
             await context.pace.rest()
@@ -49,6 +51,9 @@ async def handle(
     answer.error_code = refusal_of_creation(owner, requester, renewers, may_create_for)
     if answer.error_code or services.tokens is None:
         answer.error_code = answer.error_code or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return answer
+    if len(request.renewers) > _MAX_RENEWERS:
+        answer.error_code = ErrorCode.INVALID_REQUEST
         return answer
     token = created(
         uuid_text(services.random.random_bytes(_ID_BYTES)),
