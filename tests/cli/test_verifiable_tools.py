@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -127,3 +129,22 @@ def test_without_options_the_verifiable_tools_explain_themselves(
     shown = capsys.readouterr().out
     assert "usage: kavka verifiable-producer" in shown
     assert "usage: kavka verifiable-consumer" in shown
+
+
+def test_the_producer_ends_without_tracebacks_when_nobody_reads_its_events(
+    kavka_cluster: LocalCluster,
+) -> None:
+    command = [sys.executable, "-m", "kavka", "verifiable-producer", *at(kavka_cluster, "unread")]
+    with subprocess.Popen(
+        [*command, "--throughput", "500", "--max-messages", "100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as producer:
+        assert producer.stdout is not None
+        assert producer.stderr is not None
+        producer.stdout.readline()
+        producer.stdout.close()
+        errors = producer.stderr.read()
+    assert producer.returncode == 1
+    assert "Traceback" not in errors

@@ -95,6 +95,8 @@ class _Run:
         self._start_ms = current_time_ms()
         self._create_ms: int = given.message_create_time
         self._sent = self._acknowledged = 0
+        self._unwritten: OSError | None = None
+        """Why standard output takes no more events."""
 
     async def send(self, stopped: asyncio.Event) -> None:
         """Hand over all messages, at most `--throughput` in a second, until `stopped`."""
@@ -102,6 +104,8 @@ class _Run:
         loop = asyncio.get_running_loop()
         started = loop.time()
         while not stopped.is_set() and self._sent != given.max_messages:
+            if self._unwritten is not None:
+                raise self._unwritten
             await self._send_one(self._sent)
             self._sent += 1
             due = started + self._sent / given.throughput if given.throughput > 0 else 0
@@ -139,6 +143,15 @@ class _Run:
         return now_ms
 
     def _on_done(
+        self, key: str | None, value: str, metadata: RecordMetadata | None, error: Exception | None
+    ) -> None:
+        if self._unwritten is None:
+            try:
+                self._print_done(key, value, metadata, error)
+            except OSError as unwritten:
+                self._unwritten = unwritten
+
+    def _print_done(
         self, key: str | None, value: str, metadata: RecordMetadata | None, error: Exception | None
     ) -> None:
         topic = self._given.topic
