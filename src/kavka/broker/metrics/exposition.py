@@ -32,6 +32,8 @@ class Exposition:
     def __init__(self, sources: MetricsSources) -> None:
         """Serve nothing yet."""
         self._sources = sources
+        self._refused = 0
+        """Connections of this window that were too many: the first is logged, of the others their number."""
         self._listener: Listener | None = None
         self._scrapes: dict[Scrape, None] = {}
         environment = sources.context.environment
@@ -94,7 +96,9 @@ class Exposition:
 
     def _opened(self, scrape: Scrape) -> bool:
         if len(self._scrapes) >= _MAX_CONNECTIONS:
-            log.warning("metrics connection refused reason=too many")
+            if not self._refused:
+                log.warning("metrics connection refused reason=too many")
+            self._refused += 1
             return False
         self._scrapes[scrape] = None
         return True
@@ -116,6 +120,9 @@ class Exposition:
         self._cpu_s, self._checked_ms = cpu_s, now_ms
         for scrape in list(self._scrapes):
             scrape.window_over()
+        if self._refused > 1:
+            log.warning("metrics connections refused unlogged=%d", self._refused - 1)
+        self._refused = 0
         self._rates.turn(now_ms, totals(self._sources))
         self._windows += 1
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
