@@ -111,6 +111,13 @@ def test_auth_is_what_the_client_has_proved() -> None:
     assert resolve(creator, [ADDRESS, SUPER]) is None
 
 
+def test_auth_is_replaced_once_for_each_permission() -> None:
+    own = [Identity("digest", digest_id(b"u%d:p" % number)) for number in range(60)]
+    read, write = (tuple(AclEntry(p, *one) for one in own) for p in (READ, WRITE))
+    asked = [AclEntry(READ, "auth", str(n)) for n in range(20_000)] + [AclEntry(WRITE, "auth", "")]
+    assert resolve(asked, own) == read + write
+
+
 @pytest.mark.parametrize(
     ("scheme", "name"),
     [

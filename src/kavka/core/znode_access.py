@@ -137,8 +137,13 @@ def resolve(asked: Iterable[AclEntry], identities: Collection[Identity]) -> Acce
     None refuses it: it has no entry or too many, one that cannot match, or `auth` without an authenticated identity.
     """
     found: dict[AclEntry, None] = {}
+    of_auth: set[int] = set()
+    """Permissions for which `auth` has been replaced: a request may have tens of thousands of such entries."""
     for entry in asked:
         if entry.scheme == "auth":
+            if entry.permissions in of_auth:
+                continue
+            of_auth.add(entry.permissions)
             own = [one for one in identities if one.scheme in _AUTHENTICATED]
             if not own:
                 return None
