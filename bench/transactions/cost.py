@@ -18,7 +18,7 @@ from transactions.pair import SIDES, topic_at
 RECORD_BYTES = 1000
 TRANSACTION_MS = 100
 _PARTITIONS = 6
-_MOST_PERCENT = 3.0
+_MAX_PERCENT = 3.0
 _PATIENCE_S = 120
 _ids = count()
 
@@ -69,7 +69,7 @@ def measure(
             f"{about}: cost of transactions",
             "%",
             percent,
-            absolute=_MOST_PERCENT,
+            absolute=_MAX_PERCENT,
             not_above_apache=True,
         ),
         Line(f"broker CPU, {about}, in transactions", "s per million", cpu, goal=1.0),

@@ -145,7 +145,7 @@ def test_a_task_that_fails_removes_its_files(lake: Lake) -> None:
 
 
 def test_the_tables_of_a_task_share_its_memory(lake: Lake) -> None:
-    many = loader(lake, table="lake.{topic}", most_buffered=1)
+    many = loader(lake, table="lake.{topic}", max_buffered=1)
     report = many.run(iter([rows([0], topic="a"), rows([0], topic="b"), rows([1], topic="a")]))
     assert {
         name[1]: sum(one.rows for one in part.files) for name, part in report.parts.items()

@@ -48,7 +48,7 @@ class DelegationToken:
         return self.expiry_ms < now_ms or self.max_ms < now_ms
 
     def login_fault(self, now_ms: int) -> str | None:
-        """Return why nobody may log in with it; None if its owner may."""
+        """Return why it admits no login; None if its owner may log in."""
         if self.is_expired(now_ms):
             return "expired"
         # A login makes the client a user: with another type of owner it would be the user of that name.

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _LOG_N: Final = 14  # 16 MiB, some 30 ms
-_MOST_LOG_N: Final = 17
-_MOST_BCRYPT_ROUNDS: Final = 14
+_MAX_LOG_N: Final = 17
+_MAX_BCRYPT_ROUNDS: Final = 14
 _SALT_BYTES: Final = 16
 _HASH_BYTES: Final = 32
 _SCRYPT: Final = re.compile(
@@ -79,16 +79,16 @@ def _check(stored: str) -> Check:
     found = _SCRYPT.fullmatch(stored)
     if found is not None:
         log_n, r, p = int(found[1]), int(found[2]), int(found[3])
-        if not (1 <= log_n <= _MOST_LOG_N and 1 <= r <= 8 and p == 1):
-            raise ValueError(f"scrypt is taken with ln up to {_MOST_LOG_N}, r up to 8, p=1")
+        if not (1 <= log_n <= _MAX_LOG_N and 1 <= r <= 8 and p == 1):
+            raise ValueError(f"scrypt is taken with ln up to {_MAX_LOG_N}, r up to 8, p=1")
         salt, wanted = _bytes(found[4]), _bytes(found[5])
         return lambda password: hmac.compare_digest(
             _scrypt(password, salt, log_n, r, p, len(wanted)), wanted
         )
     found = _BCRYPT.fullmatch(stored)
     if found is not None:
-        if int(found[1]) > _MOST_BCRYPT_ROUNDS:
-            raise ValueError(f"bcrypt is taken with a cost up to {_MOST_BCRYPT_ROUNDS}")
+        if int(found[1]) > _MAX_BCRYPT_ROUNDS:
+            raise ValueError(f"bcrypt is taken with a cost up to {_MAX_BCRYPT_ROUNDS}")
         return _bcrypt_check(stored.encode())
     raise ValueError("its hash is neither scrypt nor bcrypt")
 

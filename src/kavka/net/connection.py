@@ -109,7 +109,7 @@ class Connection:
         self.peer_host = ""
         """The client's address; that of an IPv4 client without the prefix which it has at an IPv6 listener."""
         self.meter: WorkMeter | None = None
-        """Counts the time that this connection takes; None while nobody wants to know."""
+        """Counts the time that this connection takes; None while it is not limited."""
         self.is_admitted = is_admitted
         """True if limits have counted it already, before its TLS handshake."""
         self.last_active_ms = 0

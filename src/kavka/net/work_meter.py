@@ -24,8 +24,8 @@ _EVERY: Final = 16
 _READS: Final = 4
 """Of the clock, in a sample."""
 _WEIGHT: Final = 32
-_MOST_OWED_NS: Final = 1_000_000
-_MOST_BEFORE_NS: Final = 200_000
+_MAX_OWED_NS: Final = 1_000_000
+_MAX_BEFORE_NS: Final = 200_000
 """Before an event: more is not the loop's own."""
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class LoopClock:
             self._dispatch.add(now - self._woke_ns)
             self._woke_ns = 0
         if self._is_clean and len(self._works) <= self._noted:
-            return max(self.ended_ns, now - _MOST_BEFORE_NS)
+            return max(self.ended_ns, now - _MAX_BEFORE_NS)
         reads = self._read.ns * (1 + _READS / _EVERY)
         before = int(self._tail.ns + self._wait.ns + self._dispatch.ns + reads)
         return max(self.ended_ns, now - before)
@@ -189,6 +189,6 @@ class WorkMeter:
         now = self._clock.end()
         if not self._discards:
             self._owed_ns += now - self._mark_ns
-            if self._owed_ns > _MOST_OWED_NS:
+            if self._owed_ns > _MAX_OWED_NS:
                 owed, self._owed_ns = self._owed_ns, 0
                 self.charge(owed)

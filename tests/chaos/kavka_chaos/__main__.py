@@ -29,7 +29,7 @@ from kavka_chaos.security import ADMIN, Changes
 from kavka_compat.processes import ProcessDied
 
 _MEMBERS = {"zookeeper": 3, "served": 1}
-_MOST_FAILED = 5
+_MAX_FAILED = 5
 """Clusters that were not well: then the rest will not be, either."""
 _NOT_WELL = (NotWell, ClientFailed, ProcessDied, TimeoutError, KafkaException, KazooTimeoutError)
 _FAILED = 1
@@ -59,7 +59,7 @@ class Run:
             else:
                 self._log(f"the evidence is in {directory}")
                 failed += 1
-            if self._is_over() or failed == _MOST_FAILED:
+            if self._is_over() or failed == _MAX_FAILED:
                 return
 
     def _is_over(self) -> bool:

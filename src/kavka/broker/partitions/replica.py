@@ -87,7 +87,7 @@ class Replica:
         self.appended_bytes = 0
         """Bytes that became readable since the start; fetches that wait for bytes count by it."""
         self.lock = asyncio.Lock()
-        """Held while the log is cut, or the role changes: both wait for the disk."""
+        """Held while the log is truncated, or the role changes: both wait for the disk."""
         self.watchers: dict[Watcher, None] = {}
         self.is_stopped = False
         """True if the controller has stopped this replica in the present leader epoch."""
@@ -407,7 +407,7 @@ class Replica:
         return self.leader_high_watermark <= self.log.log_end_offset
 
     def truncated(self) -> None:
-        """Note that the log was cut by the leader's epochs."""
+        """Note that the log was truncated by the leader's epochs."""
         self.truncation_count += 1
         self.partition.truncated(self.log.log_end_offset)
         self.note_transactions()

@@ -3,12 +3,11 @@
     copying     the future log is appended to from the log itself, as a follower's
     swapping    both end at the same offset: nothing is appended until the copy is the log
 
-The log continues meanwhile: it is appended to, cut (then the copy is aligned), and loses its beginning. A move that was
-interrupted continues at the next start. During the swap, some milliseconds, producers get NOT_LEADER_OR_FOLLOWER
-and come again.
-
-A move that is called off ends between two steps, and a swap is one step: halfway through it neither the log nor the
-copy is whole, so an operation that ends a move waits for the swap, and finds the log only then.
+The log continues meanwhile: it is appended to, truncated (then the copy is aligned), and loses its beginning. A move
+that was interrupted continues at the next start. During the swap, some milliseconds, producers get
+NOT_LEADER_OR_FOLLOWER and come again. A move that is called off ends between two steps, and a swap is one step:
+halfway through it neither the log nor the copy is whole, so an operation that ends a move waits for the swap, and
+finds the log only then.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ class AlterLogDirsManager:
             del self._moves[topic_partition]
 
     async def _align_future(self, replica: Replica, move: _Move) -> None:
-        """Cut the copy to what it has in common with the log. `replica.lock` is held."""
+        """Truncate the copy to what it has in common with the log. `replica.lock` is held."""
         await self._replica_manager.store.align_future(replica.topic_partition)
         move.truncation_count = replica.truncation_count
 

@@ -22,7 +22,7 @@ class FollowerLog:
     __slots__ = ("leader_epoch", "replica")
 
     def __init__(self, replica: Replica) -> None:
-        """Read and cut this replica as long as its leader epoch is what it is now."""
+        """Read and truncate this replica as long as its leader epoch is what it is now."""
         self.replica = replica
         self.leader_epoch = replica.partition.leader_epoch
 

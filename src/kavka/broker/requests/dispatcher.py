@@ -76,7 +76,7 @@ class Dispatcher:
         self._is_restricted = False
         """True if a policy is to be asked about each request."""
         self._memory = RequestMemory(config.integer(TOTAL_SETTING))
-        self._most_decoded = config.integer(REQUEST_SETTING)
+        self._max_decoded = config.integer(REQUEST_SETTING)
         self._failures = RequestFailures()
         self._connections = OpenConnections(configs, self._failures.counts)
         self._responses = Responses(
@@ -270,7 +270,7 @@ class Dispatcher:
         return None
 
     async def _decode_on(self, context: RequestContext, large: LargeRequest) -> None:
-        await large.take_memory(large.most_weight)
+        await large.take_memory(large.max_weight)
         try:
             while not large.decode_slice():
                 await large.pace.rest()
@@ -294,7 +294,7 @@ class Dispatcher:
         if self._policies.audited is not None:
             handle = self._policies.audited(api_key, handle)
         handle = with_result(handle)
-        api = self._apis[key] = ServedApi(api_key, handle, self._most_decoded)
+        api = self._apis[key] = ServedApi(api_key, handle, self._max_decoded)
         return api
 
     # -- for metrics, periodic tasks and tests

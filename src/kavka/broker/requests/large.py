@@ -74,7 +74,7 @@ class LargeRequest:
         self.blocks_connection = False
 
     @property
-    def most_weight(self) -> int:
+    def max_weight(self) -> int:
         """Bytes of memory that its objects may take."""
         return self._bound.max_bytes
 

@@ -164,8 +164,8 @@ class ServedApi:
         "versions",
     )
 
-    def __init__(self, key: ApiKey, handle: Handler, most_decoded: int) -> None:
-        """Count no request yet; `most_decoded` is `kavka.request.decoded.max.bytes`."""
+    def __init__(self, key: ApiKey, handle: Handler, max_decoded: int) -> None:
+        """Count no request yet; `max_decoded` is `kavka.request.decoded.max.bytes`."""
         api = APIS[key]
         self.key = key
         self.min_version = api.min_version
@@ -175,7 +175,7 @@ class ServedApi:
         self.handle = handle
         carries_records = key in (ApiKey.PRODUCE, ApiKey.FETCH)
         self.small_bytes = _SMALL_BYTES_WITH_RECORDS if carries_records else _SMALL_BYTES
-        self.bound = api_bound(key, most_decoded)
+        self.bound = api_bound(key, max_decoded)
         self.is_parallel = key in _PARALLEL
         self.awaits_members = key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
         """True if its second stage waits for other clients: its requests are not queued, as in Apache Kafka."""

@@ -104,8 +104,9 @@ class Mechanisms:
             _refuse_callback(settings, name, "GSSAPI asks the key tab")
             begin, check = acceptor(settings, jaas_login(settings, name)), taken
         else:
+            scram = SCRAM_MECHANISMS[name]  # there is no other
             _refuse_callback(settings, name, "SCRAM credentials are those of the registry")
-            begin, check = self._scram(SCRAM_MECHANISMS[name]), self._delegation_token
+            begin, check = self._scram(scram), self._delegation_token
         return Mechanism(Offer(begin, settings.integer("connections.max.reauth.ms", name)), check)
 
     def _scram(self, mechanism: ScramMechanism) -> Callable[[], ScramServer]:

@@ -94,7 +94,7 @@ class Failure:
 
 @frozen
 class TokenCredential:
-    """The answer to `FindDelegationToken`. A token that is not valid has a credential that nobody can prove to have."""
+    """The answer to `FindDelegationToken`. A token that is not valid has a credential that no client can prove."""
 
     credential: ScramCredential
     owner: str = ""

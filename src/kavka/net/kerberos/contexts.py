@@ -19,7 +19,7 @@ from kavka.core.sasl.exchange import SaslError
 _UNREACHABLE: Final = frozenset([-1765328228 & 0xFFFFFFFF])
 """Of krb5: no KDC of the realm answers (KRB5_KDC_UNREACH)."""
 _MEANINGLESS: Final = ("", "Success", "Unknown error")
-_MOST_CHARACTERS: Final = 300
+_MAX_CHARACTERS: Final = 300
 _FLAGS: Final = (
     gssapi.RequirementFlag.mutual_authentication
     | gssapi.RequirementFlag.integrity
@@ -180,4 +180,4 @@ def _text(error: Any) -> str:
     said = error.get_all_statuses(error.min_code, False) if error.min_code else []
     meaningful = [text for text in said if text not in _MEANINGLESS]
     text = "; ".join(meaningful or error.get_all_statuses(error.maj_code, True))
-    return "".join(c if c.isprintable() else "?" for c in text[:_MOST_CHARACTERS])
+    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_CHARACTERS])

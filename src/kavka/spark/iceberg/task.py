@@ -58,7 +58,7 @@ class TaskLoader:
         verdict_of: Callable[[SinkState | None], Verdict],
         batch: BatchId,
         prefix: str,
-        most_buffered: int = BUFFERED_BYTES,
+        max_buffered: int = BUFFERED_BYTES,
     ) -> None:
         """`plan_of` is asked once for each table, `verdict_of` whether the batch is to be written to it."""
         self._tables = tables
@@ -66,7 +66,7 @@ class TaskLoader:
         self._verdict_of = verdict_of
         self._batch = batch
         self._prefix = prefix
-        self._most_buffered = most_buffered
+        self._max_buffered = max_buffered
         self._parts: dict[Identifier, _Part] = {}
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
@@ -100,7 +100,7 @@ class TaskLoader:
     def _free_memory(self) -> None:
         """Flush buffers until all tables together use no more memory than one may."""
         writers = [part.writer for part in self._parts.values() if part.writer is not None]
-        while sum(writer.buffered for writer in writers) > self._most_buffered:
+        while sum(writer.buffered for writer in writers) > self._max_buffered:
             max(writers, key=lambda writer: writer.buffered).flush_largest()
 
     def _opened(self, identifier: Identifier) -> _Part:

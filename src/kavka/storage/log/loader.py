@@ -94,9 +94,10 @@ async def load_log(files: PartitionDirectory, request: LoadRequest) -> LoadedLog
 def load_logs(
     wanted: Sequence[tuple[PartitionDirectory, LoadRequest]],
 ) -> list[LoadedLog | CorruptFile]:
-    """Load some logs, one after the other; of one that may not be cut, return why. It blocks. Raise OSError.
+    """Load some logs, one after the other; of one that may not be truncated, return why.
 
-    A start loads thousands, and one way to the pool and back for each step of each would take most of its time.
+    It blocks. Raise OSError. A start loads thousands, and one way to the pool and back for each step of each would take
+    most of its time.
     """
     return [_load_in_pool(files, request) for files, request in wanted]
 

@@ -119,8 +119,8 @@ class Log:
         """Open or create the log, after recovering it when it was not closed cleanly (see `log.recovery`).
 
         The offsets are those of the directory's checkpoints; with `is_there` the log is not new, which is not checked.
-        Raise OSError when the disk fails, CorruptFile when the directory holds what may not be cut (messages of the
-        legacy formats).
+        Raise OSError when the disk fails, CorruptFile when the directory holds what may not be truncated
+        (messages of the legacy formats).
         """
         path = f"{directory.path}/{name or topic_partition}"
         files = PartitionDirectory(directory.disk, path, directory.open_files)
@@ -144,7 +144,7 @@ class Log:
     async def open_found(
         cls, directory: LogDirectory, found: Sequence[FoundLog]
     ) -> list[Log | CorruptFile]:
-        """Open logs that are there, in one call of the pool; of one that may not be cut, return why.
+        """Open logs that are there, in one call of the pool; of one that may not be truncated, return why.
 
         Raise OSError when the disk fails.
         """
