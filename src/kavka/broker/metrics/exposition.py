@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 from kavka.broker.metrics.basic_authentication import SETTING, BasicAuthentication
 from kavka.broker.metrics.connections import totals
@@ -99,9 +100,21 @@ class Exposition:
             if not self._refused:
                 log.warning("metrics connection refused reason=too many")
             self._refused += 1
-            return False
+            gone = self._least_missed()
+            if gone is None:
+                return False
+            gone.abort()
+            self._closed(gone)
         self._scrapes[scrape] = None
         return True
+
+    def _least_missed(self) -> Scrape | None:
+        """Return the oldest that has asked nothing, of the address that has most of them; None without any."""
+        waiting = [scrape for scrape in self._scrapes if scrape.is_waiting]
+        if not waiting:
+            return None
+        ((host, _number),) = Counter(scrape.host for scrape in waiting).most_common(1)
+        return next(scrape for scrape in waiting if scrape.host == host)
 
     def _closed(self, scrape: Scrape) -> None:
         self._scrapes.pop(scrape, None)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from kavka.broker.metrics.basic_authentication import BasicAuthentication, Verdict
 from kavka.io import Transport
 from kavka.metrics.families import CONTENT_TYPE
+from kavka.net.transport import host_of
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +54,20 @@ class Scrape:
         self._received = bytearray()
         self._answering: asyncio.Task[None] | None = None
         self._idle_windows = 0
+        self.host = ""
+        """The address of the client."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether there is no request to answer."""
+        return self._answering is None
 
     # -- BufferedProtocol
 
     def connection_made(self, transport: Transport) -> None:
         """Begin, or refuse."""
         self._transport = transport
+        self.host = host_of(transport.get_extra_info("peername"))
         if not self._opened(self):
             transport.abort()
 

@@ -10,13 +10,14 @@ from typing import Final
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
-from kavka.broker.security.sasl_mechanisms import JAAS, jaas_login, parsed_login
+from kavka.broker.security.sasl_mechanisms import jaas_login, parsed_login
 from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.jaas import JaasLogin
 from kavka.core.sasl.mechanisms import PASSWORD_MECHANISMS
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
+from kavka.settings.sasl import JAAS
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 _BETWEEN_BROKERS: Final = (*PASSWORD_MECHANISMS, GSSAPI)

@@ -37,6 +37,7 @@ from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
 from kavka.io import Clock, Random
 from kavka.settings.declaration import InvalidSetting
+from kavka.settings.sasl import JAAS
 from kavka.values import frozen
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-JAAS: Final = "sasl.jaas.config"
 CALLBACK: Final = "sasl.server.callback.handler.class"
 _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAVA_TOKEN_HANDLERS: Final = (
