@@ -7,7 +7,6 @@ from kavka.settings.declaration import Scope, Setting, ValueType
 _T = ValueType
 _BROKER = Scope.PER_BROKER
 
-JAAS = "sasl.jaas.config"
 TOKEN_KEY = "delegation.token.secret.key"
 OLD_TOKEN_KEY = "delegation.token.master.key"
 
@@ -30,7 +29,7 @@ SASL_SETTINGS: list[Setting] = [
         fixed=True,
     ),
     Setting(
-        JAAS,
+        "sasl.jaas.config",
         _T.PASSWORD,
         None,
         "The login module of a mechanism with its options, as listener.name.<listener>.<mechanism>.sasl.jaas.config; "

@@ -19,6 +19,8 @@ from kavka.settings.declaration import InvalidSetting, Value
 
 log = logging.getLogger(__name__)
 
+JAAS = "sasl.jaas.config"
+
 
 class ListenerSettings:
     """The settings of one listener of a broker, as they were when this was made (`Configs.listener`)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.broker.configs.listener_settings import ListenerSettings
+from kavka.broker.configs.listener_settings import JAAS, ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.broker.security.sasl_mechanisms import jaas_login, parsed_login
 from kavka.core.sasl.gssapi import GSSAPI
@@ -17,7 +17,6 @@ from kavka.core.sasl.mechanisms import PASSWORD_MECHANISMS
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
-from kavka.settings.sasl import JAAS
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 _BETWEEN_BROKERS: Final = (*PASSWORD_MECHANISMS, GSSAPI)

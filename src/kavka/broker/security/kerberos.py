@@ -10,14 +10,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from kavka.broker.configs.listener_settings import ListenerSettings
+from kavka.broker.configs.listener_settings import JAAS, ListenerSettings
 from kavka.core.sasl.exchange import GssStep, Outcome, Question, SaslError
 from kavka.core.sasl.gssapi import GSSAPI, GssapiServer
 from kavka.core.sasl.jaas import JaasLogin
 from kavka.core.sasl.kerberos_names import PrincipalRules, RuleError
 from kavka.net.kerberos.login import EXAMPLE, EXTRA
 from kavka.settings.declaration import InvalidSetting
-from kavka.settings.sasl import JAAS
 
 RULES: Final = "sasl.kerberos.principal.to.local.rules"
 EXAMPLE_PRINCIPAL: Final = "kafka/broker1.example.com@EXAMPLE.COM"

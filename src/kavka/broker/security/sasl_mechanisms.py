@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.configs.listener_settings import ListenerSettings
+from kavka.broker.configs.listener_settings import JAAS, ListenerSettings
 from kavka.broker.security.callbacks import CallbackCheck
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.broker.security.user_classes import make_user_object
@@ -37,7 +37,6 @@ from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
 from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
 from kavka.io import Clock, Random
 from kavka.settings.declaration import InvalidSetting
-from kavka.settings.sasl import JAAS
 from kavka.values import frozen
 
 if TYPE_CHECKING:
