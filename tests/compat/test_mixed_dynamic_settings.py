@@ -16,7 +16,7 @@ from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from kavka_compat.apache import ApacheKafka
-from kavka_compat.mixed import Kind, MixedCluster
+from kavka_compat.mixed import Kind, MixedCluster, running
 from kavka_compat.our_tools import our_tool
 from kavka_compat.processes import free_port
 from kavka_compat.zookeeper import run_ensemble
@@ -108,14 +108,8 @@ def _running(directory: Path, before: Callable[[_Cluster], None]) -> Iterator[_C
     """Run a broker of each kind; `before` is called when ZooKeeper runs."""
     with run_ensemble(directory) as ensemble:
         cluster = _Cluster(directory, ensemble.connect, {0: Kind.KAVKA, 1: Kind.APACHE})
-        try:
-            cluster.open_registry()
-            before(cluster)
-            cluster.start()
+        with running(cluster, before):
             yield cluster
-        finally:
-            cluster.abandon()
-            cluster.close_registry()
 
 
 def _store_users(cluster: _Cluster) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from kavka_compat.processes import Running, free_port
-from support.code_blocks import ROOT, Block, blocks
+from support.code_blocks import ROOT, Block
+from support.page_shell import PageShell, compare_outputs
 
 PAGE = ROOT / "docs" / "how-to" / "registry-access.md"
 RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
@@ -23,6 +23,7 @@ class Runner:
     def __init__(self, directory: Path) -> None:
         self._ports = {number: str(free_port()) for number in ("2181", "9092")}
         self._directory = directory
+        self._shell = PageShell(directory)
         self._running: list[Running] = []
 
     def run(self, block: Block) -> str:
@@ -36,16 +37,7 @@ class Runner:
             self._running.append(Running(command, output))
             self._running[-1].wait_for("ready: ", 60)
             return ""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text],
-            cwd=self._directory,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block.name}: {done.stderr}"
-        return done.stdout
+        return self._shell.run(block.language, text, block.name)
 
     def stop(self) -> None:
         for running in reversed(self._running):
@@ -60,14 +52,8 @@ def test_the_blocks_of_the_page_about_the_registry_run(
     programs = Path(sys.executable).parent
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     runner = Runner(tmp_path)
-    printed, compared = "", 0
     try:
-        for block in blocks(PAGE):
-            if block.comment == RUN:
-                printed = runner.run(block)
-            elif block.comment == "output":
-                assert printed == block.text, block.name
-                compared += 1
+        compared = compare_outputs(PAGE, RUN, runner.run)
     finally:
         runner.stop()
     assert compared == 2

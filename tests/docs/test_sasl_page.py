@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from support.code_blocks import ROOT, Block, blocks
+from kavka_compat.processes import free_port
+from support.code_blocks import ROOT, Block
 from support.kerberos import Realm, realm_in
+from support.page_shell import PageShell, compare_outputs
 
 PAGES = {"sasl": 6, "delegation-tokens": 3}
 """The number of outputs on each page."""
@@ -23,11 +24,11 @@ class Runner:
     """Runs the blocks of the page in one directory, with a port of its own."""
 
     def __init__(self, directory: Path, realm: Realm) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
-        self._directory = directory
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin"
-        self._environment = {**os.environ, **realm.environment, "PATH": path}
+        self._port = free_port()
+        programs = (
+            f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin"
+        )
+        self._shell = PageShell(directory, {**realm.environment, "PATH": programs}, timeout_s=60)
         self._broker: subprocess.Popen[str] | None = None
 
     def run(self, block: Block) -> str:
@@ -37,36 +38,10 @@ class Runner:
         if last.startswith("kavka server-start"):
             self.stop()
             if before:
-                self._run("sh", "\n".join(before), block.name)
-            self._start(last)
+                self._shell.run("sh", "\n".join(before), block.name)
+            self._broker = self._shell.serve(last, "ready: SASL_PLAINTEXT://")
             return ""
-        return self._run(block.language, text, block.name)
-
-    def _run(self, language: str, text: str, name: str) -> str:
-        command = ["bash", "-euo", "pipefail"] if language == "sh" else [sys.executable]
-        done = subprocess.run(
-            [*command, "-c", text],
-            cwd=self._directory,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, f"{name}: {done.stderr}"
-        return done.stdout
-
-    def _start(self, command: str) -> None:
-        self._broker = subprocess.Popen(
-            command.split(),
-            cwd=self._directory,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert self._broker.stdout is not None
-        assert "ready: SASL_PLAINTEXT://" in self._broker.stdout.readline()
+        return self._shell.run(block.language, text, block.name)
 
     def stop(self) -> None:
         if self._broker is not None:
@@ -85,15 +60,8 @@ def realm(tmp_path: Path) -> Iterator[Realm]:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_the_page_run(tmp_path: Path, page: str, realm: Realm) -> None:
     runner = Runner(tmp_path, realm)
-    printed = ""
-    compared = 0
     try:
-        for block in blocks(ROOT / "docs" / "how-to" / f"{page}.md"):
-            if block.comment == RUN:
-                printed = runner.run(block)
-            elif block.comment == "output":
-                assert printed == block.text, block.name
-                compared += 1
+        compared = compare_outputs(ROOT / "docs" / "how-to" / f"{page}.md", RUN, runner.run)
     finally:
         runner.stop()
     assert compared == PAGES[page]

@@ -70,7 +70,7 @@ class LoopIterations:
         self.timings = Timings()
         """Of the iterations of at least a millisecond."""
         self.sampler: WaitSampler | None = None
-        """Asked for each wait of the loop, while somebody wants to know."""
+        """Called for each wait of the loop; None while no connection is measured."""
         self.stalls = 0
         self.stalled_ms = 0
         """The sum of all stalls."""

@@ -18,9 +18,9 @@ import asyncio
 import logging
 import os
 import socket
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol, TypeVar, cast
 
 from kavka.io import Buffer, BufferedProtocol, FileRange, Sendable
 
@@ -37,9 +37,30 @@ _MAPPED = "::ffff:"
 """Before the address of an IPv4 client, where a listener serves IPv6 too."""
 
 
+class _Client(Protocol):
+    """A connection of a client, or the beginning of one."""
+
+    @property
+    def host(self) -> str:
+        """Return the client's address."""
+        ...
+
+
+C = TypeVar("C", bound=_Client)
+
+
 def host_of(peer: tuple[Any, ...] | None) -> str:
     """Return the address of a peer (host, port, ...) as settings, quotas and ACLs have it; empty without a peer."""
     return str(peer[0]).removeprefix(_MAPPED) if peer else ""
+
+
+def least_missed(clients: Collection[C]) -> C:
+    """Return the first client of the address that has most: one address must not crowd out the others.
+
+    There is one client at least; they are in the order in which they came.
+    """
+    ((host, _number),) = Counter(client.host for client in clients).most_common(1)
+    return next(client for client in clients if client.host == host)
 
 
 class SocketTransport:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
@@ -270,6 +270,9 @@ class MixedCluster(BrokerProcesses):
         return total
 
 
+C = TypeVar("C", bound=MixedCluster)
+
+
 @contextmanager
 def run_mixed(
     directory: Path,
@@ -281,11 +284,18 @@ def run_mixed(
     """Run brokers on a ZooKeeper of their own; `before` is called when that runs, before the brokers start."""
     with run_ensemble(directory) as ensemble:
         cluster = MixedCluster(directory, ensemble.connect, kinds, settings, secured)
-        try:
-            cluster.open_registry()
-            before(cluster)
-            cluster.start()
+        with running(cluster, before):
             yield cluster
-        finally:
-            cluster.abandon()
-            cluster.close_registry()
+
+
+@contextmanager
+def running(cluster: C, before: Callable[[C], None]) -> Iterator[None]:
+    """Run the brokers of a cluster whose ZooKeeper runs; `before` is called before they start."""
+    try:
+        cluster.open_registry()
+        before(cluster)
+        cluster.start()
+        yield
+    finally:
+        cluster.abandon()
+        cluster.close_registry()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.core.password_encoder import PasswordEncoder, UndecodablePassword, password_encoder
 from kavka.settings.access import SECRET
-from kavka.settings.declaration import InvalidSetting
+from kavka.settings.declaration import InvalidSetting, Value, whole_number
 from kavka.settings.dynamic import UndecodedPassword, is_password
 
 log = logging.getLogger(__name__)
@@ -109,11 +109,19 @@ def _encoder(
         return None
     if not secret:
         raise InvalidSetting(setting, "", "The secret must not be empty")
+    return encoder_of_settings(secret, config.values, random_bytes)
+
+
+def encoder_of_settings(
+    secret: str, values: Mapping[str, Value], random_bytes: Callable[[int], bytes]
+) -> PasswordEncoder:
+    """Return the encoder of a secret and of the settings `password.encoder.*` among `values`. Raise InvalidSetting."""
+    factory = values["password.encoder.keyfactory.algorithm"]
     return password_encoder(
         secret,
-        config.optional("password.encoder.keyfactory.algorithm"),
-        config.text("password.encoder.cipher.algorithm"),
-        config.integer("password.encoder.key.length"),
-        config.integer("password.encoder.iterations"),
+        None if factory is None else str(factory),
+        str(values["password.encoder.cipher.algorithm"]),
+        whole_number(values, "password.encoder.key.length"),
+        whole_number(values, "password.encoder.iterations"),
         random_bytes,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 
 from kavka.broker.metrics.basic_authentication import SETTING, BasicAuthentication
 from kavka.broker.metrics.connections import totals
@@ -19,6 +18,7 @@ from kavka.io import Listener, ServerTls
 from kavka.metrics.process import loop_cpu_seconds
 from kavka.metrics.rates import Rates
 from kavka.metrics.timings import Timings
+from kavka.net.transport import least_missed
 
 log = logging.getLogger(__name__)
 
@@ -100,21 +100,14 @@ class Exposition:
             if not self._refused:
                 log.warning("metrics connection refused reason=too many")
             self._refused += 1
-            gone = self._least_missed()
-            if gone is None:
+            waiting = [each for each in self._scrapes if each.is_waiting]
+            if not waiting:
                 return False
+            gone = least_missed(waiting)
             gone.abort()
             self._closed(gone)
         self._scrapes[scrape] = None
         return True
-
-    def _least_missed(self) -> Scrape | None:
-        """Return the oldest that has asked nothing, of the address that has most of them; None without any."""
-        waiting = [scrape for scrape in self._scrapes if scrape.is_waiting]
-        if not waiting:
-            return None
-        ((host, _number),) = Counter(scrape.host for scrape in waiting).most_common(1)
-        return next(scrape for scrape in waiting if scrape.host == host)
 
     def _closed(self, scrape: Scrape) -> None:
         self._scrapes.pop(scrape, None)

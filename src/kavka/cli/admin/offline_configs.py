@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from kavka.broker.configs.entity_configs import edit_entity_config, read_entity_config
+from kavka.broker.configs.stored_passwords import encoder_of_settings
 from kavka.cli.arguments.options import BadValue
-from kavka.core.password_encoder import CIPHERS, PasswordEncoder, password_encoder
+from kavka.core.password_encoder import PasswordEncoder
 from kavka.net.clock import SystemRandom
 from kavka.registry.interface import Registry, ensure_paths
-from kavka.settings.access import SECRET
-from kavka.settings.broker import BROKER_SETTINGS
+from kavka.settings.access import PASSWORD_SETTINGS, SECRET
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.dynamic import change_fault, declaration_of, is_password
 from kavka.wire.stored import znodes
@@ -98,19 +98,8 @@ def _persistent(added: Mapping[str, str], *, default: bool) -> dict[str, str]:
 
 
 def _encoder(texts: Mapping[str, str]) -> PasswordEncoder:
-    def number(name: str) -> int:
-        value = BROKER_SETTINGS[name].parse(texts.get(name))
-        assert isinstance(value, int), name
-        return value
-
     try:
-        return password_encoder(
-            texts[SECRET],
-            texts.get("password.encoder.keyfactory.algorithm"),
-            texts.get("password.encoder.cipher.algorithm", CIPHERS[0]),
-            number("password.encoder.key.length"),
-            number("password.encoder.iterations"),
-            SystemRandom().random_bytes,
-        )
+        values = {one.name: one.parse(texts.get(one.name)) for one in PASSWORD_SETTINGS}
+        return encoder_of_settings(texts[SECRET], values, SystemRandom().random_bytes)
     except InvalidSetting as error:
         raise BadValue(str(error)) from None

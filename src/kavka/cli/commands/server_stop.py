@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from kavka.cli.server.log_directories import identity_of, log_directories
 from kavka.cli.server.process import UsageError, read_settings
 from kavka.cli.server.signals import processes_of, stop, stop_servers
-from kavka.storage.checkpoint.meta_properties import META_PROPERTIES, MetaProperties
 
 _USAGE = """usage: kavka server-stop [--broker-id N]
 
@@ -75,19 +75,12 @@ def _broker_id(process: int) -> int | None:
     text = settings.get("broker.id") or settings.get("node.id") or "-1"
     if text.strip().isdecimal():
         return int(text)
-    listed = settings.get("log.dirs") or settings.get("log.dir") or "/tmp/kafka-logs"
-    return _stored_id(os.path.join(directory, listed.split(",")[0].strip()))
+    first = next(iter(log_directories(settings)), "")
+    meta, _problem = identity_of(os.path.join(directory, first))
+    return None if meta is None else meta.broker_id
 
 
 def _under(directory: str, word: str) -> str:
     """Return the path of a file as the process in `directory` sees it; other words as they are."""
     path = os.path.join(directory, word)
     return path if not word.startswith("-") and os.path.isfile(path) else word
-
-
-def _stored_id(directory: str) -> int | None:
-    try:
-        with open(os.path.join(directory, META_PROPERTIES), "rb") as file:
-            return MetaProperties.decode(file.read()).broker_id
-    except (OSError, ValueError):
-        return None

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import secrets
 import sys
 
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.server.log_directories import identity_of, log_directories
 from kavka.ids import uuid_bytes, uuid_text
-from kavka.storage.checkpoint.meta_properties import META_PROPERTIES, MetaProperties
+from kavka.storage.checkpoint.meta_properties import MetaProperties
 
-_DEFAULT_DIRECTORY = "/tmp/kafka-logs"
 _NOT_NEEDED = "Nothing to format: a broker prepares its directories, and its cluster's id, when it first starts."
 
 
@@ -63,9 +62,7 @@ def _random_uuid() -> str:
 
 def _directories(path: str) -> list[str]:
     """Return the log directories of a properties file. Raise BadValue when it cannot be read or has none."""
-    settings = read_properties(path)
-    listed = settings.get("log.dirs") or settings.get("log.dir") or _DEFAULT_DIRECTORY
-    found = sorted({directory.strip() for directory in listed.split(",") if directory.strip()})
+    found = sorted(set(log_directories(read_properties(path))))
     if not found:
         raise BadValue(f"{path}: log.dirs names no directory")
     return found
@@ -80,7 +77,7 @@ def _format(given: argparse.Namespace) -> int:
             f"Cluster ID string {given.cluster_id} does not appear to be valid: {error}"
         ) from error
     for directory in directories:
-        known, _ = _meta(directory)
+        known, _ = identity_of(directory)
         if known is not None and known.cluster_id not in (None, given.cluster_id):
             raise BadValue(
                 f"{directory} belongs to the cluster {known.cluster_id}, not to {given.cluster_id}: nothing was changed"
@@ -93,7 +90,7 @@ def _info(directories: list[str]) -> int:
     problems: list[str] = []
     metadata: list[MetaProperties] = []
     for directory in directories:
-        known, problem = _meta(directory)
+        known, problem = identity_of(directory)
         if problem is not None:
             problems.append(problem)
         elif known is not None and known not in metadata:
@@ -108,23 +105,6 @@ def _info(directories: list[str]) -> int:
         print("Found problem:" if len(problems) == 1 else "Found problems:")
         print("".join(f"  {problem}\n" for problem in problems))
     return 1 if problems else 0
-
-
-def _meta(directory: str) -> tuple[MetaProperties | None, str | None]:
-    """Return the identity of a directory, if it has one, and what is wrong with it, if anything is."""
-    if not os.path.exists(directory):
-        return None, f"{directory} does not exist"
-    if not os.path.isdir(directory):
-        return None, f"{directory} is not a directory"
-    try:
-        with open(os.path.join(directory, META_PROPERTIES), "rb") as file:
-            return MetaProperties.decode(file.read()), None
-    except FileNotFoundError:
-        return None, f"{directory} is not formatted: no broker has used it yet"
-    except OSError as error:
-        return None, f"{directory}: {META_PROPERTIES} cannot be read: {error.strerror}"
-    except ValueError as error:
-        return None, f"{directory}: {error}"
 
 
 def _shown(meta: MetaProperties) -> str:

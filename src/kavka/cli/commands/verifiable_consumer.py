@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from kavka.cli.arguments.client_properties import read_properties
-from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser, add_brokers
-from kavka.cli.console.json_events import TERMINATED, print_event, stop_event
+from kavka.cli.console.json_events import TERMINATED, print_event, run_tool, stop_event
 from kavka.cli.text.java_errors import spelt
 from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
@@ -20,7 +18,6 @@ from kavka.client.consumer.rebalance_listener import RebalanceListener
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
-from kavka.settings.declaration import InvalidSetting
 
 _POLL_MS = 100
 _AT_ONCE = 500
@@ -28,16 +25,7 @@ _AT_ONCE = 500
 
 def main(arguments: list[str]) -> int:
     """Read until `--max-messages` or SIGTERM (143); 1 when the options are wrong or no broker answers."""
-    parser = _parser()
-    if not arguments:
-        parser.print_help()
-        return 0
-    try:
-        given = parser.parse_args(arguments)
-        return asyncio.run(_run(given, _settings(given)))
-    except (BadValue, InvalidSetting, ConnectionError, KafkaError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    return run_tool(_parser(), arguments, _run)
 
 
 def _parser() -> ToolParser:
@@ -85,8 +73,8 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
     return effective_settings(CONSUMER, settings)
 
 
-async def _run(given: argparse.Namespace, settings: dict[str, str]) -> int:
-    consumer = Consumer(settings)
+async def _run(given: argparse.Namespace) -> int:
+    consumer = Consumer(_settings(given))
     await consumer.start()
     print_event("startup_complete")
     with stop_event() as stopped:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser, add_brokers
-from kavka.cli.console.json_events import TERMINATED, print_event, stop_event
+from kavka.cli.console.json_events import TERMINATED, print_event, run_tool, stop_event
 from kavka.cli.text.java_errors import spelt
 from kavka.cli.text.times import current_time_ms
 from kavka.client.config import PRODUCER
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
-from kavka.settings.declaration import InvalidSetting
 
 if TYPE_CHECKING:
     from kavka.client.producer import Producer, RecordMetadata
@@ -24,16 +22,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """Send until `--max-messages` or SIGTERM (143); 1 when the options are wrong or no broker answers."""
-    parser = _parser()
-    if not arguments:
-        parser.print_help()
-        return 0
-    try:
-        given = parser.parse_args(arguments)
-        return asyncio.run(_run(given, _settings(given)))
-    except (BadValue, InvalidSetting, ConnectionError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    return run_tool(_parser(), arguments, _run)
 
 
 def _parser() -> ToolParser:
@@ -71,10 +60,10 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
     return effective_settings(PRODUCER, settings)
 
 
-async def _run(given: argparse.Namespace, settings: dict[str, str]) -> int:
+async def _run(given: argparse.Namespace) -> int:
     from kavka.client.producer import Producer
 
-    async with Producer(settings) as producer:
+    async with Producer(_settings(given)) as producer:
         run = _Run(given, producer)
         print_event("startup_complete")
         with stop_event() as stopped:

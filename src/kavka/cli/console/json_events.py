@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kavka.cli.arguments.options import BadValue
 from kavka.cli.text.stored_json import compact
 from kavka.cli.text.times import current_time_ms
+from kavka.errors import KafkaError
+from kavka.settings.declaration import InvalidSetting
 
 TERMINATED = 128 + signal.SIGTERM
 """Exit code of a tool that SIGTERM ended after it had closed its client, as Java's."""
+
+
+def run_tool(
+    parser: argparse.ArgumentParser,
+    arguments: list[str],
+    run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]],
+) -> int:
+    """Run a verifiable tool and return its exit code; without arguments it explains itself, and returns 0.
+
+    `run` may raise BadValue, InvalidSetting, ConnectionError, KafkaError: they are printed, and the code is 1.
+    """
+    if not arguments:
+        parser.print_help()
+        return 0
+    given = parser.parse_args(arguments)
+    try:
+        return asyncio.run(run(given))
+    except (BadValue, InvalidSetting, ConnectionError, KafkaError) as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 def print_event(name: str, /, **fields: Any) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +20,7 @@ from contextlib import suppress
 from kavka.io import BufferedProtocol, ServerTls
 from kavka.net.tls.failures import server_reason
 from kavka.net.tls.transport import SCRATCH_BYTES, TlsSession, TlsTransport
-from kavka.net.transport import host_of
+from kavka.net.transport import host_of, least_missed
 
 _THREADS = 2
 _MAX_HELD = 1024  # refused connections that are kept for a while; others are closed at once
@@ -59,7 +58,7 @@ class Handshakes:
             self._refuse(sock, hold_ms)
             return
         if len(self.open) >= self.tls.max_handshakes:
-            self._least_missed().fail("too many handshakes at once (kavka.ssl.max.handshakes)")
+            least_missed(self.open).fail("too many handshakes at once (kavka.ssl.max.handshakes)")
         Handshake(self, sock, host)
 
     def _refuse(self, sock: socket.socket, hold_ms: int) -> None:
@@ -72,11 +71,6 @@ class Handshakes:
     def _end_hold(self, sock: socket.socket) -> None:
         del self._held[sock]
         sock.close()
-
-    def _least_missed(self) -> Handshake:
-        """Return the oldest of the address that has most: one address must not crowd out the others."""
-        ((host, _number),) = Counter(each.host for each in self.open).most_common(1)
-        return next(each for each in self.open if each.host == host)
 
     def close(self) -> None:
         """Give up those in progress. Calling it twice is allowed."""
