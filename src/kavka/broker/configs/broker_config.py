@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 
+from kavka.core.controller.topics import bad_name
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.dynamic import base_name, is_of_a_listener
@@ -24,8 +25,7 @@ METRICS_LISTENER = "METRICS"
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_OTHER_TOPICS = (".", "..", "__consumer_offsets", "__transaction_state")
+_COORDINATORS_TOPICS = ("__consumer_offsets", "__transaction_state")
 _OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
@@ -249,7 +249,7 @@ class BrokerConfig:
         topic = self.optional(setting)
         if topic is None:
             return
-        if _TOPIC.fullmatch(topic) is None or topic in _OTHER_TOPICS:
+        if bad_name(topic) is not None or topic in _COORDINATORS_TOPICS:
             reason = (
                 "must be the name of a topic of its own: up to 249 of a-z, A-Z, 0-9, '.', '_', '-'"
             )
