@@ -255,7 +255,7 @@ def test_settings_of_an_adopted_topic_are_shown_and_obeyed_once_they_are_set(
     async def after(served: Served) -> None:
         shown = (await described(served, TOPIC, "t", list(EXPLICIT))).configs
         assert {each.name: each.value for each in shown} == EXPLICIT
-        assert served.broker.configs.topic_overrides("t") == EXPLICIT
+        assert served.broker.context.effective_configs.topic_overrides("t") == EXPLICIT
         await altered(served, (TOPIC, "t", [("retention.ms", SET, "5000")]))
         await served.broker.replica_manager.delete_old_segments()
         assert await served.read("t", 1) == []
@@ -278,7 +278,9 @@ def test_internal_topics_are_adopted_with_the_settings_that_they_are_created_wit
         for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             await served.broker.topics.create_automatically(name)
         names = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
-        given.append({name: served.broker.configs.topic_overrides(name) for name in names})
+        given.append(
+            {name: served.broker.context.effective_configs.topic_overrides(name) for name in names}
+        )
 
     run(story, transaction__state__log__num__partitions="2")
     lose_registry(tmp_path / "data")
@@ -296,7 +298,7 @@ def test_a_log_that_was_compacted_is_recognised_by_the_cleaners_checkpoint(
         assert (await served.produce("t", b"v")).error_code == 0
 
     async def after(served: Served) -> None:
-        assert served.broker.configs.topic_overrides("t") == EXPLICIT
+        assert served.broker.context.effective_configs.topic_overrides("t") == EXPLICIT
 
     run(before)
     lose_registry(tmp_path / "data")

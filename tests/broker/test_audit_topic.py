@@ -162,7 +162,7 @@ def test_the_topic_has_the_lines_of_the_file_and_none_about_itself(
         events = [json.loads(line)["event"] for line in lines]
         assert events == ["administrative", "denied", "authentication_failed"]
         assert {record.key for record in await served.read("audit")} == {b"0"}
-        values = served.broker.configs.topic("audit")
+        values = served.broker.context.effective_configs.topic("audit")
         assert values["cleanup.policy"] == ["delete"]
         assert values["retention.ms"] == 90 * 24 * 3600 * 1000
         assert len(served.broker.metadata.topics["audit"].partitions) == 1
@@ -194,7 +194,10 @@ def test_a_client_that_asks_for_the_topic_first_makes_it_as_the_broker_would(
     async def story(served: Served) -> None:
         await served.topic("audit")
         await until(lambda: "audit" in served.broker.metadata.topics)
-        assert served.broker.configs.topic("audit")["retention.ms"] == 90 * 24 * 3600 * 1000
+        assert (
+            served.broker.context.effective_configs.topic("audit")["retention.ms"]
+            == 90 * 24 * 3600 * 1000
+        )
 
     run(
         story,

@@ -191,7 +191,7 @@ def test_a_log_that_moves_is_cleaned_when_it_is_in_its_place(run: Run, tmp_path:
         await write(served, "t", 40)
         replica = served.replica(TopicPartition("t", 0))
         rate = {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}
-        served.broker.configs.put_broker(rate, default=False)
+        served.broker.context.effective_configs.put_broker(rate, default=False)
         here, log = replica.log.directory.path, replica.log
         (there,) = {f"{tmp_path}/one", f"{tmp_path}/two"} - {here}
         moves = served.broker.alter_log_dirs

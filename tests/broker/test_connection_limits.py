@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.requests.connection_limits import ConnectionLimits, budget_limits
 from kavka.net.memory import memory_bytes
 from kavka.net.transport import host_of
@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 def limits(**settings: str) -> ConnectionLimits:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
-    return ConnectionLimits(Configs(BrokerConfig(texts)))
+    return ConnectionLimits(EffectiveConfigs(BrokerConfig(texts)))
 
 
 def test_connections_of_one_address_are_bounded_and_those_that_close_give_room() -> None:

@@ -453,7 +453,7 @@ def test_settings_that_cannot_be_read_prevent_no_leadership(run: Run) -> None:
             code_of(await served.broker.control_requests.leader_and_isr(lead(served)))
             is ErrorCode.NONE
         )
-        values = served.broker.configs.topic("t")
+        values = served.broker.context.effective_configs.topic("t")
         assert (values["retention.ms"], values["segment.bytes"]) == (7 * 24 * 3600_000, 9999)
 
     run(story)
@@ -520,7 +520,7 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
         else:
             await served.order(lead(served), 7)
             await served.order(stop(4), 4)
-        assert served.broker.configs.topic("t")["retention.ms"] == 1
+        assert served.broker.context.effective_configs.topic("t")["retention.ms"] == 1
         await set_in_registry(served, {"retention.ms": "2", "min.insync.replicas": "2"})
         other = bytes(15) + b"x"
         assert code_of(await served.order(lead(served, topic_id=other), 7)) is ErrorCode.NONE
@@ -549,7 +549,7 @@ def test_topic_without_id_that_is_not_published_has_its_settings_read_again(run:
 
 def test_change_of_a_topic_that_is_gone_says_nothing_of_the_next_one(run: Run) -> None:
     async def story(served: Served) -> None:
-        registry, configs = served.broker.registry, served.broker.configs
+        registry, configs = served.broker.registry, served.broker.context.effective_configs
         for topic in ("gone", "u"):
             if topic == "u":
                 await served.topic("u")
@@ -574,7 +574,7 @@ def test_settings_that_a_topic_left_behind_are_not_loaded(run: Run) -> None:
         await served.create("u", retention__ms="2")
 
     async def starts(served: Served) -> None:
-        configs = served.broker.configs
+        configs = served.broker.context.effective_configs
         assert (configs.knows("t"), configs.topic("u")["retention.ms"]) == (False, 2)
         await served.create("t", retention__ms="3")
         assert served.broker.replica_manager.find(WHERE).log.config.retention_ms == 3

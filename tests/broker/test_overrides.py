@@ -83,7 +83,7 @@ def test_what_is_stored_does_not_stand_in_the_way_of_a_change(run: Run) -> None:
         await store(served, "brokers", "0", FOREIGN)
         assert await alter(served, BROKER, "0", **{RATE: "1000"}) == (0, "")
         assert await stored(served, "brokers", "0") == {**FOREIGN, RATE: "1000"}
-        assert served.broker.configs.broker_integer(RATE) == 1000
+        assert served.broker.context.effective_configs.broker_integer(RATE) == 1000
         assert await replace(served, BROKER, "0", FOREIGN) == 0
         assert await stored(served, "brokers", "0") == FOREIGN
 
@@ -145,7 +145,7 @@ def test_what_kafka_refuses_is_refused(
         assert code == ErrorCode.INVALID_REQUEST
         assert reason in message
         assert "secret-value" not in message
-        assert served.broker.configs.broker_overrides(default=entity == "") == {}
+        assert served.broker.context.effective_configs.broker_overrides(default=entity == "") == {}
 
     run(story)
 
@@ -196,10 +196,10 @@ def test_an_undeclared_setting_of_a_topic_is_returned_and_stays(run: Run) -> Non
 def test_a_throttle_of_all_brokers_holds_where_none_is_the_brokers_own(run: Run, name: str) -> None:
     async def story(served: Served) -> None:
         assert await alter(served, BROKER, "", **{name: "1000"}) == (0, "")
-        assert served.broker.configs.broker_integer(name) == 1000
+        assert served.broker.context.effective_configs.broker_integer(name) == 1000
         assert (await rows(served, BROKER, "0"))[name].config_source == DYNAMIC_DEFAULT
         assert await alter(served, BROKER, "0", **{name: "2000"}) == (0, "")
-        assert served.broker.configs.broker_integer(name) == 2000
+        assert served.broker.context.effective_configs.broker_integer(name) == 2000
 
     run(story)
 
@@ -221,7 +221,10 @@ def test_a_setting_without_value_is_null(run: Run) -> None:
             ValueType.STRING,
         )
         assert reported["sasl.login.class"].config_type == ValueType.CLASS
-        assert served.broker.configs.broker_integer("log.retention.ms") == 604_800_000
+        assert (
+            served.broker.context.effective_configs.broker_integer("log.retention.ms")
+            == 604_800_000
+        )
 
     run(story)
 

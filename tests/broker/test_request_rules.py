@@ -313,7 +313,7 @@ def test_changes_that_contradict_themselves_change_nothing(
     async def story(served: Served) -> None:
         await served.topic("t")
         assert await alter(served, *resources) == (ErrorCode.INVALID_REQUEST, message)
-        assert served.broker.configs.topic_overrides("t") == {}
+        assert served.broker.context.effective_configs.topic_overrides("t") == {}
 
     run(story)
 
@@ -364,7 +364,7 @@ def test_a_whole_set_that_contradicts_itself_changes_nothing(
         response = await served.send(AlterConfigsRequest(resources=[resource, resource]))
         messages = {answer.error_message for answer in response.responses}
         assert messages == {"Each resource must appear at most once."}
-        assert served.broker.configs.topic_overrides("t") == {}
+        assert served.broker.context.effective_configs.topic_overrides("t") == {}
 
     run(story)
 

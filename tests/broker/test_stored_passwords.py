@@ -109,7 +109,9 @@ def test_passwords_of_the_old_secret_are_encrypted_with_the_new_one_at_the_start
         texts.append((await stored(served))[name])
 
     async def see_it(served: Served) -> None:
-        assert served.broker.configs.broker_overrides(default=False) == {name: "topsecret"}
+        assert served.broker.context.effective_configs.broker_overrides(default=False) == {
+            name: "topsecret"
+        }
         texts.append((await stored(served))[name])
 
     run(set_it, broker__id="0", **SECRET)
@@ -125,7 +127,9 @@ def test_stored_passwords_that_did_not_change_are_not_applied_again(run: Run) ->
 
     async def story(served: Served) -> None:
         assert await change(served, (name, SET, "topsecret")) == ""
-        served.broker.configs.on_broker_change.append(lambda: applied.append(None))
+        served.broker.context.effective_configs.on_broker_change.append(
+            lambda: applied.append(None)
+        )
         await served.broker.dynamic_configs.reload()
         assert applied == []
         assert await change(served, (name, SET, "another")) == ""

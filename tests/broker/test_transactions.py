@@ -369,7 +369,7 @@ def test_its_topic_is_made_as_kafka_makes_it(run: Run) -> None:
     async def story(served: Served) -> None:
         await ready(served)
         assert len(served.broker.metadata.topics["__transaction_state"].partitions) == PARTITIONS
-        values = served.broker.configs.topic("__transaction_state")
+        values = served.broker.context.effective_configs.topic("__transaction_state")
         assert values["cleanup.policy"] == ["compact"]
         assert values["compression.type"] == "uncompressed"
         assert values["segment.bytes"] == 104_857_600

@@ -117,7 +117,7 @@ class Broker:
         )
         self.has_own_registry = self.context.has_own_registry
         self.clock, self.random = self.context.clock, self.context.random
-        self.configs, self.metadata = self.context.configs, self.context.metadata
+        self.metadata = self.context.metadata
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot continue and must be stopped."""
         self.state = BrokerState.STARTING
@@ -202,7 +202,7 @@ class Broker:
     def _make_request_path(self) -> None:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
-        self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
+        self.dispatcher = Dispatcher(config, self.context.effective_configs, clock, self.slices)
         self.security = SecurityParts(
             self.context,
             self.dispatcher,
@@ -490,7 +490,7 @@ class Broker:
             broker_id=self.broker_id,
             has_own_registry=self.has_own_registry,
             config=self.config,
-            configs=self.configs,
+            effective_configs=self.context.effective_configs,
             clock=self.clock,
             random=self.random,
             disk=self.environment.disk,

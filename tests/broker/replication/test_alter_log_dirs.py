@@ -135,7 +135,7 @@ def test_move_back_calls_the_move_off(run: Run, tmp_path: Path, two: dict[str, s
         await served.produce("t", b"a")
         target = other(served, tmp_path)
         here = served.broker.replica_manager.find(WHERE).log.directory.path
-        served.broker.configs.put_broker(
+        served.broker.context.effective_configs.put_broker(
             {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}, default=False
         )
         await code_of(served, move(target))
@@ -550,14 +550,14 @@ def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> Non
         await cluster.produce(1, b"of no other", acks=1)
         broker, replica = cluster.brokers[1], cluster.replica(1)
         target, rate = target_of(replica, broker), "replica.alter.log.dirs.io.max.bytes.per.second"
-        broker.configs.put_broker({rate: "1"}, default=False)
+        broker.context.effective_configs.put_broker({rate: "1"}, default=False)
         assert await broker.alter_log_dirs.move(replica, target.path) is ErrorCode.NONE
         await until(lambda: broker.replica_manager.store.future(WHERE).log_end_offset == 1)
         await cluster.order(2, isr=[2])
         await cluster.produce(2, b"of the new leader", acks=1)
         await cluster.produce(2, b"and one more", acks=1)
         await cluster.until_equal(1, 2)
-        broker.configs.put_broker({rate: str(1 << 40)}, default=False)
+        broker.context.effective_configs.put_broker({rate: str(1 << 40)}, default=False)
         await until(lambda: replica.log.directory is target, timeout_s=20)
         moved = (Path(target.path) / "t-0").glob("*.log")
         assert b"".join(path.read_bytes() for path in moved) == cluster.bytes_of(2)

@@ -424,7 +424,7 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         await cluster.brokers[1].control_requests.update_metadata(cluster.update([1, 2]))
-        configs = cluster.brokers[1].configs
+        configs = cluster.brokers[1].context.effective_configs
         configs.put_topic("t", {"leader.replication.throttled.replicas": "*"})
         configs.put_broker({"leader.replication.throttled.rate": "1"}, default=False)
         assert only(await peer.send(fetch(offset=0))).records

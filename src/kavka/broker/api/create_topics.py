@@ -116,7 +116,7 @@ def _accepted(
 
 def _excess(services: Services, request: CreateTopicsRequest) -> TopicRefusal | None:
     """Return why nothing is created of a request for too many partitions, as Kafka's KRaft controller says it."""
-    default = services.configs.broker_integer("num.partitions")
+    default = services.effective_configs.broker_integer("num.partitions")
     total = 0
     for topic in request.topics:
         asked = default if topic.num_partitions == USE_DEFAULT else topic.num_partitions
@@ -161,10 +161,10 @@ def _rows(
 ) -> list[ConfigEntry]:
     """Return the settings of a topic that was created, or that could be."""
     if not validate_only:
-        return services.configs.describe_topic(topic.name)
+        return services.effective_configs.describe_topic(topic.name)
     overrides = {config.name: config.value for config in topic.configs}
-    return services.configs.describe_new_topic(
-        check_new_topic_overrides(services.configs, overrides)
+    return services.effective_configs.describe_new_topic(
+        check_new_topic_overrides(services.effective_configs, overrides)
     )
 
 

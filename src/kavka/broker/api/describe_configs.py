@@ -147,10 +147,10 @@ def _rows(
         if name not in services.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, code.message)
-        return services.configs.describe_topic(name, stored.get(name))
+        return services.effective_configs.describe_topic(name, stored.get(name))
     if resource.resource_type == ResourceType.BROKER:
         check_broker_resource(name, services.broker_id)
-        return services.configs.describe_broker(default=name == "")
+        return services.effective_configs.describe_broker(default=name == "")
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_logger_resource(name, services.broker_id)
         return describe_loggers()

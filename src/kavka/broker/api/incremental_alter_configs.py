@@ -60,7 +60,11 @@ async def _alter(
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
         is_topic = kind == ResourceType.TOPIC
-        effective = services.configs.topic(name) if is_topic else services.configs.broker_values()
+        effective = (
+            services.effective_configs.topic(name)
+            if is_topic
+            else services.effective_configs.broker_values()
+        )
         return changed(present, changes, effective, topic=is_topic)
 
     try:

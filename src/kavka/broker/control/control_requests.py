@@ -208,10 +208,10 @@ class ControlRequests:
 
         Without ids, the topic that is shown is taken for it: it would be gone if it had been deleted.
         """
-        configs = self._context.configs
-        known_id = configs.topic_id(topic)
+        effective_configs = self._context.effective_configs
+        known_id = effective_configs.topic_id(topic)
         if NO_TOPIC_ID in (known_id, topic_id):
-            return configs.knows(topic) and topic in self._context.metadata.topics
+            return effective_configs.knows(topic) and topic in self._context.metadata.topics
         return known_id == topic_id
 
     # -- StopReplica
@@ -344,7 +344,7 @@ class ControlRequests:
         topic = updated_topic(name, topic_id, states, known)
         if topic is None:
             metadata.remove_topic(name)
-            self._context.configs.put_topic(name, None)
+            self._context.effective_configs.put_topic(name, None)
             return known is not None
         metadata.put_topic(topic)
         return is_replaced

@@ -338,7 +338,7 @@ def controller_settings(context: BrokerContext) -> ControllerSettings:
     config = context.config
 
     def allows_unclean(topic: str) -> bool:
-        return context.configs.topic(topic)["unclean.leader.election.enable"] is True
+        return context.effective_configs.topic(topic)["unclean.leader.election.enable"] is True
 
     return ControllerSettings(
         allows_unclean=allows_unclean,

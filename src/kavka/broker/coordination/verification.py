@@ -176,7 +176,7 @@ class Verifier:
         return BegunVerification(producers, leader_epoch, verification, producer_id, epoch)
 
     def _is_enabled(self) -> bool:
-        values = self._context.configs.broker_values()
+        values = self._context.effective_configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.replica import Replica, Watcher
 from kavka.ids import BrokerId, TopicPartition
@@ -94,15 +94,15 @@ class Throttle:
 class ThrottledReplicas:
     """The throttled replicas of a topic's setting: pairs of partition and broker, or all by `*`."""
 
-    def __init__(self, configs: Configs, setting: str) -> None:
+    def __init__(self, effective_configs: EffectiveConfigs, setting: str) -> None:
         """Read `setting` of each topic as it is now."""
-        self._configs = configs
+        self._effective_configs = effective_configs
         self._setting = setting
         self._known: dict[str, tuple[Mapping[str, Value], frozenset[str]]] = {}
 
     def includes(self, topic_partition: TopicPartition, replica: BrokerId) -> bool:
         """Return whether a replica is named."""
-        values = self._configs.topic(topic_partition.topic)
+        values = self._effective_configs.topic(topic_partition.topic)
         known = self._known.get(topic_partition.topic)
         if known is None or known[0] is not values:
             named = values[self._setting]
@@ -116,12 +116,15 @@ class LeaderThrottle(Throttle):
 
     def __init__(self, context: BrokerContext) -> None:
         """Apply the settings of the broker and of its topics as they are at each time."""
-        configs = context.configs
+        effective_configs = context.effective_configs
         super().__init__(
-            context.clock, partial(configs.broker_integer, "leader.replication.throttled.rate")
+            context.clock,
+            partial(effective_configs.broker_integer, "leader.replication.throttled.rate"),
         )
         self._context = context
-        self._replicas = ThrottledReplicas(configs, "leader.replication.throttled.replicas")
+        self._replicas = ThrottledReplicas(
+            effective_configs, "leader.replication.throttled.replicas"
+        )
 
     def throttles(self, replica: Replica, follower: BrokerId, now_ms: int) -> bool:
         """Return whether a follower must not get records now; one that the high watermark waits for always may."""
@@ -145,12 +148,15 @@ class FollowerThrottle(Throttle):
 
     def __init__(self, context: BrokerContext) -> None:
         """Apply the settings of the broker and of its topics as they are at each time."""
-        configs = context.configs
+        effective_configs = context.effective_configs
         super().__init__(
-            context.clock, partial(configs.broker_integer, "follower.replication.throttled.rate")
+            context.clock,
+            partial(effective_configs.broker_integer, "follower.replication.throttled.rate"),
         )
         self._context = context
-        self._replicas = ThrottledReplicas(configs, "follower.replication.throttled.replicas")
+        self._replicas = ThrottledReplicas(
+            effective_configs, "follower.replication.throttled.replicas"
+        )
 
     def throttles(self, replica: Replica) -> bool:
         """Return whether a replica must not be fetched now; one that has all that is committed always may."""
