@@ -48,8 +48,8 @@ def handle(
     """Answer at once, or after the topics that are asked for and missing have been created."""
     if _has_expected_topics(services, context, request):
         return SecondStage(_answer_when_updated(services, context, request))
-    if services.metadata.has_suspects and _has_suspected_leaders(services, context, request):
-        return SecondStage(_answer_when_unsuspected(services, context, request))
+    if services.metadata.has_unreachable and _has_unreachable_leaders(services, context, request):
+        return SecondStage(_respond_when_reachable(services, context, request))
     return _answer_now(services, context, request)
 
 
@@ -88,7 +88,7 @@ async def _answer_when_updated(
     return await answer if isinstance(answer, SecondStage) else answer
 
 
-def _has_suspected_leaders(
+def _has_unreachable_leaders(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> bool:
     """Return whether a partition that is asked for has a leader that was lost a moment ago."""
@@ -106,16 +106,16 @@ def _has_suspected_leaders(
             if name is not None and name in metadata.topics and _may_list(context, name)
         ]
     leaders = {partition.leader for topic in topics for partition in topic.partitions}
-    return any(metadata.is_suspected(leader, now_ms) for leader in leaders)
+    return any(metadata.is_unreachable(leader, now_ms) for leader in leaders)
 
 
-async def _answer_when_unsuspected(
+async def _respond_when_reachable(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> Answer:
     """Wait a little for the new leaders: a client that gets a dead one retries much later."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_SUSPECT_WAIT_MS / 1000):
-            while _has_suspected_leaders(services, context, request):
+            while _has_unreachable_leaders(services, context, request):
                 await services.metadata.next_change()
     answer = _answer_now(services, context, request)
     return await answer if isinstance(answer, SecondStage) else answer

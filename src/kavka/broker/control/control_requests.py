@@ -10,8 +10,8 @@ and so is one to an older registration of this broker (STALE_BROKER_EPOCH): a br
 registration.
 
 Once a controller speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself,
-`partition_subscribers` takes away the leader of a log that failed here, and fetchers suspect leaders that they cannot
-reach.
+`partition_subscribers` takes away the leader of a log that failed here, and fetchers mark leaders that they cannot
+reach as unreachable.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class AlterLogDirsManager:
                     self._events.publish(PartitionChange.LOG_REPLACED, replica)
             finally:
                 replica.is_frozen = False
-            replica.notify_watchers()
+            replica.notify_observers()
         replica.note_log_start()
         return True
 

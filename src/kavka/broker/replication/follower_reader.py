@@ -153,9 +153,9 @@ class FollowerReader:
             return  # what its former life had it need not have now (a fetch that was read late)
         if follower.activity is not session.activity:
             # This fetch may be the late one, of a connection that the follower gave up.
-            for watcher in replica.watchers:
-                if isinstance(watcher, SessionPartition):
-                    watcher.overtaken(session)
+            for observer in replica.observers:
+                if isinstance(observer, SessionPartition):
+                    observer.overtaken(session)
         follower.activity = session.activity
         had_start = follower.log_start_offset
         is_alive = session.replica_id in self._metadata.brokers

@@ -44,13 +44,13 @@ class SessionPartition:
     def watch(self, replica: Replica | None) -> None:
         """Observe `replica` instead of another."""
         if self.replica is not None and self.replica is not replica:
-            self.replica.watchers.pop(self, None)
+            self.replica.observers.pop(self, None)
         self.replica = replica
         if replica is not None:
-            replica.watchers[self] = None
+            replica.observers[self] = None
 
     def notify(self, *, can_wait: bool = False) -> None:
-        """See `Watcher`."""
+        """See `ReplicaObserver`."""
         self._session.partition_changed(self, can_wait=can_wait)
 
     def overtaken(self, other: FollowerSession) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.context import BrokerContext
-from kavka.broker.partitions.replica import Replica, Watcher
+from kavka.broker.partitions.replica import Replica, ReplicaObserver
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock
 from kavka.settings.declaration import LONG_MAX, Value
@@ -29,7 +29,7 @@ class Throttle:
         self._rate = rate
         # (beginning of the sample, bytes), oldest first.
         self._samples: deque[tuple[int, int]] = deque()
-        self._waiting: dict[Watcher, None] = {}
+        self._waiting: dict[ReplicaObserver, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -65,9 +65,9 @@ class Throttle:
         elapsed_ms = max(now_ms - self._samples[0][0], _SAMPLE_MS) if self._samples else _SAMPLE_MS
         return total * 1000 > rate * elapsed_ms
 
-    def call_when_free(self, watcher: Watcher) -> None:
-        """Touch a watcher when the rate is below the limit again."""
-        self._waiting[watcher] = None
+    def call_when_free(self, observer: ReplicaObserver) -> None:
+        """Notify an observer when the rate is below the limit again."""
+        self._waiting[observer] = None
         if self._timer is None:
             self._schedule_check()
 
@@ -81,8 +81,8 @@ class Throttle:
             self._schedule_check()
             return
         waiting, self._waiting = self._waiting, {}
-        for watcher in waiting:
-            watcher.notify()
+        for observer in waiting:
+            observer.notify()
 
     def close(self) -> None:
         """Stop the timer."""
