@@ -36,13 +36,13 @@ async def handle(
     excess = _excess(services, request)
     changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     pace = services.slices.pace()
-    answers: list[CreateTopicsResponseTopic] = []
+    results: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
     while request.topics:
         # The controller learns of some together: they share LeaderAndIsr and UpdateMetadata requests.
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
-        answers += await asyncio.gather(
+        results += await asyncio.gather(
             *(
                 _answer(services, context, request, topic, excess, named[topic.name], changes)
                 for topic in some
@@ -51,7 +51,7 @@ async def handle(
         if pace.is_over(len(some)):
             await pace.rest()
     changes.throttle()
-    return CreateTopicsResponse(topics=answers)
+    return CreateTopicsResponse(topics=results)
 
 
 async def _answer(
@@ -77,12 +77,12 @@ async def _answer(
         AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name, is_asked=False
     )
     if isinstance(outcome, TopicRefusal):
-        answer = _refused(topic.name, outcome)
+        result = _refused(topic.name, outcome)
     else:
-        answer = _accepted(services, request, topic, outcome, shows=shows)
-    if not shows and (unauthorized is not None or not answer.error_code):
-        answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return answer
+        result = _accepted(services, request, topic, outcome, shows=shows)
+    if not shows and (unauthorized is not None or not result.error_code):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return result
 
 
 def _unauthorized(

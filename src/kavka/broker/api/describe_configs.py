@@ -96,15 +96,15 @@ async def _answer(
         names = resource.configuration_keys
         keys = frozenset(names) if names else None
         which = resource.resource_type, resource.resource_name, keys
-        answer = described.get(which)
-        if answer is None:
-            answer = _describe(services, context, resource, keys, request, stored)
-            described[which] = answer
-            steps = _STEPS_OF_NONE + 4 * len(answer.configs)
+        result = described.get(which)
+        if result is None:
+            result = _describe(services, context, resource, keys, request, stored)
+            described[which] = result
+            steps = _STEPS_OF_NONE + 4 * len(result.configs)
         else:
-            repetitions.add(answer)
+            repetitions.add(result)
             steps = 1
-        results.append(answer)
+        results.append(result)
         if pace.is_over(steps):
             await pace.rest()
     return DescribeConfigsResponse(results=results)
@@ -118,7 +118,7 @@ def _describe(
     request: DescribeConfigsRequest,
     stored: Stored,
 ) -> DescribeConfigsResponseResource:
-    answer = DescribeConfigsResponseResource(
+    result = DescribeConfigsResponseResource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     kind, name = resource.resource_type, resource.resource_name
@@ -126,12 +126,12 @@ def _describe(
         check_access(context, AclOperation.DESCRIBE_CONFIGS, kind, name)
         rows = _rows(services, resource, stored)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, str(refused)
-        return answer
+        result.error_code, result.error_message = refused.code, str(refused)
+        return result
     for row in rows:
         if keys is None or row.setting.name in keys:
-            answer.configs.append(_config(row, request, context.version))
-    return answer
+            result.configs.append(_config(row, request, context.version))
+    return result
 
 
 def _rows(

@@ -322,12 +322,12 @@ def _response(
         services.quotas.client_quotas, context, reads
     ):
         return _throttled(session, reads)
-    answer = _finish(services, context, session, reads)
-    included = set(answer.partitions)
+    result = _finish(services, context, session, reads)
+    included = set(result.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
         _add(topics, request, read, is_included=read.key in included)
-    return _headed(services, context, answer, topics, reads)
+    return _headed(services, context, result, topics, reads)
 
 
 async def _response_at(
@@ -344,15 +344,15 @@ async def _response_at(
         services.quotas.client_quotas, context, reads
     ):
         return _throttled(session, reads)
-    answer = _finish(services, context, session, reads)
+    result = _finish(services, context, session, reads)
     await pace.rest_if_over()
-    included = set(answer.partitions)
+    included = set(result.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
         _add(topics, request, read, is_included=read.key in included)
         if pace.is_over():
             await pace.rest()
-    return _headed(services, context, answer, topics, reads)
+    return _headed(services, context, result, topics, reads)
 
 
 def _is_throttled(
@@ -369,8 +369,8 @@ def _throttled(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchRes
     """Return the response without records of a client that is throttled."""
     for read in reads:
         read.release()
-    answer = session.refuse()
-    return FetchResponse(error_code=answer.error_code, session_id=answer.session_id)
+    result = session.refuse()
+    return FetchResponse(error_code=result.error_code, session_id=result.session_id)
 
 
 def _finish(
@@ -408,13 +408,13 @@ def _add(
 def _headed(
     services: Services,
     context: RequestContext,
-    answer: FetchAnswer,
+    result: FetchAnswer,
     topics: dict[str | bytes, FetchResponseTopic],
     reads: list[ConsumerRead],
 ) -> FetchResponse:
     response = FetchResponse(
-        error_code=answer.error_code,
-        session_id=answer.session_id,
+        error_code=result.error_code,
+        session_id=result.session_id,
         responses=list(topics.values()),
     )
     if any(read.error for read in reads):

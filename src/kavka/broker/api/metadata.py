@@ -77,15 +77,15 @@ async def _answer_when_updated(
 ) -> Answer:
     """Wait for the first UpdateMetadata: a broker that has just started knows neither topics nor brokers.
 
-    librdkafka does not ask again when the controller is not in an answer, and fails what was to be sent to a topic
+    librdkafka does not ask again when the controller is not in an result, and fails what was to be sent to a topic
     that is unknown.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_UPDATE_WAIT_MS / 1000):
             while _has_expected_topics(services, context, request):
                 await services.metadata.next_change()
-    answer = _answer_now(services, context, request)
-    return await answer if isinstance(answer, SecondStage) else answer
+    result = _answer_now(services, context, request)
+    return await result if isinstance(result, SecondStage) else result
 
 
 def _has_unreachable_leaders(
@@ -117,8 +117,8 @@ async def _respond_when_reachable(
         async with asyncio.timeout(_MAX_SUSPECT_WAIT_MS / 1000):
             while _has_unreachable_leaders(services, context, request):
                 await services.metadata.next_change()
-    answer = _answer_now(services, context, request)
-    return await answer if isinstance(answer, SecondStage) else answer
+    result = _answer_now(services, context, request)
+    return await result if isinstance(result, SecondStage) else result
 
 
 def _answer_now(
@@ -262,11 +262,11 @@ async def _answer_large(
                 break
     topics = []
     for topic in distinct.values():
-        answer = _describe_requested(services, context, topic, request)
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
-            answer.error_code = refused[topic.name]
-        topics.append(answer)
-        if pace.is_over(1 + len(answer.partitions)):
+        result = _describe_requested(services, context, topic, request)
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
+            result.error_code = refused[topic.name]
+        topics.append(result)
+        if pace.is_over(1 + len(result.partitions)):
             await pace.rest()
     return _answer(services, context, request, topics)
 
@@ -322,7 +322,7 @@ def _answer(
     topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
     metadata = services.metadata
-    answer = MetadataResponse(
+    response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
@@ -334,8 +334,8 @@ def _answer(
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = cluster_operations(context)
-    return answer
+        response.cluster_authorized_operations = cluster_operations(context)
+    return response
 
 
 def _describe_requested(
@@ -376,7 +376,7 @@ def _describe_requested(
 def _known(
     services: Services, context: RequestContext, topic: TopicMetadata, request: MetadataRequest
 ) -> MetadataResponseTopic:
-    answer = MetadataResponseTopic(
+    result = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -386,8 +386,8 @@ def _known(
         ],
     )
     if request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = topic_operations(context, topic.name)
-    return answer
+        result.topic_authorized_operations = topic_operations(context, topic.name)
+    return result
 
 
 def _partition(

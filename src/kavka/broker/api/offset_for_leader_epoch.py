@@ -60,19 +60,19 @@ def _refused(
 def _answer(
     services: Services, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
-    answer = OffsetForLeaderEpochResponsePartition(
+    result = OffsetForLeaderEpochResponsePartition(
         partition=asked.partition, leader_epoch=-1, end_offset=-1
     )
     replica = services.replica_manager.find(TopicPartition(topic, asked.partition))
     if isinstance(replica, ErrorCode):
-        answer.error_code = replica
-        return answer
+        result.error_code = replica
+        return result
     error = replica.partition.check_leader(asked.current_leader_epoch)
     if error is not ErrorCode.NONE:
-        answer.error_code = error
-        return answer
+        result.error_code = error
+        return result
     log = replica.log
-    answer.leader_epoch, answer.end_offset = log.epochs.end_offset_for(
+    result.leader_epoch, result.end_offset = log.epochs.end_offset_for(
         asked.leader_epoch, log.log_end_offset
     )
-    return answer
+    return result
