@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.lifecycle.periodic_tasks import TaskRun
-from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.context import RequestContext, Responding
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import Stall
@@ -57,7 +57,7 @@ def test_stall_is_logged_with_the_api_that_took_longest(caplog: pytest.LogCaptur
 def test_stall_of_an_answer_or_a_duty_names_it(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     stalls = StallWarnings(list, clock)
-    stalls.stalled(Stall(300, 290, Answering(request(ApiKey.METADATA, 12), 1_000)))
+    stalls.stalled(Stall(300, 290, Responding(request(ApiKey.METADATA, 12), 1_000)))
     clock.ms += 10_000
     stalls.stalled(Stall(300, 290, TaskRun("expire_producers", 1_000)))
     one, other = warnings(caplog)

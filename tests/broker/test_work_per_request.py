@@ -393,7 +393,7 @@ def test_an_answer_is_bounded(run: Run, caplog: pytest.LogCaptureFixture) -> Non
         assert await is_closed(served, framed(request, 9))
 
     run(story, kavka__response__max__bytes="1048576")
-    assert "the answer to a METADATA is larger than 1048576 bytes" in caplog.text
+    assert "the response to a METADATA is larger than 1048576 bytes" in caplog.text
     assert "kavka.response.max.bytes" in caplog.text
 
 

@@ -176,7 +176,7 @@ class Broker:
         self.controller = Controller(
             context,
             self.control_requests,
-            answer=self._answer_as_controller,
+            handle_here=self._handle_as_controller,
             adopted=self._adoption_operations,
             was_clean=lambda: self.replica_manager.was_clean,
             is_registered=self._is_registered,
@@ -313,10 +313,10 @@ class Broker:
     def _is_registered(self) -> bool:
         return self.registration is not None and self.registration.epoch >= 0
 
-    async def _answer_as_controller(self, request: Any) -> Any:
-        from kavka.broker.control.requests import answer
+    async def _handle_as_controller(self, request: Any) -> Any:
+        from kavka.broker.control.requests import handle
 
-        return await answer(self.controller, self.producer_ids, request)
+        return await handle(self.controller, self.producer_ids, request)
 
     def _fail(self, reason: str) -> None:
         if not self.failed.done():

@@ -120,7 +120,7 @@ class Story:
             for one in partitions:
                 name = options.get(f"{producer_id}/{one}", options.get(str(one), "NONE"))
                 codes[producer_id, one] = ErrorCode[name]
-        self.handle(events.RequestAnswered(number, codes))
+        self.handle(events.ResponseReceived(number, codes))
 
     def do_failed(self, words: list[str], _: dict[str, str]) -> None:
         self.handle(events.RequestFailed(self.number(words), has_timed_out=False))

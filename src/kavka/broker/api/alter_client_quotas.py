@@ -29,13 +29,15 @@ async def handle(
     """Store each entity's changes, in the order of the request; on any broker, as in Apache Kafka."""
     response = AlterClientQuotasResponse()
     for entry in request.entries:
-        response.entries.append(await _answer(services, entry, validate_only=request.validate_only))
+        response.entries.append(
+            await _alter_entry(services, entry, validate_only=request.validate_only)
+        )
         if context.pace.is_over():
             await context.pace.rest()
     return response
 
 
-async def _answer(
+async def _alter_entry(
     services: Services, entry: AlterClientQuotasRequestEntry, *, validate_only: bool
 ) -> AlterClientQuotasResponseEntry:
     result = AlterClientQuotasResponseEntry(

@@ -44,7 +44,7 @@ async def handle(
         del request.topics[:_AT_ONCE]  # each chunk may wait long
         results += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, excess, named[topic.name], changes)
+                _create_one(services, context, request, topic, excess, named[topic.name], changes)
                 for topic in some
             )
         )
@@ -54,7 +54,7 @@ async def handle(
     return CreateTopicsResponse(topics=results)
 
 
-async def _answer(
+async def _create_one(
     services: Services,
     context: RequestContext,
     request: CreateTopicsRequest,
@@ -107,7 +107,7 @@ def _accepted(
     *,
     shows: bool,
 ) -> CreateTopicsResponseTopic:
-    """Return the answer of a topic that is created, or could be; its settings where the client may see them."""
+    """Return the response of a topic that is created, or could be; its settings where the client may see them."""
     if not shows:
         return CreateTopicsResponseTopic(name=topic.name, topic_id=outcome.topic_id)
     rows = _rows(services, topic, validate_only=request.validate_only)

@@ -30,7 +30,7 @@ class _LowWatermarkWait:
     waited for, though its broker's session may last.
     """
 
-    __slots__ = ("_epoch", "_replica", "_services", "_wanted", "result", "done")
+    __slots__ = ("_epoch", "_replica", "_services", "_wanted", "done", "result")
 
     def __init__(
         self, services: Services, replica: Replica, result: DeleteRecordsResponsePartition
@@ -67,7 +67,7 @@ class _LowWatermarkWait:
             self._services.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
-        """Set the outcome in the answer."""
+        """Set the outcome in the response."""
         await self.done
         code = self._judge()
         if code is not ErrorCode.NONE:

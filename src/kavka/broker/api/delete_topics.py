@@ -55,7 +55,7 @@ async def handle(
         counts = [named[_name(services, topic)] for topic in some]
         results += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, count, changes)
+                _delete_one(services, context, request, topic, count, changes)
                 for topic, count in zip(some, counts, strict=True)
             )
         )
@@ -65,7 +65,7 @@ async def handle(
     return DeleteTopicsResponse(responses=results)
 
 
-async def _answer(
+async def _delete_one(
     services: Services,
     context: RequestContext,
     request: DeleteTopicsRequest,
@@ -143,7 +143,7 @@ async def _delete(
     timeout_ms: int,
     changes: TopicChanges,
 ) -> TopicRefusal | None:
-    """Delete the topic of an answer, which then has its name and its id."""
+    """Delete the topic of a response, which then has its name and its id."""
     name = result.name
     if name is None:
         name = services.metadata.name_of(TopicId(result.topic_id))

@@ -51,14 +51,14 @@ async def handle(
     pace = services.slices.pace()
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
     if services.has_own_registry or not topics:  # no other broker changes settings
-        return await _answer(services, context, request, {}, pace)
+        return await _describe_all(services, context, request, {}, pace)
     describe, kind = AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC
     known = [
         name
         for name in sorted(topics & services.metadata.topics.keys())
         if context.allows(describe, kind, name, is_asked=False)
     ]
-    return await _answer(services, context, request, await _stored(services, known), pace)
+    return await _describe_all(services, context, request, await _stored(services, known), pace)
 
 
 async def _stored(services: Services, topics: Iterable[str]) -> Stored:
@@ -81,7 +81,7 @@ async def _stored_of(services: Services, topic: str) -> Mapping[str, str]:
     return znodes.decode_config(data)
 
 
-async def _answer(
+async def _describe_all(
     services: Services,
     context: RequestContext,
     request: DescribeConfigsRequest,

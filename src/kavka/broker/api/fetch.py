@@ -16,10 +16,10 @@ from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.core.fetch_session import (
-    FetchAnswer,
     FetchContext,
     FetchOutcome,
     FetchPartition,
+    FetchSessionResult,
     PartitionKey,
 )
 from kavka.errors import ErrorCode
@@ -375,7 +375,7 @@ def _throttled(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchRes
 
 def _finish(
     services: Services, context: RequestContext, session: FetchContext, reads: list[ConsumerRead]
-) -> FetchAnswer:
+) -> FetchSessionResult:
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
     candidate = 0
     if session.makes_session:
@@ -390,7 +390,7 @@ def _add(
     *,
     is_included: bool,
 ) -> None:
-    """Count what was read of a partition, and put it into the answer or give it up."""
+    """Count what was read of a partition, and put it into the response or give it up."""
     if read.replica is not None:
         traffic = read.replica.traffic
         traffic.fetch_requests += 1
@@ -408,7 +408,7 @@ def _add(
 def _headed(
     services: Services,
     context: RequestContext,
-    result: FetchAnswer,
+    result: FetchSessionResult,
     topics: dict[str | bytes, FetchResponseTopic],
     reads: list[ConsumerRead],
 ) -> FetchResponse:

@@ -55,11 +55,11 @@ def handle(
     Nearly every request asks for the ends of logs, which are known: it is answered in this iteration of the loop. Times
     are looked up in the pool, one of a request after the other.
     """
-    answering = _answer(services, context, request)
+    listing = _list_all(services, context, request)
     if context.large is not None or context.version == 0 or _asks_for_times(request):
-        return SecondStage(answering)
+        return SecondStage(listing)
     try:
-        answering.send(None)
+        listing.send(None)
     except StopIteration as stop:
         response: ListOffsetsResponse = stop.value
         return response
@@ -75,7 +75,7 @@ def _asks_for_times(request: ListOffsetsRequest) -> bool:
     )
 
 
-async def _answer(
+async def _list_all(
     services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     pace = context.pace
@@ -154,7 +154,7 @@ async def _fill(
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
-    """Fill the answer with what is found, or return the error."""
+    """Fill the response with what is found, or return the error."""
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica

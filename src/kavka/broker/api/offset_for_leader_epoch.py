@@ -29,7 +29,7 @@ async def handle(
         is_allowed = _is_allowed(context, topic.topic)
         for asked in topic.partitions:
             if is_allowed:
-                partitions.append(_answer(services, topic.topic, asked))
+                partitions.append(_end_of_epoch(services, topic.topic, asked))
             else:
                 partitions.append(_refused(asked))
             if pace.is_over():
@@ -57,7 +57,7 @@ def _refused(
     )
 
 
-def _answer(
+def _end_of_epoch(
     services: Services, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
     result = OffsetForLeaderEpochResponsePartition(

@@ -35,7 +35,7 @@ class Operation(IntEnum):
 
 
 class ConfigRefused(Exception):
-    """A change that is not accepted; `code` and the message go into the answer."""
+    """A change that is not accepted; `code` and the message go into the response."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         """Keep the code beside the message."""

@@ -230,7 +230,7 @@ class ControlRequests:
                 list(stopped_replicas(request, version)),
                 self._replica_manager,
             )
-            answers = []
+            rows = []
             for at in range(0, len(stops), _AT_ONCE):
                 some = stops[at : at + _AT_ONCE]
                 codes = await asyncio.gather(
@@ -239,7 +239,7 @@ class ControlRequests:
                         for topic_partition, epoch, delete in some
                     )
                 )
-                answers += [
+                rows += [
                     StopReplicaResponsePartition(
                         topic_name=topic_partition.topic,
                         partition_index=topic_partition.partition,
@@ -247,7 +247,7 @@ class ControlRequests:
                     )
                     for (topic_partition, _epoch, _delete), code in zip(some, codes, strict=True)
                 ]
-            return StopReplicaResponse(partition_errors=answers)
+            return StopReplicaResponse(partition_errors=rows)
 
     # -- UpdateMetadata
 

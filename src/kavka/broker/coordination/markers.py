@@ -107,7 +107,7 @@ class TransactionMarkerManager:
     async def _deliver(self, request: events.SendRequest) -> None:
         event: Event = events.RequestFailed(request.number, has_timed_out=False)
         try:
-            event = events.RequestAnswered(request.number, await self._send_request(request))
+            event = events.ResponseReceived(request.number, await self._send_request(request))
         except TimeoutError as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
             event = events.RequestFailed(request.number, has_timed_out=True)

@@ -83,7 +83,7 @@ class Replica:
         self.topic_partition = partition.topic_partition
         self.traffic = traffic
         self.leader_high_watermark = -1
-        """As the leader's last answer said, while this broker follows."""
+        """As the leader's last response said, while this broker follows."""
         self.appended_bytes = 0
         """Bytes that became readable since the start; fetches that wait for bytes count by it."""
         self.lock = asyncio.Lock()
@@ -378,7 +378,7 @@ class Replica:
         self._advance(0)
 
     def followed(self, size: int, leader_high_watermark: int, leader_log_start_offset: int) -> None:
-        """Adopt what the leader's answer said; its records, `size` bytes, are written."""
+        """Adopt what the leader's response said; its records, `size` bytes, are written."""
         partition, log_of = self.partition, self.log
         self.appended_bytes += size
         self.traffic.replication_bytes_in += size

@@ -36,7 +36,7 @@ class FollowerRead(PartitionRead):
     def needs_space(self) -> bool:
         """Return whether not even one batch may fit: the follower then fetches the same again without naming it.
 
-        The partition must be first in the next answer.
+        The partition must be first in the next response.
         """
         return self.cut_at is not None and self.found is not None and self.length >= self.cut_at
 
@@ -126,7 +126,7 @@ class FollowerReader:
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
         read.cut_at = wanted if may_be_cut else None
         if read.needs_space and not read.is_uncached:
-            session.mark_dirty(watched)  # first in the next answer
+            session.mark_dirty(watched)  # first in the next response
         if not read.length and not read.is_uncached:
             known_mark, known_start = watched.sent
             mark, start = partition.high_watermark, replica.log.log_start_offset

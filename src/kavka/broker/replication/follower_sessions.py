@@ -155,12 +155,12 @@ class DelayedFollowerFetch(DeferredResponse):
         self,
         session: FollowerSession,
         max_wait_ms: int,
-        answer: Callable[[], FetchResponse | SecondStage],
+        respond: Callable[[], FetchResponse | SecondStage],
     ) -> None:
-        """Wait in `session`; `answer` says what there is then, be it nothing."""
+        """Wait in `session`; `respond` returns what there is then, be it nothing."""
         super().__init__()
         self._session = session
-        self._answer = answer
+        self._respond = respond
         self._is_superseded = False
         loop = asyncio.get_running_loop()
         self._until = loop.time() + max_wait_ms / 1000
@@ -202,4 +202,4 @@ class DelayedFollowerFetch(DeferredResponse):
         """Respond with what there is, be it nothing."""
         if self._is_superseded:
             return FetchResponse(session_id=self._session.session_id)
-        return self._answer()
+        return self._respond()

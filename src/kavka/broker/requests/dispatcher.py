@@ -31,8 +31,8 @@ from kavka.broker.requests.deferred import with_result
 from kavka.broker.requests.failures import RequestFailures
 from kavka.broker.requests.large import LargeRequest
 from kavka.broker.requests.memory import (
-    ANSWER_SETTING,
     REQUEST_SETTING,
+    RESPONSE_SETTING,
     TOTAL_SETTING,
     RequestMemory,
     RequestTooLarge,
@@ -88,7 +88,7 @@ class Dispatcher:
             self._note_work,
             self._tick_ms,
             slices,
-            config.integer(ANSWER_SETTING),
+            config.integer(RESPONSE_SETTING),
             # Else the clock is read once for each request.
             records_times=config.values["kavka.metrics.port"] is not None,
         )

@@ -77,7 +77,7 @@ class MetadataChanged(NamedTuple):
     """Brokers, topics or leaders have changed."""
 
 
-class RequestAnswered(NamedTuple):
+class ResponseReceived(NamedTuple):
     """A request was answered, or was not sent because `markers_of` was empty."""
 
     number: int
@@ -102,7 +102,7 @@ Event = (
     MarkersNeeded
     | CoordinatorResigned
     | MetadataChanged
-    | RequestAnswered
+    | ResponseReceived
     | RequestFailed
     | DeletionChecked
 )

@@ -1,14 +1,14 @@
 """The decisions about transaction markers: events come in, effects go out. Pure.
 
-    MarkersNeeded --> ready --> in flight: SendRequest --RequestAnswered--> ReportWritten
+    MarkersNeeded --> ready --> in flight: SendRequest --ResponseReceived--> ReportWritten
                         ^                      |
-                        '------ pausing <------'  not written: no leader, too few replicas, no answer
+                        '------ pausing <------'  not written: no leader, too few replicas, no response
 
     a partition's code                      what follows
     NONE                                    it has its marker
     UNSUPPORTED_FOR_MESSAGE_FORMAT,         nothing is left there that the marker could end: as if it were written
     INVALID_PRODUCER_EPOCH
-    none, since there is no answer          sent again after a pause; after a time-out the partition is isolated
+    none, since there is no response        sent again after a pause; after a time-out the partition is isolated
     any other                               sent again after a pause; the partition is isolated
 
 A partition has at most one request in flight: a marker that came twice, and late, would end the transaction after it.
@@ -40,8 +40,8 @@ from kavka.core.transaction_markers.events import (
     MarkerCodes,
     MarkersNeeded,
     MetadataChanged,
-    RequestAnswered,
     RequestFailed,
+    ResponseReceived,
     SendRequest,
     TransactionMarkers,
 )
@@ -92,7 +92,7 @@ class TransactionMarkerMachine:
         match event:
             case MarkersNeeded():
                 self._add(event)
-            case RequestAnswered(number, codes):
+            case ResponseReceived(number, codes):
                 self._end_request(self._requests.pop(number), codes)
             case CoordinatorResigned(coordinator):
                 self._withdraw(coordinator)
@@ -231,7 +231,7 @@ class TransactionMarkerMachine:
         queue.add(partition)
 
     def _unassign(self, partition: PartitionMarkers) -> None:
-        """Take a partition back from where it is; an answer that is still to come is not for it any more."""
+        """Take a partition back from where it is; a response that is still to come is not for it any more."""
         queue = self._queues.get(partition.leader)
         if queue is not None:
             queue.remove(partition.topic_partition)

@@ -22,7 +22,7 @@ class Marker(NamedTuple):
 
 
 class DeletionCheck(NamedTuple):
-    """A request to the registry, and the markers that its answer is about: later ones may be of a new topic."""
+    """A request to the registry, and the markers that its response is about: later ones may be of a new topic."""
 
     number: int
     markers: dict[int, Marker]
