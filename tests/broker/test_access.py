@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -17,8 +17,7 @@ from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from support.access import SETTINGS, connected_as, create_acls
 from support.access_requests import DENIALS, access_requests, errors_in
-
-Run = Callable[..., None]
+from support.one_broker import Run, Served
 
 # A broker with a registry of its own refuses them to everybody: its controller is in its process.
 _OF_BROKERS = {
@@ -59,7 +58,7 @@ def versions(key: ApiKey) -> list[int]:
     return sorted({APIS[key].min_version, APIS[key].max_version, min(3, APIS[key].max_version)})
 
 
-async def prepared(served: Any) -> bytes:
+async def prepared(served: Served) -> bytes:
     await served.topic("t")
     await served.produce("t", b"a")
     for kind, key in enumerate(("g", "x")):
@@ -88,7 +87,7 @@ def test_each_api_has_its_row_and_requests() -> None:
             assert access_requests(key, version, bytes(16)) or not NEEDS[key], (key, version)
 
 
-async def judge(served: Any, key: ApiKey, topic_id: bytes) -> list[str]:
+async def judge(served: Served, key: ApiKey, topic_id: bytes) -> list[str]:
     """Send an API without any ACL, with all but one of its needs, and with all; return what is wrong."""
     wrong = []
     needs = NEEDS[key]
@@ -112,7 +111,7 @@ async def judge(served: Any, key: ApiKey, topic_id: bytes) -> list[str]:
     return wrong
 
 
-async def granted(served: Any, user: str, needs: Iterable[Need]) -> Any:
+async def granted(served: Served, user: str, needs: Iterable[Need]) -> Any:
     """Connect as a user who has what is needed."""
     await create_acls(
         served, *(acl_of(need).replace("User:alice", f"User:{user}") for need in needs)
@@ -121,7 +120,7 @@ async def granted(served: Any, user: str, needs: Iterable[Need]) -> Any:
 
 
 def test_each_api_needs_what_the_table_says(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topic_id = await prepared(served)
         wrong = []
         for key in sorted(SUPPORTED_APIS):
@@ -133,7 +132,7 @@ def test_each_api_needs_what_the_table_says(run: Run) -> None:
 
 
 def test_an_operation_that_is_enough_instead_is_enough(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topic_id = await prepared(served)
         client = await connected_as(served, "alice")
         await create_acls(
@@ -149,7 +148,7 @@ def test_an_operation_that_is_enough_instead_is_enough(run: Run) -> None:
 def test_an_api_without_a_row_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(refused_requests._WHOLE, ApiKey.HEARTBEAT)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         (request,) = access_requests(ApiKey.HEARTBEAT, 3, bytes(16))
         response = await served.send(request, 3)
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from typing import Any
 
 from kavka.core.access.entries import AclBinding, AclEntry, Principal, ResourcePattern
@@ -14,8 +13,8 @@ from kavka.wire.messages.create_acls import CreateAclsRequest
 from kavka.wire.messages.describe_acls import DescribeAclsRequest
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from support.access import SETTINGS, connected_as, creation
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 _ANY: dict[str, Any] = {"resource_type_filter": 3, "pattern_type_filter": 1}
 NAMES = [
     "caf\N{LATIN SMALL LETTER E WITH ACUTE}",
@@ -45,22 +44,22 @@ def binding(name: str, user: str, *, is_prefix: bool = False) -> AclBinding:
     return AclBinding(ResourcePattern(AclResourceType.GROUP, name, kind), entry)
 
 
-async def created(served: Any, *bindings: AclBinding) -> list[int]:
+async def created(served: Served, *bindings: AclBinding) -> list[int]:
     request = CreateAclsRequest(creations=[creation(one) for one in bindings])
     return [result.error_code for result in (await served.send(request)).results]
 
 
-async def may_find(served: Any, group: str) -> bool:
+async def may_find(served: Served, group: str) -> bool:
     """Return whether the client may describe a group."""
     answer = await served.send(FindCoordinatorRequest(key=group, key_type=0), 3)
     return bool(answer.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 def test_names_of_groups_and_users_that_look_alike_are_different(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         assert await created(served, *(binding(name, name) for name in NAMES)) == [0] * len(NAMES)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         response = await served.send(DescribeAclsRequest(**_ANY, operation=1, permission_type=1))
         found = {
             (resource.resource_name, entry.principal)
@@ -77,7 +76,7 @@ def test_names_of_groups_and_users_that_look_alike_are_different(run: Run) -> No
 
 
 def test_names_that_no_znode_can_have_are_refused_alone(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         codes = await created(served, *(binding(name, "a") for name in (*REFUSED, "good")))
         assert codes == [ErrorCode.INVALID_REQUEST] * len(REFUSED) + [0]
 

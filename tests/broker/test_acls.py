@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from kavka.wire.messages.describe_groups import DescribeGroupsRequest
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from support.access import SETTINGS, acl, connected_as, create_acls, creation
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 _ANY: dict[str, Any] = {
     "resource_type_filter": 1,
     "pattern_type_filter": 1,
@@ -33,7 +32,7 @@ _ANY: dict[str, Any] = {
 _READ, _WRITE, _DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 
 
-async def described(served: Any, **chosen: Any) -> list[tuple[str, int, str, int]]:
+async def described(served: Served, **chosen: Any) -> list[tuple[str, int, str, int]]:
     response = await served.send(DescribeAclsRequest(**{**_ANY, **chosen}))
     assert response.error_code == 0, response.error_message
     return [
@@ -43,7 +42,7 @@ async def described(served: Any, **chosen: Any) -> list[tuple[str, int, str, int
     ]
 
 
-async def deleted(served: Any, *filters: dict[str, Any]) -> list[list[tuple[str, str]]]:
+async def deleted(served: Served, *filters: dict[str, Any]) -> list[list[tuple[str, str]]]:
     asked = [DeleteAclsRequestFilter(**{**_ANY, **each}) for each in filters]
     response = await served.send(DeleteAclsRequest(filters=asked))
     assert all(result.error_code == 0 for result in response.filter_results)
@@ -54,7 +53,7 @@ async def deleted(served: Any, *filters: dict[str, Any]) -> list[list[tuple[str,
 
 
 def test_acls_are_created_described_and_deleted(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         texts = ["User:a Read Topic:t", "User:b Write Topic:t", "User:a Read Topic:pre*"]
         assert await create_acls(served, *texts, texts[0]) == [0] * 4
         assert await described(served) == [
@@ -78,7 +77,7 @@ def test_acls_are_created_described_and_deleted(run: Run) -> None:
 
 
 def test_acls_that_cannot_be_are_refused_one_by_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         good = creation(acl("User:a Read Topic:t"))
         wrong = [creation(acl("User:a Read Topic:t")) for _ in range(6)]
         wrong[0].resource_name = ""
@@ -105,7 +104,7 @@ def test_acls_that_cannot_be_are_refused_one_by_one(run: Run) -> None:
 
 
 def test_znodes_and_notifications_are_those_of_apache_kafka(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         registry = served.broker.registry
         await create_acls(
             served, "User:a@10.0.0.1 DescribeConfigs TransactionalId:x", "deny User:* All Topic:p*"
@@ -135,11 +134,11 @@ def test_znodes_and_notifications_are_those_of_apache_kafka(run: Run) -> None:
 
 
 def test_acls_are_in_force_after_a_restart(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         await create_acls(served, "User:alice Read Topic:t")
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         alice, bob = [await connected_as(served, name) for name in ("alice", "bob")]
         assert (await alice.fetch("t")).error_code == 0
         assert (await bob.fetch("t")).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -149,7 +148,7 @@ def test_acls_are_in_force_after_a_restart(run: Run) -> None:
 
 
 def test_a_change_by_another_broker_is_followed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         registry = served.broker.registry
         alice = await connected_as(served, "alice")
@@ -173,7 +172,7 @@ def test_a_change_by_another_broker_is_followed(run: Run) -> None:
 
 
 def test_all_acls_are_read_again_in_another_session(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         registry = served.broker.registry
         row = {"principal": "User:a", "permissionType": "Deny", "operation": "All", "host": "*"}
         node = json.dumps({"version": 1, "acls": [row]}).encode()
@@ -185,10 +184,10 @@ def test_all_acls_are_read_again_in_another_session(run: Run) -> None:
 
 
 def test_a_broker_that_cannot_read_an_acl_does_not_start(run: Run) -> None:
-    async def spoil(served: Any) -> None:
+    async def spoil(served: Served) -> None:
         await served.broker.registry.create("/kafka-acl/Topic/t", b"no json")
 
-    async def nothing(served: Any) -> None:
+    async def nothing(served: Served) -> None:
         raise AssertionError("it has started")
 
     run(spoil, **SETTINGS)
@@ -197,7 +196,7 @@ def test_a_broker_that_cannot_read_an_acl_does_not_start(run: Run) -> None:
 
 
 def test_hosts_denials_and_the_default_are_obeyed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for name in ("open", "shut", "near", "far"):
             await served.topic(name)
         await create_acls(
@@ -219,7 +218,7 @@ def test_authorized_operations_are_those_of_the_client(run: Run) -> None:
     def bits(*operations: AclOperation) -> int:
         return sum(1 << operation for operation in operations)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for name in ("t", "u"):
             await served.topic(name)
         await served.send(FindCoordinatorRequest(key="g"), 3)
@@ -253,7 +252,7 @@ def test_authorized_operations_are_those_of_the_client(run: Run) -> None:
 
 
 def test_metadata_answers_alike_whether_an_unauthorized_topic_exists(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("exists")
         alice = await connected_as(served, "alice")
         for version in (1, 9, 12):
@@ -271,7 +270,7 @@ def test_metadata_answers_alike_whether_an_unauthorized_topic_exists(run: Run) -
     "name", ["org.apache.kafka.metadata.authorizer.StandardAuthorizer", "no_such_module:Class"]
 )
 def test_other_authorizers_keep_the_broker_from_starting(run: Run, name: str) -> None:
-    async def nothing(served: Any) -> None:
+    async def nothing(served: Served) -> None:
         raise AssertionError("it has started")
 
     with pytest.raises(InvalidSetting, match=r"authorizer\.class\.name"):
@@ -279,7 +278,7 @@ def test_other_authorizers_keep_the_broker_from_starting(run: Run, name: str) ->
 
 
 def test_super_users_are_checked_at_the_start(run: Run) -> None:
-    async def nothing(served: Any) -> None:
+    async def nothing(served: Served) -> None:
         raise AssertionError("it has started")
 
     with pytest.raises(InvalidSetting, match="principalType:principalName but got admin"):
@@ -309,7 +308,7 @@ def test_an_authorizer_of_ones_own_decides(
     (tmp_path / "house_rules.py").write_text(_OWN)
     monkeypatch.syspath_prepend(tmp_path)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         alice = await connected_as(served, "alice")
         assert (await alice.fetch("t")).error_code == 0
@@ -324,7 +323,7 @@ def test_an_authorizer_of_ones_own_decides(
 
 
 def test_what_others_write_among_the_notifications_does_not_hide_later_ones(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         registry = served.broker.registry
         rules = served.broker.security.access_control.acls.rules
         row = {"principal": "User:a", "permissionType": "Deny", "operation": "All", "host": "*"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.net.listener import SocketListener
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -29,11 +29,10 @@ from kavka.wire.messages.list_offsets import (
 )
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from support.config_requests import BROKER, TOPIC, altered, described
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 
-
-async def config(served: Any, kind: int, resource: str, name: str) -> Any:
+async def config(served: Served, kind: int, resource: str, name: str) -> Any:
     result = await described(served, kind, resource, [name])
     assert result.error_code == 0, result.error_message
     (row,) = result.configs
@@ -41,14 +40,14 @@ async def config(served: Any, kind: int, resource: str, name: str) -> Any:
 
 
 async def alter(
-    served: Any, kind: int, resource: str, name: str, operation: int, value: str | None
+    served: Served, kind: int, resource: str, name: str, operation: int, value: str | None
 ) -> Any:
     (answer,) = await altered(served, (kind, resource, [(name, operation, value)]))
     return answer
 
 
 def test_a_created_topic_is_whole_when_the_answer_comes(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         created = await served.create("t", 3, retention__ms="1000")
         assert (created.error_code, created.num_partitions) == (0, 3)
         asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
@@ -63,10 +62,10 @@ def test_a_created_topic_is_whole_when_the_answer_comes(run: Run) -> None:
 def test_a_topic_is_there_after_a_restart(run: Run) -> None:
     ids: list[bytes] = []
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         ids.append((await served.create("t", 2, segment__bytes="1000")).topic_id)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         (topic,) = (await served.send(MetadataRequest(topics=None))).topics
         assert (topic.name, topic.topic_id, len(topic.partitions)) == ("t", ids[0], 2)
         assert (await config(served, TOPIC, "t", "segment.bytes")).value == "1000"
@@ -86,7 +85,7 @@ def test_a_topic_is_there_after_a_restart(run: Run) -> None:
 def test_bad_topic_settings_refuse_the_topic(
     run: Run, configs: dict[str, str], code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         refused = await served.create("t", **configs)
         assert refused.error_code == code
         assert refused.error_message
@@ -96,7 +95,7 @@ def test_bad_topic_settings_refuse_the_topic(
 
 
 def test_a_deleted_topic_stays_deleted(run: Run, tmp_path: Path) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         await served.produce("t", b"old")
         asked = DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name="t")], timeout_ms=5000)
@@ -105,7 +104,7 @@ def test_a_deleted_topic_stays_deleted(run: Run, tmp_path: Path) -> None:
         assert (await served.send(asked)).responses[0].error_code == unknown
         assert (await served.fetch("t")).error_code == unknown
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert (await served.send(MetadataRequest(topics=None))).topics == []
         await served.create("t")
         assert await served.read("t") == []
@@ -115,11 +114,11 @@ def test_a_deleted_topic_stays_deleted(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_deletion_that_a_crash_interrupted_is_finished(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         await served.broker.registry.create("/admin/delete_topics/t")
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert (await served.send(MetadataRequest(topics=None))).topics == []
         assert await served.broker.registry.children("/admin/delete_topics") == []
 
@@ -130,11 +129,11 @@ def test_a_deletion_that_a_crash_interrupted_is_finished(run: Run) -> None:
 def test_logs_that_the_registry_does_not_know_are_adopted(run: Run, tmp_path: Path) -> None:
     ids: list[bytes] = []
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         ids.append((await served.create("t", 2)).topic_id)
         await served.produce("t", b"kept", partition=1)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         (topic,) = (await served.send(MetadataRequest(topics=None))).topics
         assert (topic.name, topic.topic_id, len(topic.partitions)) == ("t", ids[0], 2)
         assert [r.value for r in await served.read("t", partition=1)] == [b"kept"]
@@ -146,7 +145,7 @@ def test_logs_that_the_registry_does_not_know_are_adopted(run: Run, tmp_path: Pa
 
 
 def test_partitions_are_added_and_never_removed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 2)
         for count, code in ((4, 0), (4, 37), (3, 37)):
             topic = CreatePartitionsRequestTopic(name="t", count=count, assignments=None)
@@ -162,7 +161,7 @@ def test_partitions_are_added_and_never_removed(run: Run) -> None:
 def test_the_partitions_of_internal_topics_stay_as_many_as_they_are(
     run: Run, name: str, validate_only: bool
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topic = CreatePartitionsRequestTopic(name=name, count=9, assignments=None)
         request = CreatePartitionsRequest(
             topics=[topic], timeout_ms=5000, validate_only=validate_only
@@ -181,7 +180,7 @@ def test_the_partitions_of_internal_topics_stay_as_many_as_they_are(
 
 
 def test_topic_settings_change_while_the_broker_runs(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         row = await config(served, TOPIC, "t", "max.message.bytes")
         assert (row.value, row.config_source) == ("1048588", 5)
@@ -197,7 +196,7 @@ def test_topic_settings_change_while_the_broker_runs(run: Run) -> None:
 
 
 def test_of_two_changes_at_once_neither_is_lost(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         other = await served.another()
         await asyncio.gather(
@@ -211,7 +210,7 @@ def test_of_two_changes_at_once_neither_is_lost(run: Run) -> None:
 
 
 def test_lists_are_appended_to_and_subtracted_from(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         await alter(served, TOPIC, "t", "cleanup.policy", 2, "compact")
         assert (await config(served, TOPIC, "t", "cleanup.policy")).value == "delete,compact"
@@ -225,7 +224,7 @@ def test_lists_are_appended_to_and_subtracted_from(run: Run) -> None:
 
 
 def test_broker_settings_change_for_one_and_for_all(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert (await alter(served, BROKER, "", "log.retention.ms", 0, "5000")).error_code == 0
         assert (await config(served, BROKER, "0", "log.retention.ms")).config_source == 3
         assert (await alter(served, BROKER, "0", "log.retention.ms", 0, "6000")).error_code == 0
@@ -241,19 +240,21 @@ def test_broker_settings_change_for_one_and_for_all(run: Run) -> None:
 
 
 def test_the_limit_of_connections_changes_while_the_broker_runs(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.another()
         assert (await alter(served, BROKER, "", "max.connections", 0, "2")).error_code == 0
         _reader, waiting = await asyncio.open_connection("127.0.0.1", served.port)
         assert len(served.broker.dispatcher.connections) == 2
-        assert served.broker.listeners._listeners["PLAINTEXT"]._is_paused
+        listener = served.broker.listeners._listeners["PLAINTEXT"]
+        assert isinstance(listener, SocketListener)
+        assert listener._is_paused
         waiting.close()
 
     run(story)
 
 
 def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         await served.produce("t", b"a")
         await served.produce("t", b"b")
@@ -263,7 +264,7 @@ def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
         assert answer.topics[0].partitions[0].low_watermark == 1
         assert (await served.fetch("t", 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert (await served.fetch("t", 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert [r.value for r in await served.read("t", 1)] == [b"b"]
 
@@ -272,7 +273,7 @@ def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
 
 
 def test_offsets_are_found_by_time(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         for _ in range(3):
             await served.produce("t", b"a", b"b")
@@ -295,7 +296,7 @@ def test_offsets_are_found_by_time(run: Run) -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_metadata_by_topic_id_is_refused_where_kafka_refuses_it(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         topic_id = served.broker.metadata.topics["t"].topic_id
         for asked in (
@@ -313,7 +314,7 @@ def test_metadata_by_topic_id_is_refused_where_kafka_refuses_it(run: Run, versio
 def test_topic_that_is_requested_by_its_id_is_returned_once_with_any_name_beside(
     run: Run, repetitions: int
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 3)
         topic_id = served.broker.metadata.topics["t"].topic_id
         asked = [
@@ -327,7 +328,7 @@ def test_topic_that_is_requested_by_its_id_is_returned_once_with_any_name_beside
 
 
 def test_a_directory_keeps_its_broker(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert served.broker.broker_id == 7
         assert served.broker.replica_manager.find(TopicPartition("t", 0)) is (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,9 +25,8 @@ from kavka.wire.stored.transactions import (
 )
 from kavka.wire.stored.znodes import ProducerIdBlock
 from support.config_requests import SET, TOPIC, altered, described
+from support.one_broker import Run, Served
 from support.produce import batch
-
-Run = Callable[..., None]
 
 
 def lose_registry(data: Path) -> None:
@@ -37,14 +34,14 @@ def lose_registry(data: Path) -> None:
         path.unlink()
 
 
-async def producer_id(served: Any) -> int:
+async def producer_id(served: Served) -> int:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     response = await served.send(request)
     assert response.error_code == 0
     return int(response.producer_id)
 
 
-async def produce_idempotently(served: Any, of: int, *values: bytes) -> None:
+async def produce_idempotently(served: Served, of: int, *values: bytes) -> None:
     for sequence, value in enumerate(values):
         ids = {"producer_id": of, "producer_epoch": 0, "base_sequence": sequence}
         assert (await served.produce_bytes("t", batch(value, **ids))).error_code == 0  # type: ignore[arg-type]
@@ -53,13 +50,13 @@ async def produce_idempotently(served: Any, of: int, *values: bytes) -> None:
 def test_a_new_registry_gives_no_producer_the_id_of_another(run: Run, tmp_path: Path) -> None:
     given: list[int] = []
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         given.append(await producer_id(served))
         await produce_idempotently(served, given[0], b"1", b"2", b"3")
         given.append(await producer_id(served))  # of a producer that has written nothing yet
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         new = await producer_id(served)
         assert new > max(given)
         await produce_idempotently(served, new, b"4", b"5", b"6")
@@ -74,7 +71,7 @@ def test_a_new_registry_gives_no_producer_the_id_of_another(run: Run, tmp_path: 
 def test_leader_epochs_of_adopted_logs_go_on(run: Run, tmp_path: Path) -> None:
     epochs: list[int] = []
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         if not epochs:
             await served.create("t")
         topic = next(
@@ -90,7 +87,7 @@ def test_leader_epochs_of_adopted_logs_go_on(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_begins_with_producer_id_0(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert await producer_id(served) == 0
 
     run(story)
@@ -99,7 +96,7 @@ def test_an_empty_directory_begins_with_producer_id_0(run: Run) -> None:
 def test_ids_that_only_the_transaction_log_names_are_left_out(run: Run, tmp_path: Path) -> None:
     """Also when the clock is wrong, and of transactional ids whose batches are gone from the topics."""
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         broker = served.broker
         await served.create("t")
         await served.create("copy")
@@ -140,12 +137,12 @@ def test_a_producer_id_that_no_registry_gave_out_takes_no_id_from_others(
     """Any client may write it. All later producers were refused with a closed connection, and so permanently."""
     given: list[int] = []
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         given.append(await producer_id(served))
         await produce_idempotently(served, written, b"1")
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         new = await producer_id(served)
         assert max(given) < new < 1 << 50
         given.append(new)
@@ -191,7 +188,7 @@ def test_producer_ids_end_where_ids_in_use_lie_everywhere() -> None:
 
 
 def test_the_time_is_no_bound_where_the_clock_is_wrong(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         await produce_idempotently(served, 41, b"1")
         broker = served.broker
@@ -227,7 +224,7 @@ def test_retention_and_cleaner_leave_adopted_logs_whole(
     dynamic = {"log.cleanup.policy": broker_policy, "log.retention.bytes": "1"}
     of_broker = {name.replace(".", "__"): text for name, text in dynamic.items()}
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         named = {name.replace(".", "__"): text for name, text in settings.items()}
         assert (await served.create("t", **named)).error_code == 0
         for value in values:
@@ -235,7 +232,7 @@ def test_retention_and_cleaner_leave_adopted_logs_whole(
             assert (await served.produce_bytes("t", records)).error_code == 0
             next(iter(served.broker.replica_manager)).log.roll()
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         await served.broker.replica_manager.delete_old_segments()
         cleanable = [r.log.config.is_compacted for r in served.broker.replica_manager]
         assert cleanable == [False]
@@ -251,14 +248,14 @@ def test_retention_and_cleaner_leave_adopted_logs_whole(
 def test_settings_of_an_adopted_topic_are_shown_and_obeyed_once_they_are_set(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         assert (await served.produce("t", b"old")).error_code == 0
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         shown = (await described(served, TOPIC, "t", list(EXPLICIT))).configs
         assert {each.name: each.value for each in shown} == EXPLICIT
-        assert served.broker.configs.topic_overrides("t") == EXPLICIT
+        assert served.broker.context.effective_configs.topic_overrides("t") == EXPLICIT
         await altered(served, (TOPIC, "t", [("retention.ms", SET, "5000")]))
         await served.broker.replica_manager.delete_old_segments()
         assert await served.read("t", 1) == []
@@ -277,11 +274,13 @@ def test_internal_topics_are_adopted_with_the_settings_that_they_are_created_wit
 ) -> None:
     given: list[dict[str, dict[str, str]]] = []
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             await served.broker.topics.create_automatically(name)
         names = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
-        given.append({name: served.broker.configs.topic_overrides(name) for name in names})
+        given.append(
+            {name: served.broker.context.effective_configs.topic_overrides(name) for name in names}
+        )
 
     run(story, transaction__state__log__num__partitions="2")
     lose_registry(tmp_path / "data")
@@ -294,12 +293,12 @@ def test_internal_topics_are_adopted_with_the_settings_that_they_are_created_wit
 def test_a_log_that_was_compacted_is_recognised_by_the_cleaners_checkpoint(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         assert (await served.produce("t", b"v")).error_code == 0
 
-    async def after(served: Any) -> None:
-        assert served.broker.configs.topic_overrides("t") == EXPLICIT
+    async def after(served: Served) -> None:
+        assert served.broker.context.effective_configs.topic_overrides("t") == EXPLICIT
 
     run(before)
     lose_registry(tmp_path / "data")

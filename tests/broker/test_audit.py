@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +21,7 @@ from kavka.wire.messages.incremental_alter_configs import (
 )
 from kavka.wire.messages.metadata import MetadataRequest
 from support.access import SETTINGS, connected_as, create_acls
-
-Run = Callable[..., None]
+from support.one_broker import Run, Served
 
 
 def audited(run: Run, tmp_path: Path, story: Any, **settings: str) -> list[dict[str, Any]]:
@@ -34,7 +32,7 @@ def audited(run: Run, tmp_path: Path, story: Any, **settings: str) -> list[dict[
 
 
 def test_denied_and_administrative_actions_are_recorded(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert (await served.create("t")).error_code == 0
         await create_acls(served, "User:bob Read Topic:t")
         alice = await connected_as(served, "alice")
@@ -62,7 +60,7 @@ def test_denied_and_administrative_actions_are_recorded(run: Run, tmp_path: Path
 
 
 def test_values_of_settings_are_not_recorded(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         change = IncrementalAlterConfigsRequestConfig(
             name="ssl.keystore.password", value="very-secret"
         )
@@ -77,7 +75,7 @@ def test_values_of_settings_are_not_recorded(run: Run, tmp_path: Path) -> None:
 
 
 def test_authentications_are_recorded(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         audit = served.broker.security.access_control.audit
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         audit.authentication_failed(session, "SCRAM-SHA-256", "wrong password")
@@ -90,7 +88,7 @@ def test_authentications_are_recorded(run: Run, tmp_path: Path) -> None:
 
 
 def test_lines_are_bounded_and_the_rest_is_counted(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         alice = await connected_as(served, "alice")
         for _ in range(400):
             await alice.fetch("t" * 249)
@@ -103,7 +101,7 @@ def test_lines_are_bounded_and_the_rest_is_counted(run: Run, tmp_path: Path) -> 
 
 
 def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         audit = served.broker.security.access_control.audit
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         audit.authenticated(session, "PLAIN")
@@ -118,7 +116,7 @@ def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None
 def test_without_an_audit_denials_are_in_the_log(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         alice = await connected_as(served, "alice")
         with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
             await alice.fetch("t")
@@ -147,7 +145,7 @@ def test_one_denial_a_second_is_logged_and_the_others_are_counted(
 
 
 def test_what_anybody_can_cause_does_not_hide_what_was_done(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         audit = served.broker.security.access_control.audit
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         for _ in range(100):

@@ -17,9 +17,8 @@ from kavka.errors import ErrorCode, KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.simulation.loop import SimLoop
 from support.access import SETTINGS, connected_as
+from support.one_broker import Run, Served
 from support.waiting import until
-
-Run = Callable[..., None]
 
 
 def simulated(work: Callable[[], Coroutine[Any, Any, None]]) -> float:
@@ -149,7 +148,7 @@ def test_the_topic_has_the_lines_of_the_file_and_none_about_itself(
 ) -> None:
     path = tmp_path / "audit.json"
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         audit = served.broker.security.access_control.audit
         await served.create("t")
         alice = await connected_as(served, "alice")
@@ -163,7 +162,7 @@ def test_the_topic_has_the_lines_of_the_file_and_none_about_itself(
         events = [json.loads(line)["event"] for line in lines]
         assert events == ["administrative", "denied", "authentication_failed"]
         assert {record.key for record in await served.read("audit")} == {b"0"}
-        values = served.broker.configs.topic("audit")
+        values = served.broker.context.effective_configs.topic("audit")
         assert values["cleanup.policy"] == ["delete"]
         assert values["retention.ms"] == 90 * 24 * 3600 * 1000
         assert len(served.broker.metadata.topics["audit"].partitions) == 1
@@ -178,12 +177,12 @@ def test_what_is_recorded_before_a_clean_stop_is_in_the_topic(run: Run, tmp_path
         "kavka__audit__topic": "audit",
     }
 
-    async def first(served: Any) -> None:
+    async def first(served: Served) -> None:
         await served.create("audit")
 
-    async def second(served: Any) -> None:
+    async def second(served: Served) -> None:
         (record,) = await served.read("audit")
-        assert json.loads(record.value)["subjects"] == ["audit"]
+        assert json.loads(record.value or b"")["subjects"] == ["audit"]
 
     run(first, **settings)
     run(second, **settings)
@@ -192,10 +191,13 @@ def test_what_is_recorded_before_a_clean_stop_is_in_the_topic(run: Run, tmp_path
 def test_a_client_that_asks_for_the_topic_first_makes_it_as_the_broker_would(
     run: Run, tmp_path: Path
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("audit")
         await until(lambda: "audit" in served.broker.metadata.topics)
-        assert served.broker.configs.topic("audit")["retention.ms"] == 90 * 24 * 3600 * 1000
+        assert (
+            served.broker.context.effective_configs.topic("audit")["retention.ms"]
+            == 90 * 24 * 3600 * 1000
+        )
 
     run(
         story,

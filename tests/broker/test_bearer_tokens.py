@@ -323,7 +323,7 @@ def test_each_failure_doubles_the_time_up_to_the_longest(run: Run) -> None:
     async def story(server: Server) -> None:
         now = [0]
         clock: Any = SimpleNamespace(tick_ms=lambda: now[0], now_ms=lambda: 0)
-        settings = server.broker.configs.listener("CLIENTS")
+        settings = server.broker.context.effective_configs.listener("CLIENTS")
         check = signed_token_check(settings, "file:/nowhere", clock)
         for _ in range(6):
             await check._read()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.disk.os_disk import OsDisk, OsFile
 from kavka.storage.log.log import Log
+from support.one_broker import Run, Served
 from support.produce import batch
 from support.waiting import until
 
-Run = Callable[..., None]
 COMPACTED = {
     "cleanup.policy": "compact",
     "segment.bytes": "500",
@@ -25,7 +24,7 @@ COMPACTED = {
 QUICK = {"log__cleaner__backoff__ms": "20"}
 
 
-async def write(served: Any, topic: str, count: int, keys: int = 4, age_ms: int = 0) -> None:
+async def write(served: Served, topic: str, count: int, keys: int = 4, age_ms: int = 0) -> None:
     """Write batches of one record."""
     for index in range(count):
         timestamp_ms = served.broker.clock.now_ms() - age_ms
@@ -35,7 +34,7 @@ async def write(served: Any, topic: str, count: int, keys: int = 4, age_ms: int 
         assert answer.error_code == ErrorCode.NONE
 
 
-async def read(served: Any, topic: str) -> list[int]:
+async def read(served: Served, topic: str) -> list[int]:
     """Return the offsets of all records; an answer ends with a segment."""
     log = log_of(served, topic)
     found: list[int] = []
@@ -51,7 +50,7 @@ async def read(served: Any, topic: str) -> list[int]:
     return found
 
 
-def log_of(served: Any, topic: str) -> Log:
+def log_of(served: Served, topic: str) -> Log:
     log: Log = served.broker.replica_manager.find(TopicPartition(topic, 0)).log
     return log
 
@@ -61,7 +60,7 @@ def is_clean(log: Log) -> bool:
 
 
 def test_a_compacted_topic_is_cleaned_and_the_checkpoint_says_so(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", **COMPACTED)
         await served.create("kept", **(COMPACTED | {"cleanup.policy": "delete"}))
         await write(served, "t", 40)
@@ -81,7 +80,7 @@ def test_a_compacted_topic_is_cleaned_and_the_checkpoint_says_so(run: Run, tmp_p
 
 
 def test_no_log_is_cleaned_where_the_cleaner_is_off(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", **COMPACTED)
         await write(served, "t", 40)
         assert served.broker.cleaner is None
@@ -92,7 +91,7 @@ def test_no_log_is_cleaned_where_the_cleaner_is_off(run: Run) -> None:
 
 
 def test_a_damaged_log_is_left_alone_until_it_is_another_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("bad", **COMPACTED)
         await served.create("good", **COMPACTED)
         await write(served, "bad", 40)
@@ -111,7 +110,7 @@ def test_a_damaged_log_is_left_alone_until_it_is_another_one(run: Run) -> None:
 
 
 def test_a_broker_stops_at_once_though_the_throttle_holds_a_pass_back(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", **COMPACTED)
         await write(served, "t", 40)
         log = log_of(served, "t")
@@ -136,7 +135,7 @@ class FullDisk(OsDisk):
 
 
 def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("full", **COMPACTED)
         await served.create("other", **COMPACTED)
         disk: Any = log_of(served, "full").directory.disk
@@ -154,7 +153,7 @@ def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(r
 
 
 def test_retention_and_compaction_go_together(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         # With a ratio the last segment might be too small a part of a log whose keys all differ.
         policy = {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0"}
         policy["retention.bytes"] = "1200"
@@ -173,7 +172,7 @@ def test_retention_and_compaction_go_together(run: Run) -> None:
 
 
 def test_a_record_is_compacted_at_the_latest_after_the_maximum_lag(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         lag = {"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": "60000"}
         await served.create("t", **(COMPACTED | lag | {"segment.bytes": "100000"}))
         await write(served, "t", 10, keys=1, age_ms=120_000)
@@ -187,12 +186,12 @@ def test_a_record_is_compacted_at_the_latest_after_the_maximum_lag(run: Run) -> 
 
 
 def test_a_log_that_moves_is_cleaned_when_it_is_in_its_place(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", **(COMPACTED | {"cleanup.policy": "delete"}))
         await write(served, "t", 40)
-        replica = served.broker.replica_manager.find(TopicPartition("t", 0))
+        replica = served.replica(TopicPartition("t", 0))
         rate = {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}
-        served.broker.configs.put_broker(rate, default=False)
+        served.broker.context.effective_configs.put_broker(rate, default=False)
         here, log = replica.log.directory.path, replica.log
         (there,) = {f"{tmp_path}/one", f"{tmp_path}/two"} - {here}
         moves = served.broker.alter_log_dirs

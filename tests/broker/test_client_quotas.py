@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,21 +29,21 @@ from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition,
 from kavka.wire.messages.update_metadata import UpdateMetadataRequest
 from kavka.wire.stored import znodes
 from support.access import SETTINGS, connected_as
+from support.one_broker import Run, Served
 from support.produce import batch
 from support.quotas import ANY, DEFAULT, EXACT, Entity, alter, describe
 from support.waiting import until
 
-Run = Callable[..., None]
 _ANONYMOUS: Entity = {"user": "ANONYMOUS"}
 
 
-async def node(served: Any, path: str) -> dict[str, Any]:
+async def node(served: Served, path: str) -> dict[str, Any]:
     data, _stat = await served.broker.registry.get(path)
     found: dict[str, Any] = json.loads(data)
     return found
 
 
-async def applied(served: Any) -> None:
+async def applied(served: Served) -> None:
     """Wait until the broker has read the notification of the newest change."""
     names = await served.broker.registry.children(znodes.CONFIG_CHANGES)
     await until(
@@ -52,7 +51,7 @@ async def applied(served: Any) -> None:
     )
 
 
-async def limit(served: Any, entity: Entity, **quotas: float | None) -> None:
+async def limit(served: Served, entity: Entity, **quotas: float | None) -> None:
     answer = await alter(served, entity, quotas)
     assert answer.error_code == 0, answer.error_message
     await applied(served)
@@ -62,7 +61,7 @@ async def limit(served: Any, entity: Entity, **quotas: float | None) -> None:
 
 
 def test_quotas_are_stored_as_apache_kafka_stores_them(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await limit(served, {"user": "a b/c"}, producer_byte_rate=1024)
         await limit(served, {"user": "u", "client-id": "c"}, request_percentage=12.5)
         await limit(served, {"user": None, "client-id": None}, consumer_byte_rate=7)
@@ -87,7 +86,7 @@ def test_quotas_are_stored_as_apache_kafka_stores_them(run: Run) -> None:
 
 
 def test_an_alteration_keeps_the_credentials_of_a_user(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         credential = {"SCRAM-SHA-256": "salt=x"}
         await served.broker.registry.create("/config/users/u", znodes.encode_config(credential))
         await limit(served, {"user": "u"}, producer_byte_rate=5)
@@ -99,7 +98,7 @@ def test_an_alteration_keeps_the_credentials_of_a_user(run: Run) -> None:
 
 
 def test_what_is_only_validated_is_not_stored(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         right = await alter(served, {"user": "u"}, {"producer_byte_rate": 5}, validate_only=True)
         wrong = await alter(served, {"user": "u"}, {"bytes": 5}, validate_only=True)
         assert (right.error_code, wrong.error_code) == (0, ErrorCode.INVALID_REQUEST)
@@ -110,7 +109,7 @@ def test_what_is_only_validated_is_not_stored(run: Run) -> None:
 
 
 def test_of_an_alteration_that_is_refused_nothing_is_stored(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         refused = await alter(served, {"user": "u"}, {"producer_byte_rate": 5, "bytes": 1})
         assert refused.error_code == ErrorCode.INVALID_REQUEST
         refused = await alter(served, {"user": ".."}, {"producer_byte_rate": 5})
@@ -121,7 +120,7 @@ def test_of_an_alteration_that_is_refused_nothing_is_stored(run: Run) -> None:
 
 
 def test_quotas_are_described_by_the_parts_of_their_entities(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await limit(served, {"user": "u"}, producer_byte_rate=1)
         await limit(served, {"user": "u", "client-id": "c"}, producer_byte_rate=2)
         await limit(served, {"user": None}, producer_byte_rate=3)
@@ -146,7 +145,7 @@ def test_quotas_are_described_by_the_parts_of_their_entities(run: Run) -> None:
 
 
 def test_a_changed_quota_of_another_broker_holds_without_a_restart(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         registry, quotas = served.broker.registry, served.broker.quotas
         assert quotas.client_quotas is None
         for text in ("10", "20", None, "junk", "-1"):
@@ -164,10 +163,10 @@ def test_a_changed_quota_of_another_broker_holds_without_a_restart(run: Run) -> 
 
 
 def test_quotas_hold_after_a_restart(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await limit(served, {"user": "u", "client-id": None}, producer_byte_rate=9)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         match = served.broker.quotas.client_quotas.produce._limits.match("u", "c")
         assert match.limit == 9
 
@@ -184,12 +183,12 @@ def produce(size: int, acks: int = 1) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
 
 
-def muted(served: Any) -> int:
+def muted(served: Served) -> int:
     return sum(one.is_blocked for one in served.broker.dispatcher.connections)
 
 
 def test_a_producer_over_its_rate_is_told_and_muted(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         await limit(served, {"client-id": "other"}, producer_byte_rate=1000)
@@ -204,7 +203,7 @@ def test_a_producer_over_its_rate_is_told_and_muted(run: Run) -> None:
 
 
 def test_clients_of_a_user_share_its_rate(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, _ANONYMOUS, producer_byte_rate=1000)
         clients = [await served.another() for _ in range(3)]
@@ -216,7 +215,7 @@ def test_clients_of_a_user_share_its_rate(run: Run) -> None:
 
 
 def test_a_producer_without_acknowledgements_is_muted_too(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"client-id": None}, producer_byte_rate=100)
         other = await served.another()
@@ -228,7 +227,7 @@ def test_a_producer_without_acknowledgements_is_muted_too(run: Run) -> None:
 
 
 def test_a_muted_connection_takes_bounded_memory(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"client-id": "other"}, producer_byte_rate=1)
         parts = encode_request(produce(100_000), 9, 1, "other")
@@ -246,7 +245,7 @@ def test_a_muted_connection_takes_bounded_memory(run: Run) -> None:
 
 
 def test_a_changed_quota_serves_those_again_that_were_throttled(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"client-id": "other"}, producer_byte_rate=1)
         other = await served.another()
@@ -260,7 +259,7 @@ def test_a_changed_quota_serves_those_again_that_were_throttled(run: Run) -> Non
 
 
 def test_a_removed_quota_throttles_no_more(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"client-id": "other"}, producer_byte_rate=1)
         await limit(served, {"client-id": "other"}, producer_byte_rate=None)
@@ -287,7 +286,7 @@ async def fetched(
 
 
 def test_a_consumer_over_its_rate_gets_nothing_for_now_and_keeps_its_session(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for _ in range(4):
             await served.produce("t", b"x" * 3000)
@@ -312,7 +311,7 @@ def test_a_consumer_over_its_rate_gets_nothing_for_now_and_keeps_its_session(run
 
 
 def test_a_batch_that_no_rate_would_allow_is_sent_once_and_waited_for(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 50_000)
         await limit(served, {"client-id": "other"}, consumer_byte_rate=1000)
@@ -326,7 +325,7 @@ def test_a_batch_that_no_rate_would_allow_is_sent_once_and_waited_for(run: Run) 
 
 
 def test_a_fetch_finds_no_more_than_its_rate_will_ever_allow(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for _ in range(30):
             await served.produce("t", b"x" * 1000)
@@ -340,7 +339,7 @@ def test_a_fetch_finds_no_more_than_its_rate_will_ever_allow(run: Run) -> None:
 
 
 def test_the_loops_time_of_requests_is_charged(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"client-id": "other"}, request_percentage=0.000_1)
         other = await served.another()
@@ -353,7 +352,7 @@ def test_the_loops_time_of_requests_is_charged(run: Run) -> None:
 
 
 def test_the_loop_is_measured_only_while_request_time_is_limited(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         def meters() -> int:
             connections = served.broker.dispatcher.connections
             return sum(connection.meter is not None for connection in connections)
@@ -378,7 +377,7 @@ def test_the_loop_is_measured_only_while_request_time_is_limited(run: Run) -> No
 
 
 def test_a_long_poll_is_charged_for_its_work_and_not_for_its_wait(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"client-id": "other"}, request_percentage=50)
         other = await served.another()
@@ -395,7 +394,7 @@ def test_a_long_poll_is_charged_for_its_work_and_not_for_its_wait(run: Run) -> N
 
 @pytest.mark.parametrize(("version", "second"), [(6, 89), (5, 0)])
 def test_changes_of_topics_are_limited_by_partitions(run: Run, version: int, second: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await limit(served, {"client-id": "other"}, controller_mutation_rate=1)
         other = await served.another()
         topics = [served.new_topic("a", 20), served.new_topic("b", 1)]
@@ -409,7 +408,7 @@ def test_changes_of_topics_are_limited_by_partitions(run: Run, version: int, sec
 
 
 def test_growth_and_deletion_take_from_the_same_bucket(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for name in ("a", "b"):
             await served.create(name, 8)
         await limit(served, {"client-id": "other"}, controller_mutation_rate=1)
@@ -433,7 +432,7 @@ def test_growth_and_deletion_take_from_the_same_bucket(run: Run) -> None:
 
 
 def test_quotas_are_read_again_in_another_session_of_the_registry(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await limit(served, {"user": "u"}, producer_byte_rate=5)
         assert served.broker.quotas.client_quotas is not None
         await served.broker.registry.set("/config/users/u", znodes.encode_config({}))
@@ -444,7 +443,7 @@ def test_quotas_are_read_again_in_another_session_of_the_registry(run: Run) -> N
 
 
 def test_who_calls_itself_a_broker_and_is_none_is_charged(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await limit(served, {"user": "alice"}, request_percentage=0.000_1)
         alice = await connected_as(served, "alice")

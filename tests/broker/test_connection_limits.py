@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.requests.connection_limits import ConnectionLimits, budget_limits
 from kavka.net.memory import memory_bytes
 from kavka.net.transport import host_of
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.messages.api_versions import ApiVersionsRequest
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 _MIB = 1 << 20
 
 
 def limits(**settings: str) -> ConnectionLimits:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
-    return ConnectionLimits(Configs(BrokerConfig(texts)))
+    return ConnectionLimits(EffectiveConfigs(BrokerConfig(texts)))
 
 
 def test_connections_of_one_address_are_bounded_and_those_that_close_give_room() -> None:
@@ -57,7 +54,7 @@ def test_overrides_that_are_not_addresses_with_numbers_are_refused(text: str) ->
 
 
 def test_a_connection_too_many_from_one_address_is_closed(run: Run) -> None:
-    async def alone(served: Any) -> None:
+    async def alone(served: Served) -> None:
         first = await served.another()
         with pytest.raises(ConnectionError):
             await served.another()

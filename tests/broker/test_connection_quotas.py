@@ -11,16 +11,16 @@ import pytest
 
 from kavka.broker.quotas.quota_manager import _address
 from kavka.net.event_loop import MeasuredEventLoop
+from kavka.net.listener import SocketListener
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from support.config_requests import BROKER, SET, altered
-from support.one_broker import serve
+from support.one_broker import Run, Served, serve
 from support.quotas import alter
 from support.tls import TlsFiles
 from support.waiting import until
 
-Run = Callable[..., None]
 _TWO = {
     "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
     "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -42,16 +42,22 @@ def tls_run(tmp_path: Path) -> Run:
     return run_story
 
 
-def accepts(served: Any, listener: str = "PLAINTEXT") -> bool:
-    return not served.broker.listeners._listeners[listener]._is_paused
+def socket_listener(served: Served, name: str) -> SocketListener:
+    listener = served.broker.listeners._listeners[name]
+    assert isinstance(listener, SocketListener)
+    return listener
 
 
-def opened(served: Any, listener: str = "PLAINTEXT") -> int:
+def accepts(served: Served, listener: str = "PLAINTEXT") -> bool:
+    return not socket_listener(served, listener)._is_paused
+
+
+def opened(served: Served, listener: str = "PLAINTEXT") -> int:
     counts = served.broker.dispatcher.connection_counts.get(listener)
     return 0 if counts is None else counts.opened
 
 
-async def connect(served: Any, listener: str) -> Peer:
+async def connect(served: Served, listener: str) -> Peer:
     port = served.broker.listeners._listeners[listener].port
     peer = await Peer.connect(TcpNetwork(), "127.0.0.1", port, client_id="c")
     served.peers.append(peer)
@@ -59,7 +65,7 @@ async def connect(served: Any, listener: str) -> Peer:
 
 
 def test_a_connection_above_the_limit_waits_until_another_one_is_closed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         second = await served.another()
         assert not accepts(served)
         _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)  # by the kernel
@@ -74,7 +80,7 @@ def test_a_connection_above_the_limit_waits_until_another_one_is_closed(run: Run
 
 
 def test_a_limit_that_is_raised_lets_waiting_connections_in(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         waiting = asyncio.ensure_future(served.another())
         (answer,) = await altered(served, (BROKER, "", [("max.connections", SET, "2")]))
         assert answer.error_code == 0
@@ -84,7 +90,7 @@ def test_a_limit_that_is_raised_lets_waiting_connections_in(run: Run) -> None:
 
 
 def test_a_listener_has_a_limit_of_its_own(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await connect(served, "OUTSIDE")
         assert (accepts(served, "OUTSIDE"), accepts(served, "INSIDE")) == (False, True)
         limit = ("listener.name.outside.max.connections", SET, "2")
@@ -96,7 +102,7 @@ def test_a_listener_has_a_limit_of_its_own(run: Run) -> None:
 
 
 def test_brokers_are_let_in_above_the_limit_and_the_least_used_connection_goes(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         first, second = await connect(served, "OUTSIDE"), await connect(served, "OUTSIDE")
         await second.send(ApiVersionsRequest(), 0)
         await asyncio.sleep(0.01)  # real time: the later one must be later by the broker's clock
@@ -116,7 +122,7 @@ def test_brokers_are_let_in_above_the_limit_and_the_least_used_connection_goes(r
     ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"],
 )
 def test_connections_above_the_rate_wait_for_a_window_at_most(run: Run, setting: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.another()
         assert not accepts(served)
         before_ms = served.broker.clock.tick_ms()
@@ -129,7 +135,7 @@ def test_connections_above_the_rate_wait_for_a_window_at_most(run: Run, setting:
 
 
 def test_connections_above_the_rate_of_their_address_are_closed_after_a_while(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
         await until(lambda: bool(served.broker.quotas.ip_rates))
         await served.another()
@@ -147,7 +153,7 @@ def test_connections_above_the_rate_of_their_address_are_closed_after_a_while(ru
 
 
 def test_an_address_goes_by_the_default_unless_it_has_a_rate(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await alter(served, {"ip": None}, {"connection_creation_rate": 0})
         await until(lambda: served.broker.quotas.ip_rates == {None: 0.0})
         _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
@@ -168,11 +174,11 @@ def test_an_address_in_the_form_of_ipv6_is_that_of_its_connections(text: str) ->
 # Before a TLS handshake
 
 
-def handshakes(served: Any) -> int:
-    return len(served.broker.listeners._listeners["SSL"]._handshakes.open)
+def handshakes(served: Served) -> int:
+    return len(socket_listener(served, "SSL")._handshakes.open)
 
 
-async def is_closed(served: Any) -> bool:
+async def is_closed(served: Served) -> bool:
     """Return whether a connection that sends nothing is closed by the broker."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     try:
@@ -184,7 +190,7 @@ async def is_closed(served: Any) -> bool:
 def test_an_address_above_its_number_costs_no_handshake(
     tls_run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for _ in range(20):
             assert await is_closed(served)
         assert served.broker.security.tls._listeners["SSL"].failures == 0
@@ -196,7 +202,7 @@ def test_an_address_above_its_number_costs_no_handshake(
 
 
 def test_an_address_above_its_rate_costs_no_handshake(tls_run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 0})
         await until(lambda: bool(served.broker.quotas.ip_rates))
         assert await is_closed(served)
@@ -207,7 +213,7 @@ def test_an_address_above_its_rate_costs_no_handshake(tls_run: Run) -> None:
 
 
 def test_handshakes_in_progress_count_as_connections(tls_run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         await until(lambda: handshakes(served) == 1)
         assert not accepts(served, "SSL")
@@ -219,7 +225,7 @@ def test_handshakes_in_progress_count_as_connections(tls_run: Run) -> None:
 
 
 def test_handshakes_count_in_the_rate_of_connections(tls_run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         await until(lambda: handshakes(served) == 1)
         assert not accepts(served, "SSL")

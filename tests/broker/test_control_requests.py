@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import TopicId, TopicPartition
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
@@ -40,16 +40,16 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequestTopic,
 )
 from kavka.wire.stored import znodes
+from support.one_broker import Run, Served
 from support.produce import batch, produce_request
 from support.waiting import until
 
-Run = Callable[..., None]
-ID = b"0123456789abcdef"
+ID = TopicId(b"0123456789abcdef")
 WHERE = TopicPartition("t", 0)
 
 
 def lead(
-    served: Any, version: int = 7, epoch: int = 0, leader: int | None = None, **more: Any
+    served: Served, version: int = 7, epoch: int = 0, leader: int | None = None, **more: Any
 ) -> LeaderAndIsrRequest:
     """Order `t-0`, or another `index`, which is led by the broker itself unless another leader is named."""
     own = served.broker.broker_id
@@ -142,7 +142,7 @@ def versions(key: ApiKey) -> range:
 
 @pytest.mark.parametrize("version", versions(ApiKey.LEADER_AND_ISR))
 def test_broker_leads_a_partition_after_leader_and_isr(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         response = await served.order(lead(served, version), version)
         assert code_of(response) is ErrorCode.NONE
         assert served.broker.replica_manager.find(WHERE).partition.is_leader
@@ -154,7 +154,7 @@ def test_broker_leads_a_partition_after_leader_and_isr(run: Run, version: int) -
 
 
 def test_topic_id_is_filled_in_without_a_new_leader_epoch(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served, 4), 4)
         assert code_of(await served.order(lead(served, 7), 7)) is ErrorCode.NONE
         assert served.broker.replica_manager.find(WHERE).partition.topic_id == ID
@@ -163,7 +163,7 @@ def test_topic_id_is_filled_in_without_a_new_leader_epoch(run: Run) -> None:
 
 
 def test_another_topic_of_the_same_name_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served), 7)
         other = lead(served, 7, 1, topic_id=bytes(15) + b"x")
         assert code_of(await served.order(other, 7)) is ErrorCode.INCONSISTENT_TOPIC_ID
@@ -177,7 +177,7 @@ def test_another_topic_of_the_same_name_is_refused(run: Run) -> None:
 def test_broker_makes_no_log_whose_directory_could_be_anywhere(
     run: Run, tmp_path: Path, topic: str, partition: int
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         request = lead(served)
         request.topic_states[0].topic_name = topic
         request.topic_states[0].partition_states[0].partition_index = partition
@@ -189,7 +189,7 @@ def test_broker_makes_no_log_whose_directory_could_be_anywhere(
 
 
 def test_broker_refuses_what_it_is_no_replica_of(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         order = lead(served, 7, 0, 77, replicas=[77], isr=[77])
         assert code_of(await served.order(order, 7)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -197,7 +197,7 @@ def test_broker_refuses_what_it_is_no_replica_of(run: Run) -> None:
 
 
 def test_old_controller_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served), 7)
         for order in (
             lead(served, 7, 1, controller_epoch=4),
@@ -211,7 +211,7 @@ def test_old_controller_is_refused(run: Run) -> None:
 
 
 def test_order_to_a_former_life_of_the_broker_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.context.broker_epoch = 10
         old, new = lead(served, 7, broker_epoch=9), lead(served, 7, broker_epoch=11)
         assert code_of(await served.order(old, 7)) is ErrorCode.STALE_BROKER_EPOCH
@@ -221,7 +221,7 @@ def test_order_to_a_former_life_of_the_broker_is_refused(run: Run) -> None:
 
 
 def test_follower_takes_no_records_from_producers(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served), 7)
         await served.produce("t", b"a")
         await served.order(lead(served, 7, 1, 77, isr=[77]), 7)
@@ -248,7 +248,7 @@ def _two_batches() -> ProduceRequest:
 def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
     run: Run, order: Callable[[Any], Any]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         own = served.broker.broker_id
         for index in (0, 1):
             await served.order(lead(served, 7, isr=[own, 77], index=index), 7)
@@ -268,7 +268,7 @@ def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
 
 @pytest.mark.parametrize("version", versions(ApiKey.STOP_REPLICA))
 def test_stopped_replica_is_deleted_when_the_order_says_so(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served), 7)
         kept = await served.order(stop(version, -1, delete=False), version)
         assert kept.partition_errors[0].error_code == ErrorCode.NONE
@@ -301,7 +301,7 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
             assert all_renamed.wait(30)
         fsync(descriptor)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("four", 4)
         order = stop(4)
         order.topic_states[0].topic_name = "four"
@@ -326,7 +326,7 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
 
 
 def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served, 7, 3), 7)
         answer = await served.order(stop(4, 2), 4)
         assert answer.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -337,7 +337,7 @@ def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         response = await served.order(update(version), version)
         assert response.error_code == ErrorCode.NONE
         seen = await served.send(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
@@ -357,7 +357,7 @@ def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> No
 def test_an_update_that_a_later_one_has_overtaken_changes_nothing(
     run: Run, later: dict[str, Any]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for request in (update(), update(leader=4, isr=[4], **later)):
             response = await served.order(request, 8)
             assert response.error_code == ErrorCode.NONE
@@ -371,7 +371,7 @@ def test_an_update_that_a_later_one_has_overtaken_changes_nothing(
 
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served, 7, 3), 7)
         await served.order(update(version), version)
         assert served.broker.replica_manager.store.get(WHERE) is None
@@ -396,7 +396,7 @@ def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -
     ],
 )
 def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served, 7, 3), 7)
         await served.order(update(**news))
         assert served.broker.replica_manager.store.get(WHERE) is not None
@@ -405,7 +405,7 @@ def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> 
 
 
 def test_topic_under_deletion_is_forgotten(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(update())
         await served.order(update(leader=-2))
         assert "t" not in served.broker.metadata.topics
@@ -415,7 +415,7 @@ def test_topic_under_deletion_is_forgotten(run: Run) -> None:
 
 
 def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(update(index=1))
         other = bytes(15) + b"x"
         await served.order(update(topic_id=other))
@@ -427,7 +427,7 @@ def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None
 
 @pytest.mark.parametrize("index", [-1, -(2**31), 1_000_000, 2**31 - 1])
 def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         answer = await served.order(update(index=index), 8)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert "t" not in served.broker.metadata.topics
@@ -436,7 +436,7 @@ def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int)
 
 
 def test_broker_leads_nothing_whose_in_sync_set_is_without_it(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         orders = served.broker.control_requests
         answer = await orders.leader_and_isr(lead(served, isr=[77]))
         assert code_of(answer) is ErrorCode.INVALID_REQUEST
@@ -446,14 +446,14 @@ def test_broker_leads_nothing_whose_in_sync_set_is_without_it(run: Run) -> None:
 
 
 def test_settings_that_cannot_be_read_prevent_no_leadership(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         config = znodes.encode_config({"retention.ms": "soon", "segment.bytes": "9999"})
         await served.broker.registry.create(znodes.config_path("topics", "t"), config)
         assert (
             code_of(await served.broker.control_requests.leader_and_isr(lead(served)))
             is ErrorCode.NONE
         )
-        values = served.broker.configs.topic("t")
+        values = served.broker.context.effective_configs.topic("t")
         assert (values["retention.ms"], values["segment.bytes"]) == (7 * 24 * 3600_000, 9999)
 
     run(story)
@@ -464,7 +464,7 @@ def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
 ) -> None:
     is_reached, may_go_on = threading.Event(), threading.Event()
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         disk = served.broker.environment.disk
         make = disk.make_directories
 
@@ -488,7 +488,7 @@ def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
 
 
 def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.order(lead(served), 7)
         assert "t" not in served.broker.metadata.topics
         replica = served.broker.replica_manager.find(WHERE)
@@ -502,7 +502,7 @@ def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
     run(story)
 
 
-def set_in_registry(served: Any, overrides: dict[str, str], *, is_new: bool = False) -> Any:
+def set_in_registry(served: Served, overrides: dict[str, str], *, is_new: bool = False) -> Any:
     """Store what `t` overrides, as another broker does."""
     path, data = znodes.config_path("topics", "t"), znodes.encode_config(overrides)
     registry = served.broker.registry
@@ -513,14 +513,14 @@ def set_in_registry(served: Any, overrides: dict[str, str], *, is_new: bool = Fa
 def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_old(
     run: Run, is_shown: bool
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
         if is_shown:
             await served.order(update())
         else:
             await served.order(lead(served), 7)
             await served.order(stop(4), 4)
-        assert served.broker.configs.topic("t")["retention.ms"] == 1
+        assert served.broker.context.effective_configs.topic("t")["retention.ms"] == 1
         await set_in_registry(served, {"retention.ms": "2", "min.insync.replicas": "2"})
         other = bytes(15) + b"x"
         assert code_of(await served.order(lead(served, topic_id=other), 7)) is ErrorCode.NONE
@@ -532,7 +532,7 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
 
 
 def test_topic_without_id_that_is_not_published_has_its_settings_read_again(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
         await served.order(lead(served, 4), 4)
         replica = served.broker.replica_manager.find(WHERE)
@@ -548,8 +548,8 @@ def test_topic_without_id_that_is_not_published_has_its_settings_read_again(run:
 
 
 def test_change_of_a_topic_that_is_gone_says_nothing_of_the_next_one(run: Run) -> None:
-    async def story(served: Any) -> None:
-        registry, configs = served.broker.registry, served.broker.configs
+    async def story(served: Served) -> None:
+        registry, configs = served.broker.registry, served.broker.context.effective_configs
         for topic in ("gone", "u"):
             if topic == "u":
                 await served.topic("u")
@@ -569,12 +569,12 @@ def test_change_of_a_topic_that_is_gone_says_nothing_of_the_next_one(run: Run) -
 
 
 def test_settings_that_a_topic_left_behind_are_not_loaded(run: Run) -> None:
-    async def leaves(served: Any) -> None:
+    async def leaves(served: Served) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
         await served.create("u", retention__ms="2")
 
-    async def starts(served: Any) -> None:
-        configs = served.broker.configs
+    async def starts(served: Served) -> None:
+        configs = served.broker.context.effective_configs
         assert (configs.knows("t"), configs.topic("u")["retention.ms"]) == (False, 2)
         await served.create("t", retention__ms="3")
         assert served.broker.replica_manager.find(WHERE).log.config.retention_ms == 3

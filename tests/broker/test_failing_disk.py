@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,18 +17,17 @@ from kavka.wire.messages.delete_records import (
 )
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 
-
-def fail(served: Any, topic_partition: TopicPartition) -> None:
+def fail(served: Served, topic_partition: TopicPartition) -> None:
     """Take the directory of a partition offline, as a failed write does."""
     replica = served.broker.replica_manager.find(topic_partition)
     replica.log.directory.fail(OSError(errno.EIO, "Input/output error"))
 
 
 def test_only_the_partitions_of_a_failed_directory_go(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         logs = [served.broker.replica_manager.find(TopicPartition("t", p)).log for p in range(4)]
         second = next(p for p, log in enumerate(logs) if log.path.startswith(f"{tmp_path}/two"))
@@ -49,7 +46,7 @@ def test_only_the_partitions_of_a_failed_directory_go(run: Run, tmp_path: Path) 
 
 
 def test_a_broker_without_any_directory_asks_to_be_stopped(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         fail(served, TopicPartition("t", 0))
         assert "Input/output error" in served.broker.failed.result()
@@ -57,14 +54,14 @@ def test_a_broker_without_any_directory_asks_to_be_stopped(run: Run) -> None:
     run(story)
 
 
-async def where_on(served: Any, directory: Path) -> int:
+async def where_on(served: Served, directory: Path) -> int:
     """Return a partition of `t` in the directory."""
     logs = [served.broker.replica_manager.find(TopicPartition("t", p)).log for p in range(4)]
     return next(p for p, log in enumerate(logs) if log.path.startswith(f"{directory}/"))
 
 
 def test_deleted_records_are_not_confirmed_by_a_failed_disk(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         index = await where_on(served, tmp_path / "two")
         await served.produce("t", b"a", partition=index)
@@ -80,7 +77,7 @@ def test_deleted_records_are_not_confirmed_by_a_failed_disk(run: Run, tmp_path: 
 
 
 def test_a_topic_is_deleted_whole_though_a_disk_fails(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         (tmp_path / "two").rename(tmp_path / "gone")
         wanted = DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name="t")], timeout_ms=5000)
@@ -92,7 +89,7 @@ def test_a_topic_is_deleted_whole_though_a_disk_fails(run: Run, tmp_path: Path) 
 
 
 def test_the_round_of_retention_goes_on_after_a_disk_failed_in_it(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         replicas = [served.broker.replica_manager.find(TopicPartition("t", p)) for p in range(4)]
         for index in range(4):
@@ -116,7 +113,7 @@ def test_the_round_of_retention_goes_on_after_a_disk_failed_in_it(run: Run, tmp_
 def test_a_partition_that_fails_while_its_topic_grows_stays_without_leader(
     run: Run, tmp_path: Path
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         index = await where_on(served, tmp_path / "two")
         growth = asyncio.create_task(
@@ -134,7 +131,7 @@ def test_a_partition_that_fails_while_its_topic_grows_stays_without_leader(
     run(story, log__dirs=f"{tmp_path}/one,{tmp_path}/two", num__partitions="4")
 
 
-async def delete(served: Any, name: str) -> None:
+async def delete(served: Served, name: str) -> None:
     wanted = DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=name)], timeout_ms=5000)
     assert (await served.send(wanted)).responses[0].error_code == ErrorCode.NONE
 
@@ -146,19 +143,19 @@ def test_a_topic_that_was_deleted_while_a_disk_was_away_stays_deleted(
     two = tmp_path / "two"
     directories = f"{tmp_path}/one,{two}"
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         for index in range(4):
             await served.produce("t", b"old", partition=index)
 
-    async def without_the_disk(served: Any) -> None:
+    async def without_the_disk(served: Served) -> None:
         await delete(served, "t")
         if comes_back:
             await served.topic("t")
             for index in range(4):
                 await served.produce("t", b"new", partition=index)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         topics = (await served.send(MetadataRequest(topics=None))).topics
         assert [topic.name for topic in topics] == (["t"] if comes_back else [])
         for index in range(4 if comes_back else 0):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kavka.broker.metadata.cache import OFFSETS_TOPIC
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 REGISTRY = {"kavka-registry.journal", "kavka-registry.snapshot"}
 
 
@@ -29,7 +28,7 @@ def umask(mask: int) -> Iterator[None]:
 def test_files_of_a_broker_have_the_mode_of_the_umask(run: Run, tmp_path: Path, mask: int) -> None:
     data = tmp_path / "data"
 
-    async def write(served: Any) -> None:
+    async def write(served: Served) -> None:
         await served.broker.topics.create_automatically(OFFSETS_TOPIC)
         await served.create("t", min__insync__replicas="1")
         for _ in range(2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,8 +41,8 @@ from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 HIGHEST = 2**31 - 1
 WHERE = TopicPartition("t", 0)
@@ -121,7 +120,7 @@ def rows(response: Any) -> list[Any]:
 def test_lone_broker_carries_out_no_order_from_the_network(
     run: Run, key: ApiKey, version: int
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         await served.produce("t", b"a")
         before = served.broker.control_requests.controller_epoch
@@ -141,7 +140,7 @@ def test_lone_broker_carries_out_no_order_from_the_network(
 
 
 def test_lone_broker_is_asked_for_nothing_that_brokers_ask_of_a_controller(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         own = served.broker.context.broker_epoch
         shutdown = await served.send(ControlledShutdownRequest(broker_id=0, broker_epoch=own))
@@ -158,7 +157,7 @@ def test_lone_broker_is_asked_for_nothing_that_brokers_ask_of_a_controller(run: 
 
 
 def test_marker_of_a_coordinator_epoch_that_no_coordinator_has_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         topic = WriteTxnMarkersRequestTopic(name="t", partition_indexes=[0])
 

@@ -31,9 +31,9 @@ from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition,
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
 from support.frames import framed
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 WITHOUT_END_MS = 2**31 - 1
 SETTINGS = {"log__cleaner__enable": "false"}
 """The cleaner begins a second after the start, with a task of its own."""
@@ -139,7 +139,7 @@ NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name fo
 class Held:
     """The resources that the requests of a broker hold."""
 
-    def __init__(self, served: Any) -> None:
+    def __init__(self, served: Served) -> None:
         """Note what there is before the test's clients come."""
         self._broker = served.broker
         self._tasks = asyncio.all_tasks()
@@ -175,7 +175,7 @@ async def until_given_back(held: Held) -> None:
         raise AssertionError(held()) from None
 
 
-async def prepared(served: Any) -> Held:
+async def prepared(served: Served) -> Held:
     """Create the topic, and use what is made at its first use."""
     await served.topic("t")
     await served.topic("quiet")
@@ -187,18 +187,18 @@ async def prepared(served: Any) -> Held:
     return held
 
 
-def served_connection(served: Any) -> Any:
+def served_connection(served: Served) -> Any:
     """Return the connection of the test's own client, the oldest one."""
     return next(iter(served.broker.dispatcher.connections))
 
 
-async def connect(served: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(served: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection("127.0.0.1", served.port)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_client_that_goes_away_leaves_nothing_behind(run: Run, name: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         data = REQUESTS[name]()
         for iterations in STAGES:
@@ -217,7 +217,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(run: Run, name: str) -> N
 def test_a_connection_that_the_broker_closes_leaves_nothing_behind(run: Run, name: str) -> None:
     """At once, whatever its client does: the idle limit, say, or a request behind these that is malformed."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         data = REQUESTS[name]()
         for iterations in STAGES:
@@ -237,7 +237,7 @@ def test_a_connection_that_the_broker_closes_leaves_nothing_behind(run: Run, nam
 
 @pytest.mark.slow
 def test_clients_that_read_nothing_and_go_away_leave_nothing_behind(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         builder = BatchBuilder()
         builder.append(None, bytes(500_000), 1_700_000_000_000)
@@ -264,7 +264,7 @@ def test_clients_that_read_nothing_and_go_away_leave_nothing_behind(run: Run) ->
 def test_clients_that_go_away_during_cold_reads_leave_nothing_behind(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
         for data in (fetch() * 10, fetch(3_000)):
@@ -280,7 +280,7 @@ def test_clients_that_go_away_during_cold_reads_leave_nothing_behind(
 
 
 def test_large_requests_that_wait_for_memory_leave_nothing_behind(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         memory = served.broker.dispatcher._memory
         await memory.take(memory._capacity)
@@ -303,7 +303,7 @@ def test_large_requests_that_wait_for_memory_leave_nothing_behind(run: Run) -> N
 
 
 def test_clients_that_are_answered_leave_nothing_behind_either(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         expected = {"large metadata": 6, "large requests in a row": 4, "inflated batches": 3}
         for name, count in expected.items():
@@ -319,7 +319,7 @@ def test_clients_that_are_answered_leave_nothing_behind_either(run: Run) -> None
 
 
 def test_a_broker_that_stops_gives_everything_back(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         held = await prepared(served)
         writers = []
         for make in REQUESTS.values():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,20 +31,20 @@ from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 NOT_ASKED = -(2**31)
 SUBSCRIBED_TO_T = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
 
 
-async def ready(served: Any) -> None:
+async def ready(served: Served) -> None:
     """Make the topic `t` and the topic of the groups."""
     await served.topic("t")
     await served.send(FindCoordinatorRequest(key="g"), 3)
 
 
 async def join(
-    served: Any, member_id: str = "", version: int = 7, *, instance: str | None = None
+    served: Served, member_id: str = "", version: int = 7, *, instance: str | None = None
 ) -> Any:
     protocol = JoinGroupRequestProtocol(name="range", metadata=SUBSCRIBED_TO_T)
     request = JoinGroupRequest(
@@ -60,7 +59,7 @@ async def join(
     return await served.send(request, version)
 
 
-async def sync(served: Any, member_id: str, generation: int, **protocol: str | None) -> Any:
+async def sync(served: Served, member_id: str, generation: int, **protocol: str | None) -> Any:
     part = SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
     request = SyncGroupRequest(
         group_id="g",
@@ -72,7 +71,7 @@ async def sync(served: Any, member_id: str, generation: int, **protocol: str | N
     return await served.send(request, 5)
 
 
-async def member(served: Any, instance: str | None = None) -> tuple[str, int]:
+async def member(served: Served, instance: str | None = None) -> tuple[str, int]:
     """Join and sync as the only member; return its id and the generation."""
     joined = await join(served, instance=instance)
     if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -84,7 +83,7 @@ async def member(served: Any, instance: str | None = None) -> tuple[str, int]:
 
 
 async def commit(
-    served: Any,
+    served: Served,
     version: int = 8,
     *,
     member_id: str = "",
@@ -114,7 +113,7 @@ async def commit(
 
 
 def test_only_new_versions_send_a_member_away_with_its_id(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         sent_away = await join(served, version=4)
         assert sent_away.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -128,7 +127,7 @@ def test_only_new_versions_send_a_member_away_with_its_id(run: Run) -> None:
 
 @pytest.mark.parametrize("version", [0, 3])
 def test_old_versions_take_a_member_in_at_once(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         joined = await join(served, version=version)
         assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 1)
@@ -138,7 +137,7 @@ def test_old_versions_take_a_member_in_at_once(run: Run, version: int) -> None:
 
 
 def test_an_unknown_member_cannot_join(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         joined = await join(served, "nonexistent")
         assert (joined.error_code, joined.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "nonexistent")
@@ -149,7 +148,7 @@ def test_an_unknown_member_cannot_join(run: Run) -> None:
 
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
 def test_a_member_that_syncs_without_its_protocol_is_refused(run: Run, missing: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         member_id, generation = await member(served)
         synced = await sync(served, member_id, generation, **{missing: None})
@@ -159,7 +158,7 @@ def test_a_member_that_syncs_without_its_protocol_is_refused(run: Run, missing: 
 
 
 def test_an_assignment_beyond_the_memory_of_members_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         joined = await join(served, instance="i")
         part = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(150_000))
@@ -178,7 +177,7 @@ def test_an_assignment_beyond_the_memory_of_members_is_refused(run: Run) -> None
 
 
 def test_a_static_member_that_comes_back_fences_its_former_self(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         old, generation = await member(served, "i")
         again = await join(served, instance="i")
@@ -200,7 +199,7 @@ def test_a_static_member_that_comes_back_fences_its_former_self(run: Run) -> Non
 
 
 def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         member_id, _generation = await member(served, "i")
         leaving = [
@@ -224,7 +223,7 @@ def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
 
 
 def test_an_old_version_has_one_answer_for_its_one_member(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         request = LeaveGroupRequest(group_id="g", member_id="nonexistent")
         assert (await served.send(request, 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -237,7 +236,7 @@ def test_an_old_version_has_one_answer_for_its_one_member(run: Run) -> None:
 
 @pytest.mark.parametrize(("asked", "operations"), [(False, NOT_ASKED), (True, 0b101001000)])
 def test_an_unknown_group_is_dead(run: Run, asked: bool, operations: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
         (group,) = (await served.send(request)).groups
@@ -249,7 +248,7 @@ def test_an_unknown_group_is_dead(run: Run, asked: bool, operations: int) -> Non
 
 
 def test_only_empty_groups_are_deleted(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         await member(served)
         response = await served.send(DeleteGroupsRequest(groups_names=["g", "nonexistent", "g"]))
@@ -265,7 +264,7 @@ def test_only_empty_groups_are_deleted(run: Run) -> None:
 
 
 def test_an_administrator_may_commit_for_an_empty_group_only(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         assert await commit(served, member_id="any-member") == [ErrorCode.NONE]
         assert await commit(served, member_id="any-member", generation=1) == [
@@ -281,7 +280,7 @@ def test_an_administrator_may_commit_for_an_empty_group_only(run: Run) -> None:
 
 
 def test_a_generation_of_an_unknown_group_is_illegal(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         codes = await commit(served, member_id="m", generation=3)
         assert codes == [ErrorCode.ILLEGAL_GENERATION]
@@ -290,7 +289,7 @@ def test_a_generation_of_an_unknown_group_is_illegal(run: Run) -> None:
 
 
 def test_only_partitions_that_exist_are_committed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         assert await commit(served, partitions=(7, 0)) == [
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -314,7 +313,7 @@ def test_only_partitions_that_exist_are_committed(run: Run) -> None:
 def test_metadata_of_an_offset_is_bounded_in_characters_of_java(
     run: Run, metadata: str | None, code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         assert await commit(served, metadata=metadata) == [code]
 
@@ -322,7 +321,7 @@ def test_metadata_of_an_offset_is_bounded_in_characters_of_java(
 
 
 def test_offsets_of_several_groups_are_fetched_at_once(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         await commit(served, metadata="m", partitions=(0,))
         some = OffsetFetchRequestGroupTopic(name="t", partition_indexes=[0, 1])
@@ -355,7 +354,7 @@ def test_offsets_of_several_groups_are_fetched_at_once(run: Run) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 7])
 def test_the_error_of_a_group_is_where_each_version_looks_for_it(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")  # and no topic of the groups, so there is no coordinator
         topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
         response = await served.send(OffsetFetchRequest(group_id="g", topics=[topic]), version)
@@ -372,7 +371,7 @@ def test_the_error_of_a_group_is_where_each_version_looks_for_it(run: Run, versi
 
 
 def test_offsets_of_a_topic_that_is_read_are_not_deleted(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         await served.topic("u")
         await member(served)
@@ -398,7 +397,7 @@ def test_offsets_of_a_topic_that_is_read_are_not_deleted(run: Run) -> None:
 
 
 def test_waiting_members_are_answered_when_their_coordinator_stops(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         await member(served)
         peers = [await served.another() for _ in range(3)]

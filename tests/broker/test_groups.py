@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,18 @@ from kavka.wire.messages.offset_commit import (
 )
 from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kavka.wire.records.batch import BatchBuilder
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 PARTITIONS = 3
 OTHER = BrokerId(9)
 
 
-def offsets_replica(served: Any, group: str) -> Any:
+def offsets_replica(served: Served, group: str) -> Any:
     topic_partition = TopicPartition("__consumer_offsets", partition_for(group, PARTITIONS))
     return served.broker.replica_manager.find(topic_partition)
 
 
-async def wait_for_follower(served: Any, group: str) -> None:
+async def wait_for_follower(served: Served, group: str) -> None:
     """Let a follower that never fetches be in sync with the partition of a group."""
     broker, replica = served.broker, offsets_replica(served, group)
     broker.metadata.brokers[OTHER] = LiveBroker(OTHER, (), None, 1)
@@ -58,11 +57,11 @@ async def wait_for_follower(served: Any, group: str) -> None:
     )
 
 
-async def find(served: Any, group: str) -> Any:
+async def find(served: Served, group: str) -> Any:
     return await served.send(FindCoordinatorRequest(key=group), 3)
 
 
-async def commit(served: Any, group: str, offset: int) -> int:
+async def commit(served: Served, group: str, offset: int) -> int:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
     response = await served.send(OffsetCommitRequest(group_id=group, topics=[topic]), 8)
@@ -70,7 +69,7 @@ async def commit(served: Any, group: str, offset: int) -> int:
     return code
 
 
-async def committed(served: Any, group: str) -> tuple[int, int]:
+async def committed(served: Served, group: str) -> tuple[int, int]:
     """Return the error of the group and its offset, after its shard has been loaded."""
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
     for _ in range(1_000):
@@ -83,7 +82,7 @@ async def committed(served: Any, group: str) -> tuple[int, int]:
 
 
 def test_damage_among_the_offsets_does_not_keep_a_group_loading(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         await find(served, "g")
         assert await commit(served, "g", 5) == ErrorCode.NONE
@@ -91,7 +90,7 @@ def test_damage_among_the_offsets_does_not_keep_a_group_loading(run: Run) -> Non
         damage.append(b"\x00\x01\x7f", b"", 0)
         assert offsets_replica(served, "g").append_internal(damage.build()).error is ErrorCode.NONE
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert await committed(served, "g") == (ErrorCode.NONE, 5)
 
     run(before)
@@ -99,7 +98,7 @@ def test_damage_among_the_offsets_does_not_keep_a_group_loading(run: Run) -> Non
 
 
 def test_groups_of_a_failed_directory_have_no_coordinator(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         group = "g0"
         await find(served, group)
@@ -114,7 +113,7 @@ def test_groups_of_a_failed_directory_have_no_coordinator(run: Run, tmp_path: Pa
 
 
 def test_a_commit_that_is_not_replicated_in_time_is_refused_and_counts_when_it_is(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await find(served, "g")
         assert await commit(served, "g", 5) == ErrorCode.NONE
@@ -131,7 +130,7 @@ def test_a_commit_that_is_not_replicated_in_time_is_refused_and_counts_when_it_i
 
 
 def test_the_topic_of_transactions_holds_no_groups(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await find(served, "g")
         other = CreateTopicsRequestTopic(
@@ -150,7 +149,7 @@ def test_the_topic_of_transactions_holds_no_groups(run: Run) -> None:
 def test_a_retention_beyond_all_time_is_kept_within_the_logs_bits(
     run: Run, retention_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         topic = OffsetCommitRequestTopic(name="t", partitions=[partition])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -29,9 +26,8 @@ from kavka.wire.stored.transactions import (
     encode_transaction_key,
     encode_transaction_value,
 )
+from support.one_broker import Run, Served
 from support.produce import batch, produce
-
-Run = Callable[..., None]
 
 
 def group_of(*members: tuple[str, str | None]) -> tuple[bytes, bytes]:
@@ -50,7 +46,7 @@ def batch_of(key: bytes, value: bytes) -> bytearray:
     return batch(value, key=key, timestamp_ms=0)
 
 
-async def commit(served: Any, topic: str, offset: int) -> int:
+async def commit(served: Served, topic: str, offset: int) -> int:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     commit = OffsetCommitRequestTopic(name=topic, partitions=[partition])
     while True:
@@ -64,7 +60,7 @@ async def commit(served: Any, topic: str, offset: int) -> int:
             return int(code)
 
 
-async def find_coordinator(served: Any, name: str, kind: int) -> None:
+async def find_coordinator(served: Served, name: str, kind: int) -> None:
     from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 
     while (
@@ -75,7 +71,7 @@ async def find_coordinator(served: Any, name: str, kind: int) -> None:
 
 @pytest.mark.parametrize("client_id", ["anybody", "__admin_client"])
 def test_only_the_coordinator_writes_an_internal_topic(run: Run, client_id: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await find_coordinator(served, "g", 0)
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", served.port, client_id=client_id)
         answer = await produce(peer, TopicPartition(OFFSETS_TOPIC, 0), batch_of(b"k", b"v"), acks=1)
@@ -88,12 +84,13 @@ def test_only_the_coordinator_writes_an_internal_topic(run: Run, client_id: str)
 def test_commits_behind_a_malformed_record_survive_a_restart(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         await find_coordinator(served, "g", 0)
         assert await commit(served, "t", 1) == 0
         broker = served.broker
         topic_partition = broker.groups.partition_of("g")
+        assert topic_partition is not None
         replica = broker.replica_manager.find(topic_partition)
         key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
         for records in (
@@ -106,7 +103,7 @@ def test_commits_behind_a_malformed_record_survive_a_restart(
             assert replica.append_internal(records).error is ErrorCode.NONE
         assert await commit(served, "t", 7) == 0
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         await find_coordinator(served, "g", 0)
         assert await commit(served, "other", 3) in (0, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         wanted = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
@@ -138,11 +135,12 @@ def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
     """Those behind it are served, and their markers are sent again."""
     settings = {"transaction__state__log__num__partitions": "1"}
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.create("t")
         await find_coordinator(served, "x", 1)
         broker = served.broker
         topic_partition = broker.transactions.partition_of("x")
+        assert topic_partition is not None
         key = encode_transaction_key(TransactionLogKey(transactional_id="x"))
         for records in (
             batch_of(key, b"\x00\x00bad"),
@@ -155,7 +153,7 @@ def test_transactions_load_in_spite_of_a_malformed_record(run: Run) -> None:
                 is ErrorCode.NONE
             )
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         for transactional_id in ("x", "y"):  # "y" once its transaction is complete
             await find_coordinator(served, transactional_id, 1)
             request = InitProducerIdRequest(

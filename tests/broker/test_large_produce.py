@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -28,11 +27,11 @@ from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.header import CRC_START, HEADER_SIZE
 from support.frames import framed
+from support.one_broker import Run, Served
 from support.produce import produce_request
 from support.transactional_producer import SETTINGS, Producer
 from support.waiting import until
 
-Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
 LARGE = 100
@@ -47,7 +46,7 @@ def large(codec: Compression = Compression.ZSTD, **options: Any) -> bytearray:
     return builder.build(codec, **options)
 
 
-async def until_a_check_waits(served: Any) -> None:
+async def until_a_check_waits(served: Served) -> None:
     """Give way until the connection of `served` is blocked by a request."""
     await until(lambda: any(one.requests_in_flight for one in served.broker.dispatcher.connections))
     for _ in range(10):
@@ -56,7 +55,7 @@ async def until_a_check_waits(served: Any) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_others_append_while_a_large_batch_is_checked(run: Run, codec: Compression) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         async with served.broker.batch_checks.lock:
@@ -73,7 +72,7 @@ def test_others_append_while_a_large_batch_is_checked(run: Run, codec: Compressi
 
 
 def test_requests_of_a_connection_stay_in_order_behind_a_large_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         ids = {
@@ -97,7 +96,7 @@ def test_requests_of_a_connection_stay_in_order_behind_a_large_one(run: Run) -> 
 
 
 def test_requests_stay_in_order_behind_one_that_is_decoded_in_slices_too(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         ids = {
             "producer_id": (await served.send(InitProducerIdRequest())).producer_id,
@@ -124,7 +123,7 @@ def test_requests_stay_in_order_behind_one_that_is_decoded_in_slices_too(run: Ru
 
 
 def test_a_partition_that_is_gone_when_its_batch_is_checked_takes_it_no_more(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         async with served.broker.batch_checks.lock:
@@ -137,7 +136,7 @@ def test_a_partition_that_is_gone_when_its_batch_is_checked_takes_it_no_more(run
 
 
 def test_a_large_batch_is_appended_without_its_connection(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         async with served.broker.batch_checks.lock:
@@ -153,7 +152,7 @@ def test_a_large_batch_is_appended_without_its_connection(run: Run) -> None:
 
 
 def test_a_large_batch_that_is_damaged_is_refused_and_its_connection_goes_on(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         builder = BatchBuilder()
         builder.append(b"k", b"v", NOW)
@@ -176,7 +175,7 @@ def request_of(batches: list[bytes | bytearray]) -> ProduceRequest:
 
 
 def test_a_request_of_many_batches_is_appended_in_slices(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         log = served.broker.replica_manager.find(WHERE).log
         builder = BatchBuilder()
@@ -205,7 +204,7 @@ def test_what_a_request_decompresses_to_has_a_bound(
 ) -> None:
     monkeypatch.setattr(produce, "_DECOMPRESSED_BYTES", 12_000_000)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         batch = large(codec)
         answer = await served.send(request_of([batch] * 4), 9)
@@ -222,7 +221,7 @@ def test_what_a_request_decompresses_to_has_a_bound(
 def test_a_large_batch_of_a_transaction_is_checked_before_its_coordinator_is_asked(
     run: Run, is_member: bool
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         if is_member:
             await producer.add()
@@ -250,7 +249,7 @@ def test_a_large_batch_of_a_transaction_is_checked_before_its_coordinator_is_ask
 
 
 def test_a_large_recompression_leaves_the_loop(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", compression__type="gzip")
         builder = BatchBuilder()
         builder.append(None, bytes(200_000), NOW)
@@ -265,7 +264,7 @@ def test_a_large_recompression_leaves_the_loop(run: Run) -> None:
 
 
 async def pipelined(
-    served: Any, *frames: bytes
+    served: Served, *frames: bytes
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Send frames on one new connection in one packet."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
@@ -279,7 +278,7 @@ async def next_base_offset(reader: asyncio.StreamReader) -> tuple[int, int]:
     return row.error_code, row.base_offset
 
 
-async def batches_in_sequence(served: Any) -> tuple[bytes, bytes]:
+async def batches_in_sequence(served: Served) -> tuple[bytes, bytes]:
     """Return two requests of one producer: a batch that is checked in the pool, and the next one."""
     ids = {
         "producer_id": (await served.send(InitProducerIdRequest())).producer_id,
@@ -295,7 +294,7 @@ async def batches_in_sequence(served: Any) -> tuple[bytes, bytes]:
 def test_requests_stay_in_order_behind_one_that_waited_behind_a_large_one(run: Run) -> None:
     """The first Produce is handled when the Metadata before it is answered, and blocks its connection then."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         first, second = await batches_in_sequence(served)
         names = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
@@ -310,7 +309,7 @@ def test_requests_stay_in_order_behind_one_that_waited_behind_a_large_one(run: R
 
 
 def test_requests_that_came_before_the_start_was_over_stay_in_order(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         first, second = await batches_in_sequence(served)
         dispatcher = served.broker.dispatcher

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from kavka.errors import ErrorCode
@@ -14,13 +11,13 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 NOTHING = (-1, -1)
 
 
 async def ask(
-    served: Any, epoch: int, *, current: int = -1, partition: int = 0
+    served: Served, epoch: int, *, current: int = -1, partition: int = 0
 ) -> tuple[int, tuple[int, int]]:
     asked = OffsetForLeaderEpochRequestPartition(
         partition=partition, current_leader_epoch=current, leader_epoch=epoch
@@ -42,7 +39,7 @@ async def ask(
     ],
 )
 def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple[int, int]) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
         replica = served.broker.replica_manager.find(TopicPartition("t", 0))
@@ -65,7 +62,7 @@ def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple
 def test_an_older_or_newer_leader_epoch_is_refused(
     run: Run, current: int, partition: int, code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         served.broker.replica_manager.find(TopicPartition("t", 0)).partition.leader_epoch = 5
         assert await ask(served, 0, current=current, partition=partition) == (code, NOTHING)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,15 +14,15 @@ from kavka.wire.messages.list_offsets import (
     ListOffsetsRequestTopic,
 )
 from kavka.wire.records.compression import Compression
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 CONSUMER, DEBUGGER, FOLLOWER = -1, -2, 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 NEWEST = 9
 
 
 async def ask(
-    served: Any,
+    served: Served,
     timestamp: int,
     version: int = NEWEST,
     *,
@@ -51,7 +50,7 @@ async def ask(
 def test_a_special_timestamp_is_known_from_its_version_on(
     run: Run, timestamp: int, first: int
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for version in range(1, NEWEST + 1):
             (found,) = await ask(served, timestamp, version)
@@ -66,7 +65,7 @@ def test_a_special_timestamp_is_known_from_its_version_on(
 
 @pytest.mark.parametrize("version", [1, 9])
 def test_an_unknown_special_timestamp_is_refused(run: Run, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         (found,) = await ask(served, -6, version)
         assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -75,7 +74,7 @@ def test_an_unknown_special_timestamp_is_refused(run: Run, version: int) -> None
 
 
 def test_version_0_finds_no_segment_before_the_beginning_of_time(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         (found,) = await ask(served, -3, 0)
@@ -87,7 +86,7 @@ def test_version_0_finds_no_segment_before_the_beginning_of_time(run: Run) -> No
 
 
 def test_a_partition_that_is_named_twice_is_refused_twice(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         found = await ask(served, LATEST, times=2)
         assert [p.error_code for p in found] == [ErrorCode.INVALID_REQUEST] * 2
@@ -97,7 +96,7 @@ def test_a_partition_that_is_named_twice_is_refused_twice(run: Run) -> None:
 
 @pytest.mark.parametrize("timestamp", [LATEST, EARLIEST, MAX_TIMESTAMP, 0])
 def test_another_leader_epoch_is_refused(run: Run, timestamp: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
         partition.leader_epoch = 5
@@ -113,7 +112,7 @@ def test_another_leader_epoch_is_refused(run: Run, timestamp: int) -> None:
 
 
 def test_each_asker_sees_its_end_of_the_log(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b", b"c", b"d")
         partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
@@ -135,7 +134,7 @@ def test_each_asker_sees_its_end_of_the_log(run: Run) -> None:
 
 
 def test_a_new_leader_does_not_return_an_end_that_may_go_back(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
         partition = served.broker.replica_manager.find(TopicPartition("t", 0)).partition
@@ -161,7 +160,7 @@ def test_times_are_looked_up_in_the_pool_one_after_the_other(
 ) -> None:
     """A compressed batch is decompressed for each; a request may name thousands of partitions."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 5)
         for partition in range(5):
             values = [bytes(300_000)] * 3

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.security.tls import tls_settings
 
 
-def configs(**texts: str) -> Configs:
+def configs(**texts: str) -> EffectiveConfigs:
     listeners = {
         "listeners": "SASL_SSL://127.0.0.1:0",
         "security.inter.broker.protocol": "SASL_SSL",
     }
-    return Configs(BrokerConfig(listeners | {n.replace("__", "."): t for n, t in texts.items()}))
+    return EffectiveConfigs(
+        BrokerConfig(listeners | {n.replace("__", "."): t for n, t in texts.items()})
+    )
 
 
 def settings(texts: dict[str, str]) -> ListenerSettings:

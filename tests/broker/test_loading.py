@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,9 +27,9 @@ from kavka.wire.stored.transactions import (
     encode_transaction_key,
     encode_transaction_value,
 )
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 NOW = 1_700_000_000_000
 OFFSETS = 4000
 SETTINGS = {
@@ -49,9 +47,9 @@ def offsets_of_a_group(codec: Compression, metadata: str) -> bytearray:
     return builder.build(codec)
 
 
-def runtime_over(served: Any) -> GroupShardRuntime:
+def runtime_over(served: Served) -> GroupShardRuntime:
     broker = served.broker
-    replica = broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
+    replica = served.replica(TopicPartition("__consumer_offsets", 0))
     disk = broker.environment.disk
     return GroupShardRuntime(
         replica,
@@ -67,7 +65,7 @@ def runtime_over(served: Any) -> GroupShardRuntime:
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
 def test_the_records_of_a_large_batch_are_loaded_in_slices(run: Run, codec: Compression) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.send(FindCoordinatorRequest(key="g"), 3)
         replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
         replica.append_internal(offsets_of_a_group(codec, ""))
@@ -88,7 +86,7 @@ def test_the_records_of_a_large_batch_are_loaded_in_slices(run: Run, codec: Comp
 def test_a_batch_that_decompresses_to_much_is_decompressed_in_the_pool_one_at_a_time(
     run: Run,
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.send(FindCoordinatorRequest(key="g"), 3)
         replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
         replica.append_internal(offsets_of_a_group(Compression.ZSTD, "m" * 2000))
@@ -107,7 +105,7 @@ def test_a_batch_that_decompresses_to_much_is_decompressed_in_the_pool_one_at_a_
 def test_producer_ids_in_a_large_batch_are_found_when_logs_are_adopted(
     run: Run, tmp_path: Path
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.send(FindCoordinatorRequest(key="x", key_type=1), 3)
         replica = served.broker.replica_manager.find(TopicPartition("__transaction_state", 0))
         builder = BatchBuilder()
@@ -127,7 +125,7 @@ def test_a_shard_that_fails_when_it_begins_to_serve_says_so_and_serves_nothing(
 ) -> None:
     """It answered as if it were loaded, without those that were behind the failure."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.send(FindCoordinatorRequest(key="g"), 3)
         replica = served.broker.replica_manager.find(TopicPartition("__consumer_offsets", 0))
         replica.append_internal(offsets_of_a_group(Compression.NONE, ""))

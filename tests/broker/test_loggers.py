@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +15,8 @@ from kavka.wire.messages.alter_configs import (
     AlterConfigsRequestResource,
 )
 from support.config_requests import APPEND, DELETE, LOGGER, SET, Change, altered, described
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 NAME = "kavka.broker.broker"
 FROM_LOGGERS = 6
 
@@ -31,19 +31,19 @@ def levels() -> Iterator[None]:
         logger.setLevel(level)
 
 
-async def level(served: Any, name: str) -> str:
+async def level(served: Served, name: str) -> str:
     return next(
         row.value for row in (await described(served, LOGGER, "0")).configs if row.name == name
     )
 
 
-async def change(served: Any, *changes: Change, entity: str = "0") -> Any:
+async def change(served: Served, *changes: Change, entity: str = "0") -> Any:
     (answer,) = await altered(served, (LOGGER, entity, list(changes)))
     return answer
 
 
 def test_a_level_is_set_and_taken_away_again(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert (await change(served, ("root", SET, "ERROR"))).error_code == 0
         assert await level(served, NAME) == "ERROR"
         assert (await change(served, (NAME, SET, "TRACE"))).error_code == 0
@@ -75,7 +75,7 @@ def test_a_bad_change_is_refused_with_all_that_come_with_it(
 ) -> None:
     other = "kavka.broker.control.topics"
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         before = await level(served, other)
         answer = await change(served, (other, SET, "FATAL"), (name, what, value))
         assert answer.error_code == code
@@ -86,7 +86,7 @@ def test_a_bad_change_is_refused_with_all_that_come_with_it(
 
 @pytest.mark.parametrize("entity", ["", "1", "x"])
 def test_loggers_of_another_broker_are_refused(run: Run, entity: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert (await described(served, LOGGER, entity)).error_code == ErrorCode.INVALID_REQUEST
         answer = await change(served, ("root", SET, "INFO"), entity=entity)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -95,7 +95,7 @@ def test_loggers_of_another_broker_are_refused(run: Run, entity: str) -> None:
 
 
 def test_levels_are_not_replaced_all_at_once(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         config = AlterConfigsRequestConfig(name="root", value="INFO")
         asked = AlterConfigsRequestResource(
             resource_type=LOGGER, resource_name="0", configs=[config]

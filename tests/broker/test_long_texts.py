@@ -32,6 +32,7 @@ from kavka.wire.messages.describe_user_scram_credentials import (
 )
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from support.one_broker import Served
 
 LONGEST = "l" * 32_767
 MANY = [0] * 100_000
@@ -44,7 +45,7 @@ def test_long_message_is_cut_and_says_how_long_it_was() -> None:
 
 
 def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert (await served.create(LONGEST)).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         topic = CreatePartitionsRequestTopic(name=LONGEST, count=5)
         answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
@@ -54,7 +55,7 @@ def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> Non
 
 
 def test_quotas_and_credentials_of_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         component = DescribeClientQuotasRequestComponent(entity_type=LONGEST)
         answer = await served.send(DescribeClientQuotasRequest(components=[component]))
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -67,7 +68,7 @@ def test_quotas_and_credentials_of_the_longest_names_are_refused_in_an_answer(ru
 
 @pytest.mark.parametrize("version", [1, 4])
 def test_configs_of_the_longest_names_are_refused_in_an_answer(run: Any, version: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for kind in (2, 4):
             asked = DescribeConfigsRequestResource(resource_type=kind, resource_name=LONGEST)
             answer = await served.send(DescribeConfigsRequest(resources=[asked]), version)
@@ -80,7 +81,7 @@ def test_configs_of_the_longest_names_are_refused_in_an_answer(run: Any, version
 
 
 def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         assigned = CreatePartitionsRequestAssignment(broker_ids=MANY)
         topic = CreatePartitionsRequestTopic(name="t", count=2, assignments=[assigned])
@@ -102,7 +103,7 @@ def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run:
 
 @pytest.mark.parametrize("instance", ["l" * 32_767, "\N{GRINNING FACE}" * 8_191])
 def test_member_id_of_the_longest_instance_id_fits(run: Any, instance: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         request = JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,

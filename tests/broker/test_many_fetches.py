@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 CONNECTIONS = 40
 
 
@@ -46,7 +45,7 @@ def answered(clients: list[socket.socket]) -> int:
 def test_fetches_of_many_partitions_that_arrive_together_let_others_in(run: Run) -> None:
     """800 of 200 partitions kept the loop for a second."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 200)
         other = await served.another()
         fetching = [sent(served.port, fetch_of(200), 11) for _ in range(CONNECTIONS)]
@@ -63,7 +62,7 @@ def test_fetches_of_many_partitions_that_arrive_together_let_others_in(run: Run)
 def test_a_small_fetch_of_a_large_session_lets_others_in(run: Run) -> None:
     """One of 2,000 partitions took 30 ms."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 2_000)
         other = await served.another()
         begun = await served.send(fetch_of(2_000, epoch=0), 11)

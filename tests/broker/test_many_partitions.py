@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,8 +23,8 @@ from kavka.wire.messages.create_topics import CreateTopicsRequest
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.stored import znodes
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 FORM = Form(12, -(2**31))
 
 
@@ -131,7 +130,7 @@ def test_what_is_kept_is_bounded_by_topics_and_by_forms(monkeypatch: pytest.Monk
 
 
 def test_an_answer_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         metadata = served.broker.metadata
         metadata.put_topic(topic("large", 5 * PIECE))
         metadata.put_topic(TopicMetadata("dead", TopicId(b"d" * 16), (news(7), news(0))))
@@ -151,7 +150,7 @@ def test_an_answer_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> No
 
 
 def test_topics_that_are_asked_for_by_id_are_answered_so(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         created = await served.create("t", 2)
         by_id = MetadataRequestTopic(name=None, topic_id=created.topic_id)
         (found,) = (await served.send(MetadataRequest(topics=[by_id]), 12)).topics
@@ -169,7 +168,7 @@ def test_topics_that_are_asked_for_by_id_are_answered_so(run: Run) -> None:
 class Registry:
     """Counts what the broker asks its registry for."""
 
-    def __init__(self, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
         registry = served.broker.registry
         multi, children = registry.multi, registry.children
@@ -190,7 +189,7 @@ class Registry:
 def test_topics_of_one_request_are_looked_at_together(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         registry = Registry(served, monkeypatch)
         for count in (20, 40):
             names = [f"t{count}-{number}" for number in range(count)]
@@ -209,7 +208,7 @@ def test_topics_of_one_request_are_looked_at_together(
 def test_a_topic_of_many_partitions_takes_few_multis(
     run: Run, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         registry = Registry(served, monkeypatch)
         assert (await served.create("t", count)).error_code == 0
         assert registry.counts["multi"] <= 2 + count // 100
@@ -223,7 +222,7 @@ def test_a_new_log_finds_its_directory_without_a_look_at_the_others(
     def looked(_store: LogStore) -> list[Any]:
         raise AssertionError("all logs were looked at for one that is new")
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(LogStore, "_all_logs", looked)
             assert (await served.create("t", 20)).error_code == 0
@@ -232,7 +231,7 @@ def test_a_new_log_finds_its_directory_without_a_look_at_the_others(
 
 
 def test_topics_of_one_request_are_deleted_in_the_order_of_the_request(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         names = [f"t{number}" for number in range(70)]
         topics = [served.new_topic(name) for name in names]
         await served.send(CreateTopicsRequest(topics=topics, timeout_ms=30_000))

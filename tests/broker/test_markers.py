@@ -11,7 +11,7 @@ import pytest
 from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from kavka.wire.messages.write_txn_markers import (
@@ -22,9 +22,9 @@ from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponseTopic,
 )
 from kavka.wire.stored.znodes import topic_path
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 Asked = list[tuple[int, str]]
 """Producer id and topic of each marker in a request."""
@@ -103,7 +103,7 @@ Story = Callable[[TransactionMarkerManager, ScriptedWriter, Coordinator, Any], A
 def play(run: Run, story: Story) -> None:
     """Run a story over the partitions `t-0` and `u-0` of a broker."""
 
-    async def over(served: Any) -> None:
+    async def over(served: Served) -> None:
         for topic_partition in (T, U):
             await served.topic(topic_partition.topic)
         writer = ScriptedWriter()
@@ -169,7 +169,7 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
         markers: TransactionMarkerManager,
         writer: ScriptedWriter,
         coordinator: Coordinator,
-        served: Any,
+        served: Served,
     ) -> None:
         await served.send(
             CreateTopicsRequest(
@@ -291,12 +291,14 @@ def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
         markers: TransactionMarkerManager,
         writer: ScriptedWriter,
         coordinator: Coordinator,
-        served: Any,
+        served: Served,
     ) -> None:
         metadata = served.broker.metadata
         news = metadata.topics["t"]
-        elsewhere = news.partitions[0]._replace(leader=9)
-        metadata.brokers[9] = metadata.brokers[0]._replace(broker_id=9, endpoints=())
+        elsewhere = news.partitions[0]._replace(leader=BrokerId(9))
+        metadata.brokers[BrokerId(9)] = metadata.brokers[BrokerId(0)]._replace(
+            broker_id=BrokerId(9), endpoints=()
+        )
         metadata.put_topic(news._replace(partitions=(elsewhere,)))
         markers.send(coordinator, effect(1, T))  # broker 9 cannot be reached
         assert await writer.asked(0) == []
@@ -311,12 +313,16 @@ def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
 
 def test_a_marker_that_is_withdrawn_while_connecting_is_not_sent(run: Run) -> None:
     async def story(
-        markers: TransactionMarkerManager, _: ScriptedWriter, coordinator: Coordinator, served: Any
+        markers: TransactionMarkerManager,
+        _: ScriptedWriter,
+        coordinator: Coordinator,
+        served: Served,
     ) -> None:
         metadata = served.broker.metadata
         news = metadata.topics["t"]
-        elsewhere = news.partitions[0]._replace(leader=9)
-        metadata.brokers[9] = metadata.brokers[0]._replace(broker_id=9)  # which is reached here
+        elsewhere = news.partitions[0]._replace(leader=BrokerId(9))
+        here = metadata.brokers[BrokerId(0)]
+        metadata.brokers[BrokerId(9)] = here._replace(broker_id=BrokerId(9))
         metadata.put_topic(news._replace(partitions=(elsewhere,)))
         markers.send(coordinator, effect(1, T))
         await asyncio.sleep(0)
@@ -352,7 +358,7 @@ def test_a_deleted_topic_does_not_wait_for_another_that_hangs_in_its_request(run
         markers: TransactionMarkerManager,
         writer: ScriptedWriter,
         coordinator: Coordinator,
-        served: Any,
+        served: Served,
     ) -> None:
         markers.send(coordinator, effect(1, T, U))
         assert await writer.asked() == [[(1, "t"), (1, "u")]]
@@ -373,7 +379,7 @@ def test_a_topic_that_is_not_shown_for_a_moment_keeps_its_marker_in_flight(run: 
         markers: TransactionMarkerManager,
         writer: ScriptedWriter,
         coordinator: Coordinator,
-        served: Any,
+        served: Served,
     ) -> None:
         metadata = served.broker.metadata
         markers.send(coordinator, effect(1, T))
@@ -395,7 +401,7 @@ def test_a_topic_that_cannot_be_read_keeps_its_markers(run: Run) -> None:
         markers: TransactionMarkerManager,
         writer: ScriptedWriter,
         coordinator: Coordinator,
-        served: Any,
+        served: Served,
     ) -> None:
         registry = served.broker.registry
         await registry.create(topic_path("odd"), b"junk")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from kavka.wire.messages.alter_configs import (
 )
 from kavka.wire.stored import znodes
 from support.config_requests import BROKER, DELETE, SET, TOPIC, altered, described
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 2, 3, 4, 5
 RATE = "leader.replication.throttled.rate"
 FOREIGN = {
@@ -32,13 +31,13 @@ FOREIGN = {
 """Settings that a cluster may have stored before it came here."""
 
 
-async def rows(served: Any, kind: int, name: str) -> dict[str, Any]:
+async def rows(served: Served, kind: int, name: str) -> dict[str, Any]:
     result = await described(served, kind, name)
     assert result.error_code == 0, result.error_message
     return {row.name: row for row in result.configs}
 
 
-async def alter(served: Any, kind: int, entity: str, **changes: str | None) -> tuple[int, str]:
+async def alter(served: Served, kind: int, entity: str, **changes: str | None) -> tuple[int, str]:
     """Set and, where there is no value, delete; names have `__` for dots."""
     settings = [
         (name.replace("__", "."), DELETE if value is None else SET, value)
@@ -48,7 +47,7 @@ async def alter(served: Any, kind: int, entity: str, **changes: str | None) -> t
     return answer.error_code, answer.error_message or ""
 
 
-async def replace(served: Any, kind: int, entity: str, overrides: dict[str, str]) -> int:
+async def replace(served: Served, kind: int, entity: str, overrides: dict[str, str]) -> int:
     configs = [
         AlterConfigsRequestConfig(name=name, value=value) for name, value in overrides.items()
     ]
@@ -57,7 +56,7 @@ async def replace(served: Any, kind: int, entity: str, overrides: dict[str, str]
     return int(response.responses[0].error_code)
 
 
-async def store(served: Any, kind: str, entity: str, overrides: dict[str, str]) -> None:
+async def store(served: Served, kind: str, entity: str, overrides: dict[str, str]) -> None:
     """Store what another program would have stored, and obey it."""
     path, data = znodes.config_path(kind, entity), znodes.encode_config(overrides)
     if await served.broker.registry.stat(path) is None:
@@ -71,7 +70,7 @@ async def store(served: Any, kind: str, entity: str, overrides: dict[str, str]) 
         served.broker.dynamic_configs.broker_configured(overrides, default=default)
 
 
-async def stored(served: Any, kind: str, entity: str) -> dict[str, str]:
+async def stored(served: Served, kind: str, entity: str) -> dict[str, str]:
     data, _stat = await served.broker.registry.get(znodes.config_path(kind, entity))
     return znodes.decode_config(data)
 
@@ -80,11 +79,11 @@ async def stored(served: Any, kind: str, entity: str) -> dict[str, str]:
 
 
 def test_what_is_stored_does_not_stand_in_the_way_of_a_change(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await store(served, "brokers", "0", FOREIGN)
         assert await alter(served, BROKER, "0", **{RATE: "1000"}) == (0, "")
         assert await stored(served, "brokers", "0") == {**FOREIGN, RATE: "1000"}
-        assert served.broker.configs.broker_integer(RATE) == 1000
+        assert served.broker.context.effective_configs.broker_integer(RATE) == 1000
         assert await replace(served, BROKER, "0", FOREIGN) == 0
         assert await stored(served, "brokers", "0") == FOREIGN
 
@@ -111,7 +110,7 @@ def test_what_is_stored_does_not_stand_in_the_way_of_a_change(run: Run) -> None:
 def test_what_kafka_lets_change_is_kept_with_a_warning(
     run: Run, caplog: pytest.LogCaptureFixture, name: str, value: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert await alter(served, BROKER, "0", **{name: value}) == (0, "")
         assert await stored(served, "brokers", "0") == {name: value}
         assert (await rows(served, BROKER, "0"))[name].config_source == DYNAMIC_BROKER
@@ -141,18 +140,18 @@ def test_what_kafka_lets_change_is_kept_with_a_warning(
 def test_what_kafka_refuses_is_refused(
     run: Run, entity: str, name: str, value: str, reason: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         code, message = await alter(served, BROKER, entity, **{name: value})
         assert code == ErrorCode.INVALID_REQUEST
         assert reason in message
         assert "secret-value" not in message
-        assert served.broker.configs.broker_overrides(default=entity == "") == {}
+        assert served.broker.context.effective_configs.broker_overrides(default=entity == "") == {}
 
     run(story)
 
 
 def test_undeclared_overrides_are_reported_without_their_values(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await store(served, "brokers", "0", FOREIGN)
         await store(served, "brokers", znodes.DEFAULT_ENTITY, {"their.plugin.size": "7"})
         here = await rows(served, BROKER, "0")
@@ -178,7 +177,7 @@ def test_undeclared_overrides_are_reported_without_their_values(run: Run) -> Non
 
 
 def test_an_undeclared_setting_of_a_topic_is_returned_and_stays(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         await store(served, "topics", "t", {"their.setting": "secret-value"})
         row = (await rows(served, TOPIC, "t"))["their.setting"]
@@ -195,18 +194,18 @@ def test_an_undeclared_setting_of_a_topic_is_returned_and_stays(run: Run) -> Non
     "name", [RATE, "follower" + RATE[6:], "replica.alter.log.dirs.io.max.bytes.per.second"]
 )
 def test_a_throttle_of_all_brokers_holds_where_none_is_the_brokers_own(run: Run, name: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert await alter(served, BROKER, "", **{name: "1000"}) == (0, "")
-        assert served.broker.configs.broker_integer(name) == 1000
+        assert served.broker.context.effective_configs.broker_integer(name) == 1000
         assert (await rows(served, BROKER, "0"))[name].config_source == DYNAMIC_DEFAULT
         assert await alter(served, BROKER, "0", **{name: "2000"}) == (0, "")
-        assert served.broker.configs.broker_integer(name) == 2000
+        assert served.broker.context.effective_configs.broker_integer(name) == 2000
 
     run(story)
 
 
 def test_a_setting_without_value_is_null(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         reported = await rows(served, BROKER, "0")
         for name in (
             "log.retention.ms",
@@ -222,13 +221,16 @@ def test_a_setting_without_value_is_null(run: Run) -> None:
             ValueType.STRING,
         )
         assert reported["sasl.login.class"].config_type == ValueType.CLASS
-        assert served.broker.configs.broker_integer("log.retention.ms") == 604_800_000
+        assert (
+            served.broker.context.effective_configs.broker_integer("log.retention.ms")
+            == 604_800_000
+        )
 
     run(story)
 
 
 def test_names_of_one_meaning_are_synonyms_of_the_stronger_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await alter(served, BROKER, "0", log__retention__ms="5000")
         reported = (await rows(served, BROKER, "0"))["log.retention.ms"]
         assert [(s.name, s.value, s.source) for s in reported.synonyms] == [
@@ -247,7 +249,7 @@ def test_names_of_one_meaning_are_synonyms_of_the_stronger_one(run: Run) -> None
     "name", ["remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"]
 )
 def test_tiered_storage_is_refused_but_not_what_is_stored_of_it(run: Run, name: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         refused = await served.create("new", **{name: "true"})
         assert refused.error_code == ErrorCode.INVALID_CONFIG
         assert "no tiered storage" in refused.error_message
@@ -263,7 +265,7 @@ def test_tiered_storage_is_refused_but_not_what_is_stored_of_it(run: Run, name: 
 
 
 def test_a_topic_is_not_kept_from_compaction_for_longer_than_until_it_must_be(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         refused = await served.create("new", min__compaction__lag__ms="1001")
         assert refused.error_code == ErrorCode.INVALID_CONFIG
         assert "min.compaction.lag.ms (1001) is more than max.compaction.lag.ms (1000)" in (
@@ -281,7 +283,7 @@ def test_a_topic_is_not_kept_from_compaction_for_longer_than_until_it_must_be(ru
 
 
 def test_brokers_may_not_give_topics_such_a_conflict(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         code, message = await alter(
             served, BROKER, "", log__cleaner__max__compaction__lag__ms="4999"
         )
@@ -303,7 +305,7 @@ def test_brokers_may_not_give_topics_such_a_conflict(run: Run) -> None:
 def test_a_topic_does_not_get_what_kafka_would_not_start_with(
     run: Run, name: str, value: str, reason: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         refused = await served.create("t", **{name: value})
         assert refused.error_code == ErrorCode.INVALID_CONFIG
         assert reason in refused.error_message

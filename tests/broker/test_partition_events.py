@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +14,7 @@ from kavka.broker.partitions.partition_events import (
 )
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-
-Run = Callable[..., None]
+from support.one_broker import Run, Served
 
 T = TopicPartition("t", 0)
 
@@ -68,7 +66,7 @@ def test_subscriber_to_one_topics_high_watermarks_comes_behind_those_to_all() ->
     ],
 )
 def test_parts_are_notified_in_one_order(run: Run, change: PartitionChange, order: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         subscribers = served.broker.partition_events._subscribers[change]
         assert " ".join(each.__name__.lstrip("_") for each in subscribers) == order
 
@@ -76,7 +74,7 @@ def test_parts_are_notified_in_one_order(run: Run, change: PartitionChange, orde
 
 
 def test_life_of_a_partition_is_published(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         noted: list[PartitionEvent] = []
         served.broker.partition_events.subscribe(noted.append, *PartitionChange)
         await served.topic("t")
@@ -95,7 +93,7 @@ def test_life_of_a_partition_is_published(run: Run) -> None:
 
 
 def test_replica_that_is_not_hosted_is_stopped_without_an_event(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         noted: list[PartitionEvent] = []
         served.broker.partition_events.subscribe(noted.append, *PartitionChange)
         for delete in (False, True):
@@ -107,7 +105,7 @@ def test_replica_that_is_not_hosted_is_stopped_without_an_event(run: Run) -> Non
 
 
 def test_lone_broker_makes_neither_replication_nor_moves_nor_coordinators(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         lazy = served.broker.lazy
         assert served.broker.replication_if_started is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,13 @@ from kavka.wire.messages.list_offsets import (
 )
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
+from support.one_broker import Run, Served
 from support.produce import batch
 from support.request_contexts import request_context
 
-Run = Callable[..., None]
-
 
 def test_records_come_back_with_the_offsets_they_got(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         assert (await served.produce("t", b"a", b"b")).base_offset == 0
         assert (await served.produce("t", b"c")).base_offset == 2
@@ -48,11 +46,11 @@ def test_records_come_back_with_the_offsets_they_got(run: Run) -> None:
 
 
 def test_records_survive_a_clean_restart(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"kept", acks=-1)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert [r.value for r in await served.read("t")] == [b"kept"]
         assert (await served.produce("t", b"more")).base_offset == 1
 
@@ -61,7 +59,7 @@ def test_records_survive_a_clean_restart(run: Run) -> None:
 
 
 def test_every_codec_is_stored_as_it_came(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for codec in Compression:
             await served.produce("t", b"x" * 500, codec.name.encode(), compression=codec)
@@ -72,7 +70,7 @@ def test_every_codec_is_stored_as_it_came(run: Run) -> None:
 
 
 def test_a_fetch_waits_for_bytes_and_wakes_when_they_come(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         waiting = asyncio.ensure_future(served.fetch("t", max_wait_ms=20_000))
         await served.until_a_fetch_waits()
@@ -86,7 +84,7 @@ def test_a_fetch_waits_for_bytes_and_wakes_when_they_come(run: Run) -> None:
 
 
 def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         broker = served.broker
         connection = next(iter(broker.dispatcher.connections))
@@ -119,7 +117,7 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
 
 
 def test_a_fetch_that_fails_when_it_is_woken_loses_its_connection(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         waiting = asyncio.ensure_future(other.fetch("t", max_wait_ms=2**31 - 1))
@@ -135,7 +133,7 @@ def test_a_fetch_that_fails_when_it_is_woken_loses_its_connection(run: Run) -> N
 
 
 def test_a_fetch_answers_without_records_when_its_time_is_over(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         found = await served.fetch("t", max_wait_ms=20)
         assert (found.error_code, found.high_watermark, len(found.records)) == (0, 0, 0)
@@ -144,7 +142,7 @@ def test_a_fetch_answers_without_records_when_its_time_is_over(run: Run) -> None
 
 
 def test_a_part_of_a_batch_is_not_all_that_a_partition_gets(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for partition in (0, 1):
             await served.produce("t", b"x" * 100, partition=partition)
@@ -162,7 +160,7 @@ def test_a_part_of_a_batch_is_not_all_that_a_partition_gets(run: Run) -> None:
 
 
 def test_a_fetch_ends_with_its_connection(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         waiting = asyncio.ensure_future(other.fetch("t", max_wait_ms=2**31 - 1))
@@ -181,7 +179,7 @@ def test_a_fetch_ends_with_its_connection(run: Run) -> None:
 
 
 def test_a_fetch_waits_until_there_are_enough_bytes(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 100)
         waiting = asyncio.ensure_future(served.fetch("t", max_wait_ms=20_000, min_bytes=1000))
@@ -196,7 +194,7 @@ def test_a_fetch_waits_until_there_are_enough_bytes(run: Run) -> None:
 
 
 def test_fetch_from_an_older_segment_does_not_wait_for_more_bytes_than_it_has(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", segment__bytes="200")
         for number in range(3):
             await served.produce("t", b"%d" % number * 100)
@@ -208,7 +206,7 @@ def test_fetch_from_an_older_segment_does_not_wait_for_more_bytes_than_it_has(ru
 
 
 def test_fetch_wants_no_more_bytes_than_it_takes(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for number in range(3):
             await served.produce("t", b"%d" % number * 100)
@@ -223,7 +221,7 @@ def test_fetch_wants_no_more_bytes_than_it_takes(run: Run) -> None:
 
 
 def test_the_first_batch_is_whole_however_small_the_limit(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 5000)
         found = await served.fetch("t", max_bytes=10)
@@ -233,7 +231,7 @@ def test_the_first_batch_is_whole_however_small_the_limit(run: Run) -> None:
 
 
 def test_offsets_out_of_range_are_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         for offset in (-1, 2, 1 << 62):
@@ -245,7 +243,7 @@ def test_offsets_out_of_range_are_refused(run: Run) -> None:
 
 
 def test_unknown_partitions_are_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (await served.produce("t", b"a", partition=7)).error_code == unknown
@@ -256,7 +254,7 @@ def test_unknown_partitions_are_refused(run: Run) -> None:
 
 
 def test_a_damaged_batch_is_refused_and_leaves_nothing(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         damaged = batch(b"value")
         damaged[-1] ^= 1
@@ -268,7 +266,7 @@ def test_a_damaged_batch_is_refused_and_leaves_nothing(run: Run) -> None:
 
 
 def test_a_batch_above_the_limit_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         answer = await served.produce("t", b"x" * 2000)
         assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -277,7 +275,7 @@ def test_a_batch_above_the_limit_is_refused(run: Run) -> None:
 
 
 def test_clients_may_not_write_markers_or_internal_topics(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.topic("__consumer_offsets")
         marker = encode_end_marker(EndMarker(ControlType.COMMIT, 0), 1, 0, 0)
@@ -289,7 +287,7 @@ def test_clients_may_not_write_markers_or_internal_topics(run: Run) -> None:
 
 
 def test_acks_other_than_kafkas_are_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         answer = await served.produce("t", b"a", acks=2)
         assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
@@ -298,7 +296,7 @@ def test_acks_other_than_kafkas_are_refused(run: Run) -> None:
 
 
 def test_duplicates_are_answered_and_gaps_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         producer = (await served.send(InitProducerIdRequest())).producer_id
         ids = {"producer_id": producer, "producer_epoch": 0}
@@ -315,12 +313,12 @@ def test_duplicates_are_answered_and_gaps_refused(run: Run) -> None:
 def test_producers_are_remembered_across_a_restart(run: Run) -> None:
     ids: dict[str, int] = {"producer_epoch": 0}
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         ids["producer_id"] = (await served.send(InitProducerIdRequest())).producer_id
         await served.produce("t", b"a", base_sequence=0, **ids)
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert (await served.send(InitProducerIdRequest())).producer_id > ids["producer_id"]
         again = await served.produce("t", b"a", base_sequence=0, **ids)
         assert (again.error_code, again.base_offset) == (0, 0)
@@ -331,7 +329,7 @@ def test_producers_are_remembered_across_a_restart(run: Run) -> None:
 
 
 def test_log_append_time_stamps_the_batch(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         answer = await served.produce("t", b"a")
         (record,) = await served.read("t")
@@ -342,7 +340,7 @@ def test_log_append_time_stamps_the_batch(run: Run) -> None:
 
 
 def test_a_topics_own_codec_replaces_the_producers(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 1000, compression=Compression.GZIP)
         found = await served.fetch("t")
@@ -353,7 +351,7 @@ def test_a_topics_own_codec_replaces_the_producers(run: Run) -> None:
 
 
 def test_an_old_fetch_gets_zstd_batches_of_a_topic_that_keeps_the_producers_codec(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"x" * 1000, compression=Compression.ZSTD)
         found = await served.fetch("t", version=9)
@@ -364,7 +362,7 @@ def test_an_old_fetch_gets_zstd_batches_of_a_topic_that_keeps_the_producers_code
 
 
 def test_an_old_fetch_is_refused_where_the_topics_codec_is_zstd(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", compression__type="zstd")
         refused = await served.fetch("t", version=9)  # whatever is in the log, be it nothing
         assert refused.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -374,7 +372,7 @@ def test_an_old_fetch_is_refused_where_the_topics_codec_is_zstd(run: Run) -> Non
 
 
 def test_a_session_returns_only_changes(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topic = FetchRequestTopic(topic="t", partitions=[asked])
@@ -397,7 +395,7 @@ def test_a_session_returns_only_changes(run: Run) -> None:
 
 
 def test_fetch_by_topic_id(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -418,7 +416,7 @@ def test_fetch_by_topic_id(run: Run) -> None:
 
 
 def test_a_transactional_batch_without_a_transaction_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         refused = await served.produce(
             "t", b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
@@ -431,13 +429,13 @@ def test_a_transactional_batch_without_a_transaction_is_refused(run: Run) -> Non
 
 
 def test_damage_on_the_disk_is_an_error_of_its_partition(run: Run, tmp_path: Path) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a" * 200)
         await served.produce("t", b"b" * 20_000)
         await served.produce("t", b"c")
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
         with log.open("r+b") as file:
             file.seek(8)
@@ -449,7 +447,7 @@ def test_damage_on_the_disk_is_an_error_of_its_partition(run: Run, tmp_path: Pat
 
 
 def test_damaged_records_are_an_error_of_a_search_by_time(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         with (tmp_path / "data" / "t-0" / f"{0:020d}.log").open("r+b") as file:
@@ -464,16 +462,16 @@ def test_damaged_records_are_an_error_of_a_search_by_time(run: Run, tmp_path: Pa
 
 
 def test_a_transaction_that_has_ended_blocks_no_reader(run: Run) -> None:
-    def records(served: Any) -> Any:
+    def records(served: Served) -> Any:
         return served.broker.replica_manager.find(TopicPartition("t", 0))
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
         facts = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
         records(served).append_internal(batch(b"a", timestamp_ms=0, transactional=True, **facts))  # type: ignore[arg-type]
         assert (await served.fetch("t")).last_stable_offset == 0
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert (await served.fetch("t")).last_stable_offset == 0
         marker = encode_end_marker(EndMarker(ControlType.COMMIT, 0), 1, 0, 0)
         records(served).append_internal(marker)

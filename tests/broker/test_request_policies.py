@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,9 +22,9 @@ from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 _FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -38,7 +37,7 @@ def test_an_unauthenticated_client_may_ask_for_versions_only(run: Run) -> None:
             connection.listener_name, "SASL_PLAINTEXT", connection.peer_host, is_authenticated=False
         )
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         dispatcher = served.broker.dispatcher
         dispatcher.set_policies(Policies(open_session=begin))
         other = await served.another()
@@ -60,7 +59,7 @@ def test_a_client_goes_on_when_its_session_is_authenticated(run: Run) -> None:
         sessions.append(session)
         return session
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.dispatcher.set_policies(Policies(open_session=begin))
         other = await served.another()
         (session,) = sessions
@@ -79,7 +78,7 @@ def test_a_request_is_refused_with_the_response_of_its_api(run: Run) -> None:
             return refuse_whole(context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return None
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.dispatcher.set_policies(Policies(refusal=refusal))
         response = await served.send(DescribeClusterRequest())
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -91,7 +90,7 @@ def test_a_request_is_refused_with_the_response_of_its_api(run: Run) -> None:
 
 
 def test_an_async_handler_does_not_begin_when_its_request_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.dispatcher.set_policies(
             Policies(refusal=lambda context, request: context.api.response())
         )
@@ -115,7 +114,7 @@ def only_topic(name: str) -> Policies:
     return Policies(allows=allows)
 
 
-async def restricted(served: Any) -> Any:
+async def restricted(served: Served) -> Any:
     """Create topics `mine` and `other`, and return a connection whose client may use `mine` only."""
     for name in ("mine", "other"):
         await served.topic(name)
@@ -131,7 +130,7 @@ async def metadata(client: Any, names: list[str] | None, version: int = 9) -> di
 
 
 def test_metadata_shows_the_topics_that_a_client_may_describe(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         client = await restricted(served)
         assert await metadata(client, None) == {"mine": 0}
         assert await metadata(client, ["mine"]) == {"mine": 0}
@@ -143,7 +142,7 @@ def test_metadata_shows_the_topics_that_a_client_may_describe(run: Run) -> None:
 
 
 def test_metadata_names_no_topic_that_was_asked_for_by_an_id_that_is_not_allowed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         client = await restricted(served)
         topic_id = served.broker.metadata.topics["other"].topic_id
         request = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic_id)])
@@ -158,7 +157,7 @@ def test_a_topic_is_not_created_for_a_client_that_may_describe_it_only(run: Run)
     def allows(_session: Session, operation: AclOperation, *_resource: Any) -> bool:
         return operation is AclOperation.DESCRIBE
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.dispatcher.set_policies(Policies(allows=allows))
         client = await served.another()
         assert await metadata(client, ["new"]) == {"new": _FAILED}
@@ -168,7 +167,7 @@ def test_a_topic_is_not_created_for_a_client_that_may_describe_it_only(run: Run)
 
 
 def test_a_produce_is_refused_for_each_topic_that_is_not_allowed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         client = await restricted(served)
         builder = BatchBuilder()
         builder.append(None, b"more", 1_700_000_000_000)
@@ -183,7 +182,7 @@ def test_a_produce_is_refused_for_each_topic_that_is_not_allowed(run: Run) -> No
 
 
 def test_a_fetch_reads_the_topics_that_are_allowed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         client = await restricted(served)
         rows = [FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)]
         topics = [FetchRequestTopic(topic=n, partitions=rows) for n in ("mine", "other")]
@@ -243,7 +242,7 @@ def test_the_throttle_time_is_in_the_response_of_any_api(
 ) -> None:
     key = ApiKey(type(request_).__schema__.api_key)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         plain = await served.send(request_, version)
         other = await served.another()
@@ -258,7 +257,7 @@ def test_the_throttle_time_is_in_the_response_of_any_api(
 
 
 def test_a_throttled_client_is_served_when_its_time_is_over(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         other = await served.another()
         quota = Throttle(ApiKey.DESCRIBE_CLUSTER, response_ms=20)
         served.broker.dispatcher.set_policies(Policies(quota=quota))
@@ -272,7 +271,7 @@ def test_a_throttled_client_is_served_when_its_time_is_over(run: Run) -> None:
 
 
 def test_a_client_that_is_throttled_twice_is_muted_for_the_longer_time(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         other = await served.another()
         quota = Throttle(ApiKey.METADATA, response_ms=60_000)
         served.broker.dispatcher.set_policies(Policies(quota=quota))

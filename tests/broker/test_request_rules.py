@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,12 +30,12 @@ from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from support.config_requests import BROKER, DELETE, SET, TOPIC, Resource, altered, described
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 GROUP = 32
 
 
-async def metadata(served: Any, *names: str) -> list[tuple[str, int]]:
+async def metadata(served: Served, *names: str) -> list[tuple[str, int]]:
     topics = [MetadataRequestTopic(name=name) for name in names]
     response = await served.send(MetadataRequest(topics=topics))
     return [(topic.name, topic.error_code) for topic in response.topics]
@@ -46,7 +45,7 @@ async def metadata(served: Any, *names: str) -> list[tuple[str, int]]:
 
 
 def test_a_refused_automatic_creation_says_why(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("a.b")
         assert await metadata(served, "a_b", "a/b") == [
             ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -57,7 +56,7 @@ def test_a_refused_automatic_creation_says_why(run: Run) -> None:
 
 
 def test_an_automatic_creation_with_too_few_brokers_says_so(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         code = ErrorCode.INVALID_REPLICATION_FACTOR
         assert await metadata(served, "t") == [("t", code)]
 
@@ -65,7 +64,7 @@ def test_an_automatic_creation_with_too_few_brokers_says_so(run: Run) -> None:
 
 
 def test_a_topic_that_may_not_be_created_is_unknown(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert await metadata(served, "t", "a/b") == [
             ("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             ("a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -75,7 +74,7 @@ def test_a_topic_that_may_not_be_created_is_unknown(run: Run) -> None:
 
 
 def test_a_topic_that_is_asked_for_twice_is_answered_once(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert await metadata(served, "t", "t") == [("t", ErrorCode.NONE)]
         assert await metadata(served, "t", "t") == [("t", ErrorCode.NONE)]
 
@@ -86,7 +85,7 @@ def test_a_topic_that_is_asked_for_twice_is_answered_once(run: Run) -> None:
 
 
 def test_validation_shows_the_topic_that_would_be(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         wanted = served.new_topic("t", 3, retention__ms="1000")
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000, validate_only=True)
         (answer,) = (await served.send(request)).topics
@@ -104,7 +103,7 @@ def test_validation_shows_the_topic_that_would_be(run: Run) -> None:
 
 
 def test_a_topic_that_is_created_twice_in_a_request_is_not_created(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [served.new_topic("t"), served.new_topic("u"), served.new_topic("t")]
         answers = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=5000))).topics
         refused = ErrorCode.INVALID_REQUEST
@@ -119,7 +118,7 @@ def test_a_topic_that_is_created_twice_in_a_request_is_not_created(run: Run) -> 
 
 
 def test_the_log_of_a_raft_cluster_is_no_topic(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         request = CreateTopicsRequest(
             topics=[served.new_topic("__cluster_metadata")], timeout_ms=5000
         )
@@ -131,7 +130,7 @@ def test_the_log_of_a_raft_cluster_is_no_topic(run: Run) -> None:
 
 
 def test_a_topic_that_grows_twice_in_a_request_is_refused_once(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         topics = [CreatePartitionsRequestTopic(name="t", count=n, assignments=None) for n in (2, 3)]
         request = CreatePartitionsRequest(topics=topics, timeout_ms=5000)
@@ -143,7 +142,7 @@ def test_a_topic_that_grows_twice_in_a_request_is_refused_once(run: Run) -> None
 
 
 def test_a_topic_that_is_deleted_twice_in_a_request_stays(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         topic_id = served.broker.metadata.topics["t"].topic_id
         by_name, by_id = (
@@ -167,7 +166,7 @@ def test_a_topic_that_is_deleted_twice_in_a_request_stays(run: Run) -> None:
 
 
 def test_a_topic_is_deleted_by_its_id(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         topic_id = served.broker.metadata.topics["t"].topic_id
         topic = DeleteTopicsRequestTopic(name=None, topic_id=topic_id)
@@ -181,7 +180,7 @@ def test_a_topic_is_deleted_by_its_id(run: Run) -> None:
 
 
 def test_the_successor_of_a_topic_is_not_deleted_in_its_place(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         old_id = served.broker.metadata.topics["t"].topic_id
         by_name = DeleteTopicsRequestTopic(name="t")
@@ -212,7 +211,7 @@ def test_the_successor_of_a_topic_is_not_deleted_in_its_place(run: Run) -> None:
 def test_disabled_deletion_is_said_so_that_each_version_understands(
     run: Run, version: int, code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         request = DeleteTopicsRequest(topic_names=["t", "nonexistent"], timeout_ms=5000)
         answers = (await served.send(request, version)).responses
@@ -223,7 +222,7 @@ def test_disabled_deletion_is_said_so_that_each_version_understands(
 
 
 def test_records_are_deleted_up_to_the_high_watermark_and_no_further(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
         created = CreateTopicsRequest(
@@ -256,7 +255,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further(run: Run) -
 
 @pytest.mark.parametrize("name", ["x", "--5", "²", "1_0", "7"])
 def test_a_broker_that_is_not_this_one_is_refused(run: Run, name: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         result = await described(served, BROKER, name)
         assert result.error_code == ErrorCode.INVALID_REQUEST
         assert name in result.error_message
@@ -267,7 +266,7 @@ def test_a_broker_that_is_not_this_one_is_refused(run: Run, name: str) -> None:
 
 
 def test_no_keys_mean_all_keys(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         counts = []
         for keys in (None, []):  # type: ignore[var-annotated]
@@ -277,7 +276,7 @@ def test_no_keys_mean_all_keys(run: Run) -> None:
     run(story)
 
 
-async def alter(served: Any, *resources: Resource) -> Any:
+async def alter(served: Served, *resources: Resource) -> Any:
     """Return code and message of IncrementalAlterConfigs, one for the lot when they are the same."""
     answers = await altered(served, *resources)
     (answer,) = {(answer.error_code, answer.error_message) for answer in answers}
@@ -311,10 +310,10 @@ async def alter(served: Any, *resources: Resource) -> Any:
 def test_changes_that_contradict_themselves_change_nothing(
     run: Run, resources: list[Resource], message: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         assert await alter(served, *resources) == (ErrorCode.INVALID_REQUEST, message)
-        assert served.broker.configs.topic_overrides("t") == {}
+        assert served.broker.context.effective_configs.topic_overrides("t") == {}
 
     run(story)
 
@@ -324,7 +323,7 @@ def test_changes_that_contradict_themselves_change_nothing(
 def test_only_lists_are_appended_to(
     run: Run, kind: int, name: str, operation: int, verb: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         key = "retention.ms" if kind == TOPIC else "log.retention.ms"
         reason = f"Config value {verb} is not allowed for config key: {key}"
@@ -335,7 +334,7 @@ def test_only_lists_are_appended_to(
 
 
 def test_a_topic_that_does_not_exist_has_no_settings(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         code, _message = await alter(served, (TOPIC, "t", [("retention.ms", SET, "1")]))
         assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         result = await described(served, TOPIC, "t")
@@ -354,7 +353,7 @@ def test_a_topic_that_does_not_exist_has_no_settings(run: Run) -> None:
 def test_a_whole_set_that_contradicts_itself_changes_nothing(
     run: Run, values: list[tuple[str, str | None]], message: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         configs = [AlterConfigsRequestConfig(name=name, value=value) for name, value in values]
         resource = AlterConfigsRequestResource(
@@ -365,7 +364,7 @@ def test_a_whole_set_that_contradicts_itself_changes_nothing(
         response = await served.send(AlterConfigsRequest(resources=[resource, resource]))
         messages = {answer.error_message for answer in response.responses}
         assert messages == {"Each resource must appear at most once."}
-        assert served.broker.configs.topic_overrides("t") == {}
+        assert served.broker.context.effective_configs.topic_overrides("t") == {}
 
     run(story)
 
@@ -387,7 +386,7 @@ def test_a_whole_set_that_contradicts_itself_changes_nothing(
 def test_a_producer_id_is_returned_for_each_valid_request(
     run: Run, fields: dict[str, Any], code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         response = await served.send(InitProducerIdRequest(transaction_timeout_ms=1000, **fields))
         assert response.error_code == code
         granted = code is ErrorCode.NONE
@@ -401,7 +400,7 @@ def test_a_producer_id_is_returned_for_each_valid_request(
 
 @pytest.mark.parametrize("key_type", [2, 9])
 def test_only_groups_and_transactions_have_coordinators(run: Run, key_type: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
         response = await served.send(request)
         assert [c.key for c in response.coordinators] == ["a", "b"]
@@ -420,7 +419,7 @@ def test_only_groups_and_transactions_have_coordinators(run: Run, key_type: int)
     ],
 )
 def test_a_broker_describes_brokers(run: Run, endpoint_type: int, code: ErrorCode) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         response = await served.send(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
         assert response.error_code == code
         old = await served.send(DescribeClusterRequest(), 0)

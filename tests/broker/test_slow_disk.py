@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kavka.ids import TopicPartition
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
 
 
-async def send_silently(served: Any, value: bytes) -> None:
+async def send_silently(served: Served, value: bytes) -> None:
     """Send a batch that is not answered; this ends with the connection."""
     await served.produce("t", value, acks=0)
 
@@ -24,7 +23,7 @@ async def send_silently(served: Any, value: bytes) -> None:
 class Gate:
     """A write that takes as long as the test wants, and all that queue behind it."""
 
-    def __init__(self, served: Any) -> None:
+    def __init__(self, served: Served) -> None:
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         writes = served.broker.replica_manager.find(WHERE).log.directory.writes
         self.written = writes.submit(self._wait)
@@ -39,7 +38,7 @@ class Gate:
         self._done.set_exception(OSError(errno.EIO, "Input/output error"))
 
 
-async def behind(served: Any, count: int) -> tuple[Gate, list[asyncio.Future[None]], Any]:
+async def behind(served: Served, count: int) -> tuple[Gate, list[asyncio.Future[None]], Any]:
     """Send batches with acks=0 while the disk stands; return also the broker's end of their connection."""
     await served.topic("t")
     other = await served.another()
@@ -53,7 +52,7 @@ async def behind(served: Any, count: int) -> tuple[Gate, list[asyncio.Future[Non
 
 
 def test_acks_0_counts_as_in_work_until_a_slow_disk_has_it(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         gate, sent, connection = await behind(served, 3)
         assert connection.requests_in_flight == 3
         gate.open()
@@ -68,7 +67,7 @@ def test_acks_0_counts_as_in_work_until_a_slow_disk_has_it(run: Run) -> None:
 
 
 def test_acks_0_that_a_slow_disk_refuses_closes_the_connection(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         gate, sent, connection = await behind(served, 3)
         gate.fail()
         with pytest.raises(OSError, match="Input/output"):

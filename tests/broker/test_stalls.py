@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from kavka.broker.lifecycle.periodic_tasks import TaskRun
-from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.context import RequestContext, Responding
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.net.connection import Connection, Limits
 from kavka.net.event_loop import Stall
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.one_broker import Served
 from support.request_contexts import request_context
 
 
@@ -56,7 +57,7 @@ def test_stall_is_logged_with_the_api_that_took_longest(caplog: pytest.LogCaptur
 def test_stall_of_an_answer_or_a_duty_names_it(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     stalls = StallWarnings(list, clock)
-    stalls.stalled(Stall(300, 290, Answering(request(ApiKey.METADATA, 12), 1_000)))
+    stalls.stalled(Stall(300, 290, Responding(request(ApiKey.METADATA, 12), 1_000)))
     clock.ms += 10_000
     stalls.stalled(Stall(300, 290, TaskRun("expire_producers", 1_000)))
     one, other = warnings(caplog)
@@ -98,7 +99,7 @@ def test_stalls_within_ten_seconds_of_a_warning_are_counted_in_the_next(
 def test_large_request_shows_as_a_turn_of_its_api(run: Any) -> None:
     stalls: list[Stall] = []
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.iterations.watch(1, stalls.append)
         topics = [MetadataRequestTopic(name="unknown") for _ in range(20_000)]
         await served.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
@@ -112,7 +113,7 @@ def test_stalls_show_on_the_page_of_metrics(run: Any) -> None:
     from kavka.broker.metrics.page import families
     from kavka.metrics.families import lines
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         served.broker.iterations.ended(0, 500_000_000, 400_000_000)
         text = "".join(
             line for f in families(served.broker.metrics_sources(), 1.0) for line in lines(f)

@@ -31,18 +31,18 @@ from kavka.wire.messages.create_topics import (
     CreateTopicsRequestTopic,
 )
 from kavka.wire.stored.znodes import encode_cluster_id
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 MARKER = ".kafka_cleanshutdown"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
-async def nothing(served: Any) -> None:
+async def nothing(served: Served) -> None:
     """Start and stop."""
 
 
-async def some_records(served: Any) -> None:
+async def some_records(served: Served) -> None:
     await served.topic("t")
     await served.produce("t", b"a", b"b")
 
@@ -73,7 +73,7 @@ def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
 ) -> None:
     epochs = []
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         epochs.append(served.broker.context.broker_epoch)
 
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_a_clean_stop_leaves_the_epoch_of_the_broker_in_the_marker(
 
 
 def test_a_port_that_is_taken_is_named(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         from kavka.broker.broker import Broker
         from kavka.broker.environment import OsEnvironment
 
@@ -116,7 +116,7 @@ def test_a_start_that_finds_its_port_taken_leaves_the_marker_as_it_was(
 
 
 def test_a_directory_in_use_is_refused(run: Run, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         from kavka.broker.broker import Broker
         from kavka.broker.environment import OsEnvironment
 
@@ -134,7 +134,7 @@ def test_a_directory_in_use_is_refused(run: Run, tmp_path: Path) -> None:
 def test_a_broker_without_its_identity_does_not_serve_as_another(
     run: Run, tmp_path: Path, was_clean: bool
 ) -> None:
-    async def still_there(served: Any) -> None:
+    async def still_there(served: Served) -> None:
         assert [record.value for record in await served.read("t")] == [b"a", b"b"]
 
     run(some_records)
@@ -176,7 +176,7 @@ def test_a_broker_of_a_cluster_refuses_a_registry_without_one(run: Run, tmp_path
 def test_a_start_after_a_clean_stop_writes_nothing_for_an_empty_partition(
     run: Run, tmp_path: Path
 ) -> None:
-    async def create_only(served: Any) -> None:
+    async def create_only(served: Served) -> None:
         await served.topic("t")
 
     def files() -> dict[str, tuple[int, int, int]]:
@@ -200,7 +200,7 @@ def test_files_that_are_named_like_partitions_are_left_alone(run: Run, tmp_path:
 def test_the_leader_epoch_grows_only_after_an_unclean_stop(run: Run, tmp_path: Path) -> None:
     epochs: list[int] = []
 
-    async def note(served: Any) -> None:
+    async def note(served: Served) -> None:
         await served.topic("t")
         replica = served.broker.replica_manager.find(TopicPartition("t", 0))
         epochs.append(replica.partition.leader_epoch)
@@ -213,7 +213,7 @@ def test_the_leader_epoch_grows_only_after_an_unclean_stop(run: Run, tmp_path: P
 
 
 def test_logs_are_opened_with_their_topics_settings(run: Run, tmp_path: Path) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         config = CreateTopicsRequestConfig(name="index.interval.bytes", value="100")
         topic = CreateTopicsRequestTopic(
             name="t", num_partitions=1, replication_factor=1, configs=[config]
@@ -249,7 +249,7 @@ class CountingDisk(OsDisk):
 def test_as_many_logs_are_opened_at_one_time_as_the_setting_says(
     run: Run, tmp_path: Path, threads: int
 ) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await served.topic("t")
 
     async def start_again() -> int:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from kavka.broker.requests.background_imports import deferred_modules, import_in_background
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, handler_module
 from kavka.simulation.loop import SimLoop
 from kavka.wire.messages.metadata import MetadataRequest
-
-Run = Callable[..., None]
+from support.one_broker import Run, Served
 
 MAX_MODULES = 410
 """Of all that a start loads, the interpreter's own included; 408 are needed; packages count as well."""
@@ -110,7 +107,7 @@ def test_the_rest_is_imported_in_quiet_moments_only() -> None:
 
 
 def test_the_dispatcher_counts_requests(run: Run) -> None:
-    async def test(served: Any) -> None:
+    async def test(served: Served) -> None:
         before = served.broker.dispatcher.requests_received()
         await served.send(MetadataRequest())
         assert served.broker.dispatcher.requests_received() == before + 1

@@ -15,25 +15,24 @@ from kavka.net.event_loop import MeasuredEventLoop
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.stored import znodes
 from support.config_requests import BROKER, DELETE, SET, altered, described
-from support.one_broker import Served, serve
+from support.one_broker import Run, Served, serve
 from support.sasl import PLAIN_USERS, served
 from support.tls import TlsFiles
 
-Run = Callable[..., None]
 SECRET = {"password__encoder__secret": "a secret", "password__encoder__iterations": "1024"}
 KEY = "listener.name.ssl.ssl.key.password"
 STORE = "listener.name.ssl.ssl.keystore.location"
 USERS = "listener.name.clients.plain.sasl.jaas.config"
 
 
-async def change(served: Any, *settings: tuple[str, int, str | None]) -> str:
+async def change(served: Served, *settings: tuple[str, int, str | None]) -> str:
     """Change settings of broker 0, and return why not."""
     (answer,) = await altered(served, (BROKER, "0", list(settings)))
     assert answer.error_code in (0, ErrorCode.INVALID_REQUEST)
     return answer.error_message or ""
 
 
-async def stored(served: Any) -> dict[str, str]:
+async def stored(served: Served) -> dict[str, str]:
     data, _stat = await served.broker.registry.get(znodes.config_path("brokers", "0"))
     return znodes.decode_config(data)
 
@@ -83,7 +82,7 @@ def test_a_key_password_is_set_while_the_broker_runs_and_holds_after_a_restart(
 def test_a_password_of_another_secret_is_kept_without_effect(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         name = "listener.name.other.ssl.keystore.password"
         texts = {name: "keyLength:128,salt:AAAA", "num.io.threads": "3"}
         data = znodes.encode_config(texts)
@@ -105,12 +104,14 @@ def test_passwords_of_the_old_secret_are_encrypted_with_the_new_one_at_the_start
     name = "listener.name.other.ssl.keystore.password"
     texts: list[str] = []
 
-    async def set_it(served: Any) -> None:
+    async def set_it(served: Served) -> None:
         assert await change(served, (name, SET, "topsecret")) == ""
         texts.append((await stored(served))[name])
 
-    async def see_it(served: Any) -> None:
-        assert served.broker.configs.broker_overrides(default=False) == {name: "topsecret"}
+    async def see_it(served: Served) -> None:
+        assert served.broker.context.effective_configs.broker_overrides(default=False) == {
+            name: "topsecret"
+        }
         texts.append((await stored(served))[name])
 
     run(set_it, broker__id="0", **SECRET)
@@ -124,9 +125,11 @@ def test_stored_passwords_that_did_not_change_are_not_applied_again(run: Run) ->
     name = "listener.name.other.ssl.keystore.password"
     applied: list[None] = []
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert await change(served, (name, SET, "topsecret")) == ""
-        served.broker.configs.on_broker_change.append(lambda: applied.append(None))
+        served.broker.context.effective_configs.on_broker_change.append(
+            lambda: applied.append(None)
+        )
         await served.broker.dynamic_configs.reload()
         assert applied == []
         assert await change(served, (name, SET, "another")) == ""
@@ -138,7 +141,7 @@ def test_stored_passwords_that_did_not_change_are_not_applied_again(run: Run) ->
 def test_settings_of_sasl_are_those_of_the_start(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         warning = "setting kept without effect while the broker runs name="
         for name in ("plain.sasl.jaas.config", "sasl.enabled.mechanisms"):
             assert await change(served, (f"listener.name.plaintext.{name}", SET, "topsecret")) == ""
@@ -217,7 +220,7 @@ def test_a_running_broker_is_asked_itself(run: Run, capsys: pytest.CaptureFixtur
     from kavka.cli.admin.offline_configs import alter_broker
     from kavka.cli.arguments.options import BadValue
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for name in ("0", ""):
             with pytest.raises(BadValue, match="running"):
                 await alter_broker(name, {"num.io.threads": "3"}, [])(served.broker.registry)

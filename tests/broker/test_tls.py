@@ -344,7 +344,9 @@ def test_a_key_store_that_cannot_be_used_is_refused_before_it_is_stored(files: T
             (answer,) = await altered(served, (BROKER, "0", [(name, SET, location)]))
             assert answer.error_code == code
             assert ("No such file" in (answer.error_message or "")) is bool(code)
-        assert served.broker.configs.broker_overrides(default=False) == {name: files.client}
+        assert served.broker.context.effective_configs.broker_overrides(default=False) == {
+            name: files.client
+        }
 
     run(files, story, broker__id="0")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kavka.errors import ErrorCode
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
+from support.one_broker import Served
 from support.transactional_producer import (
     NONE,
     Run,
@@ -17,7 +16,9 @@ from support.transactional_producer import (
 )
 
 
-async def mark(served: Any, epoch: int, coordinator_epoch: int, **topics: list[int]) -> list[int]:
+async def mark(
+    served: Served, epoch: int, coordinator_epoch: int, **topics: list[int]
+) -> list[int]:
     rows = [WriteTxnMarkersRequestTopic(name=n, partition_indexes=p) for n, p in topics.items()]
     marker = WriteTxnMarkersRequestMarker(
         producer_id=7,
@@ -35,7 +36,7 @@ async def mark(served: Any, epoch: int, coordinator_epoch: int, **topics: list[i
 
 
 def test_markers_are_refused_partition_by_partition(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         assert await mark(served, 1, 5, t=[0, 9], nonexistent=[0]) == [
             NONE,
@@ -52,7 +53,7 @@ def test_markers_are_refused_partition_by_partition(run: Run) -> None:
 
 
 def test_a_marker_that_is_named_twice_is_written_once(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         topic = WriteTxnMarkersRequestTopic(name="t", partition_indexes=[0, 0])
         marker = WriteTxnMarkersRequestMarker(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,13 +13,13 @@ from kavka.ids import BrokerId, LeaderEpoch
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest
 from kavka.wire.stored.znodes import PRODUCER_ID_BLOCK
+from support.one_broker import Run, Served
 
-Run = Callable[..., None]
 ID = "tx"
 SETTINGS = {"transaction__state__log__num__partitions": "1"}
 
 
-async def ready(served: Any) -> None:
+async def ready(served: Served) -> None:
     found = await served.send(FindCoordinatorRequest(key=ID, key_type=1), 3)
     assert found.error_code == ErrorCode.NONE
 
@@ -52,7 +51,7 @@ def test_a_block_without_further_producer_ids_is_a_clear_error(
     if isinstance(block, int):
         block = json.dumps({**LAST_BLOCK, "block_end": str(block)}).encode()
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         registry = served.broker.registry
         request = InitProducerIdRequest(
@@ -73,7 +72,7 @@ def test_a_block_without_further_producer_ids_is_a_clear_error(
 
 @pytest.mark.parametrize("block_end", [(1 << 63) - 1001, -1])
 def test_the_last_block_of_producer_ids_is_given_out(run: Run, block_end: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         block = json.dumps({**LAST_BLOCK, "block_end": str(block_end)}).encode()
         await served.broker.registry.set(PRODUCER_ID_BLOCK, block)
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
@@ -85,7 +84,7 @@ def test_the_last_block_of_producer_ids_is_given_out(run: Run, block_end: int) -
     run(story)
 
 
-async def change_leader(served: Any, shard: Any, epoch: int, leader: int) -> None:
+async def change_leader(served: Served, shard: Any, epoch: int, leader: int) -> None:
     """Have a newer leader epoch of a shard's partition obeyed."""
     broker, replica = served.broker, shard._replica
     partition = replica.partition
@@ -110,7 +109,7 @@ async def change_leader(served: Any, shard: Any, epoch: int, leader: int) -> Non
 def test_a_coordinator_that_leads_on_sends_markers_with_the_newer_epoch(run: Run) -> None:
     """Another may have led between, unheard: partitions refuse whatever has an older epoch than its markers had."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         shard = served.broker.transactions.shard_of(ID)
         began = shard.coordinator_epoch
@@ -123,7 +122,7 @@ def test_a_coordinator_that_leads_on_sends_markers_with_the_newer_epoch(run: Run
 
 
 def test_a_former_coordinator_keeps_the_epoch_of_its_leadership(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         shard = served.broker.transactions.shard_of(ID)
         began = shard.coordinator_epoch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import walk_complete
+from support.one_broker import Served
 from support.transactional_producer import (
     NONE,
     SETTINGS,
@@ -30,7 +30,7 @@ from support.transactional_producer import (
 
 
 def test_offsets_count_when_their_transaction_is_committed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
         assert await producer.commit_offset(5) == NONE
@@ -49,7 +49,7 @@ def test_offsets_count_when_their_transaction_is_committed(run: Run) -> None:
 def test_pending_offsets_survive_a_restart(run: Run) -> None:
     names: list[tuple[int, int]] = []
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
         assert await producer.commit_offset(5) == NONE
@@ -61,13 +61,13 @@ def test_pending_offsets_survive_a_restart(run: Run) -> None:
         assert await producer.commit_offset(7) == NONE
         names.append((producer.producer_id, producer.epoch))
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         assert await group_offset(served) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
         assert await group_offset(served, stable=False) == (NONE, 5)
         await Producer(served, "x", *names[0]).ended(committed=True)
         assert await group_offset(served) == (NONE, 7)
 
-    async def again(served: Any) -> None:
+    async def again(served: Served) -> None:
         assert await group_offset(served) == (NONE, 7)
 
     run(before, **SETTINGS)
@@ -82,7 +82,7 @@ def test_pending_offsets_survive_a_restart(run: Run) -> None:
 def test_offsets_of_a_group_that_takes_no_part_are_refused(
     run: Run, version: int, code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         assert await producer.commit_offset(5, version) == code
@@ -92,7 +92,7 @@ def test_offsets_of_a_group_that_takes_no_part_are_refused(
 
 
 def test_offsets_of_an_unknown_member_are_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
         code = await producer.commit_offset(5, generation_id=3, member_id="m")
@@ -103,7 +103,7 @@ def test_offsets_of_an_unknown_member_are_refused(run: Run) -> None:
 
 
 def test_offsets_in_transactions_are_stored_as_kafka_stores_them(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
         await producer.commit_offset(5)
@@ -123,7 +123,7 @@ def test_offsets_in_transactions_are_stored_as_kafka_stores_them(run: Run) -> No
 
 @pytest.mark.parametrize("iterations", range(4))
 def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, iterations: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
         assert await producer.commit_offset(5) == NONE
@@ -159,7 +159,7 @@ def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, iteration
 
 
 def test_a_shard_that_cannot_be_loaded_keeps_no_markers(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add_offsets()
         assert await producer.commit_offset(5) == NONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequestTopic,
 )
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from support.one_broker import Served
 from support.transactional_producer import (
     NONE,
     SETTINGS,
@@ -26,7 +26,7 @@ from support.waiting import until
 
 
 def test_a_committed_transaction_is_read_and_an_aborted_one_is_not(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await Producer.begin(served, "one")
         two = await Producer.begin(served, "two")
         await one.add()
@@ -56,7 +56,7 @@ def test_a_committed_transaction_is_read_and_an_aborted_one_is_not(run: Run) -> 
 def test_a_batch_that_comes_after_its_transactions_end_is_refused(
     run: Run, version: int, code: ErrorCode
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         assert (await producer.produce(b"a")).error_code == NONE
@@ -71,7 +71,7 @@ def test_a_batch_that_comes_after_its_transactions_end_is_refused(
 
 
 def test_a_batch_of_an_unknown_transaction_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         assert (await producer.produce(b"a")).error_code == ErrorCode.INVALID_TXN_STATE
         stranger = Producer(served, "stranger", 77)
@@ -83,7 +83,7 @@ def test_a_batch_of_an_unknown_transaction_is_refused(run: Run) -> None:
 
 
 def test_a_fenced_producer_gets_an_invalid_epoch(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         zombie = await Producer.begin(served)
         await zombie.add()
         await zombie.produce(b"a")
@@ -97,7 +97,7 @@ def test_a_fenced_producer_gets_an_invalid_epoch(run: Run) -> None:
 
 
 def test_batches_that_wait_for_the_coordinator_keep_their_order(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         requests = [producer.request(producer.batch(b"%d" % number)) for number in range(5)]
@@ -114,7 +114,7 @@ def test_batches_that_wait_for_the_coordinator_keep_their_order(run: Run) -> Non
 
 
 def test_each_partition_of_a_request_is_judged_by_itself(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         request = producer.request(producer.batch(b"a"))
@@ -128,7 +128,7 @@ def test_each_partition_of_a_request_is_judged_by_itself(run: Run) -> None:
 
 
 def test_a_request_with_transactions_of_two_producers_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await Producer.begin(served, "one")
         two = await Producer.begin(served, "two")
         request = one.request(one.batch(b"a"), two.batch(b"b"))
@@ -140,7 +140,7 @@ def test_a_request_with_transactions_of_two_producers_is_refused(run: Run) -> No
 
 
 def test_verification_can_be_turned_off(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         assert (await producer.produce(b"a")).error_code == NONE
 
@@ -148,7 +148,7 @@ def test_verification_can_be_turned_off(run: Run) -> None:
 
 
 def test_a_transactional_batch_without_transactional_id_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         answer = await served.produce_bytes("t", producer.batch(b"a"))
@@ -158,7 +158,7 @@ def test_a_transactional_batch_without_transactional_id_is_refused(run: Run) -> 
 
 
 def test_a_plain_batch_in_an_open_transaction_is_refused(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"a")
@@ -168,7 +168,7 @@ def test_a_plain_batch_in_an_open_transaction_is_refused(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-async def send_silently(served: Any, producer: Producer, value: bytes) -> None:
+async def send_silently(served: Served, producer: Producer, value: bytes) -> None:
     """Send what is not answered; this ends with the connection."""
     await served.peer.send(producer.request(producer.batch(value), acks=0), 9)
 
@@ -176,7 +176,7 @@ async def send_silently(served: Any, producer: Producer, value: bytes) -> None:
 def test_acks_0_in_a_transaction_is_not_answered_and_an_error_closes_the_connection(
     run: Run,
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         other = await served.another()
@@ -194,7 +194,7 @@ def test_acks_0_in_a_transaction_is_not_answered_and_an_error_closes_the_connect
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_clients_cannot_let_internal_topics_take_part(run: Run, topic: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         names = [topic, "t", "nonexistent"]

@@ -29,6 +29,7 @@ from kavka.wire.messages.describe_transactions import DescribeTransactionsReques
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.records.header import walk_complete
+from support.one_broker import Served
 from support.request_contexts import request_context
 from support.transactional_producer import (
     NOW_MS,
@@ -44,7 +45,7 @@ from support.transactional_producer import (
 
 
 def test_a_read_committed_fetch_is_woken_by_the_marker_and_not_by_what_is_open(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"a")
@@ -64,7 +65,7 @@ def test_a_read_committed_fetch_is_woken_by_the_marker_and_not_by_what_is_open(r
 
 
 def test_a_read_committed_fetch_for_many_bytes_counts_what_is_decided(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await plain(served, b"x" * 500)
         await producer.add()
@@ -83,7 +84,7 @@ def test_a_read_committed_fetch_for_many_bytes_counts_what_is_decided(run: Run) 
 
 
 def test_the_list_of_aborted_transactions_is_that_of_the_records(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         for _ in range(4):
             await producer.add()
@@ -102,7 +103,7 @@ def test_the_list_of_aborted_transactions_is_that_of_the_records(run: Run) -> No
 
 
 def test_the_latest_offset_for_read_committed_is_the_last_stable_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await plain(served, b"a")
         await producer.add()
@@ -121,14 +122,14 @@ def test_the_latest_offset_for_read_committed_is_the_last_stable_one(run: Run) -
 def test_an_open_transaction_survives_a_restart(run: Run) -> None:
     names: list[tuple[int, int]] = []
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"a")
         await plain(served, b"behind")
         names.append((producer.producer_id, producer.epoch))
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         producer = Producer(served, "x", *names[0])
         producer.sequence = 1
         assert await committed(served) == []
@@ -157,7 +158,7 @@ class ColdDisk(OsDisk):
 def test_what_is_read_from_the_disk_comes_with_its_aborted_transactions(
     run: Run, tmp_path: Path
 ) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"never")
@@ -181,7 +182,7 @@ def test_what_is_read_from_the_disk_comes_with_its_aborted_transactions(
     asyncio.run(later())
 
 
-def damage(served: Any, damaged: bytes | None) -> Any:
+def damage(served: Served, damaged: bytes | None) -> Any:
     """Overwrite the index of aborted transactions, or let it be gone; return the log."""
     log = replica(served).log
     (index,) = Path(log.path).glob("*.txnindex")
@@ -205,7 +206,7 @@ def damage(served: Any, damaged: bytes | None) -> Any:
 def test_an_index_of_aborted_transactions_that_cannot_be_read_is_an_error_of_its_partition(
     run: Run, damaged: bytes | None, code: ErrorCode, is_cold: bool
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"never")
@@ -224,7 +225,7 @@ def test_an_index_of_aborted_transactions_that_cannot_be_read_is_an_error_of_its
 
 
 def test_records_of_an_open_transaction_can_be_deleted(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"a", b"b")
@@ -241,7 +242,7 @@ def test_records_of_an_open_transaction_can_be_deleted(run: Run) -> None:
 
 
 def test_producers_are_described_with_the_start_of_their_transaction(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await plain(served, b"before")
         await producer.add()
@@ -265,7 +266,7 @@ def test_producers_are_described_with_the_start_of_their_transaction(run: Run) -
 
 
 def test_what_is_described_twice_in_a_request_is_answered_twice(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await Producer.begin(served)
         topic = DescribeProducersRequestTopic(name="t", partition_indexes=[0, 1, 0, 0])
         request: Any = DescribeProducersRequest(topics=[topic, topic])
@@ -283,7 +284,7 @@ def test_what_is_described_twice_in_a_request_is_answered_twice(run: Run) -> Non
 
 
 def test_others_have_their_turn_while_many_coordinators_are_looked_for(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.send(FindCoordinatorRequest(key="x", key_type=1), 3)
         names = [str(number) for number in range(20_000)]
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,9 +29,9 @@ from kavka.wire.messages.list_transactions import ListTransactionsRequest
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import decode_end_marker
 from kavka.wire.records.header import walk_complete
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 ID = "tx"
 PARTITIONS = 3
 SETTINGS = {"transaction__state__log__num__partitions": str(PARTITIONS)}
@@ -44,7 +44,7 @@ class Producer(NamedTuple):
     epoch: int
 
 
-async def ready(served: Any) -> None:
+async def ready(served: Served) -> None:
     """Make the topics `t` and `__transaction_state`."""
     await served.topic("t")
     found = await served.send(FindCoordinatorRequest(key=ID, key_type=1), 3)
@@ -52,7 +52,7 @@ async def ready(served: Any) -> None:
 
 
 async def init(
-    served: Any, version: int = 4, *, timeout_ms: int = 60_000, was: Producer | None = None
+    served: Served, version: int = 4, *, timeout_ms: int = 60_000, was: Producer | None = None
 ) -> Any:
     """Ask until the transaction before is over."""
     request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=timeout_ms)
@@ -65,14 +65,14 @@ async def init(
     raise AssertionError("a transaction does not end")
 
 
-async def producer(served: Any) -> Producer:
+async def producer(served: Served) -> Producer:
     given = await init(served)
     assert given.error_code == ErrorCode.NONE
     return Producer(given.producer_id, given.producer_epoch)
 
 
 async def add(
-    served: Any, identity: Producer, version: int = 3, **topics: list[int]
+    served: Served, identity: Producer, version: int = 3, **topics: list[int]
 ) -> dict[tuple[str, int], int]:
     """Add partitions; ask until the transaction before is over."""
     asked = [AddPartitionsToTxnRequestTopic(name=n, partitions=p) for n, p in topics.items()]
@@ -94,7 +94,9 @@ async def add(
     raise AssertionError("a transaction does not end")
 
 
-async def end(served: Any, identity: Producer, version: int = 3, *, committed: bool = True) -> int:
+async def end(
+    served: Served, identity: Producer, version: int = 3, *, committed: bool = True
+) -> int:
     request = EndTxnRequest(
         transactional_id=ID,
         producer_id=identity.producer_id,
@@ -106,12 +108,12 @@ async def end(served: Any, identity: Producer, version: int = 3, *, committed: b
     return code
 
 
-async def state(served: Any) -> Any:
+async def state(served: Served) -> Any:
     response = await served.send(DescribeTransactionsRequest(transactional_ids=[ID]))
     return response.transaction_states[0]
 
 
-async def until_it_is(served: Any, name: str) -> Any:
+async def until_it_is(served: Served, name: str) -> Any:
     for _ in range(TRIES):
         described = await state(served)
         if described.transaction_state == name:
@@ -119,7 +121,7 @@ async def until_it_is(served: Any, name: str) -> Any:
     raise AssertionError(f"it is {described.transaction_state}, not {name}")
 
 
-def markers(served: Any, topic: str = "t") -> list[str]:
+def markers(served: Served, topic: str = "t") -> list[str]:
     """Return what the markers in partition 0 of a topic say, in order."""
     replica = served.broker.replica_manager.find(TopicPartition(topic, 0))
     read = replica.log.read(0, 1 << 20, replica.log.log_end_offset, True)
@@ -138,7 +140,7 @@ def markers(served: Any, topic: str = "t") -> list[str]:
 
 @pytest.mark.parametrize(("committed", "over"), [(True, "Commit"), (False, "Abort")])
 def test_the_outcome_is_written_to_the_partitions(run: Run, committed: bool, over: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         identity = await producer(served)
         assert identity == Producer(0, 0)
@@ -156,7 +158,7 @@ def test_the_outcome_is_written_to_the_partitions(run: Run, committed: bool, ove
 
 
 def test_the_same_outcome_may_be_asked_for_again(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         identity = await producer(served)
         await add(served, identity, t=[0])
@@ -169,11 +171,11 @@ def test_the_same_outcome_may_be_asked_for_again(run: Run) -> None:
 
 
 def test_a_transaction_goes_on_with_the_broker_after_a_restart(run: Run) -> None:
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await ready(served)
         await add(served, await producer(served), t=[0])
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         described = await until_it_is(served, "Ongoing")
         assert [(t.topic, list(t.partitions)) for t in described.topics] == [("t", [0])]
         assert await end(served, Producer(0, 0)) == ErrorCode.NONE
@@ -187,7 +189,7 @@ def test_a_transaction_goes_on_with_the_broker_after_a_restart(run: Run) -> None
 def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         given = await init(served, timeout_ms=1)
         identity = Producer(given.producer_id, given.producer_epoch)
@@ -206,7 +208,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
 
 
 def test_a_new_life_ends_what_the_former_began(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         former = await producer(served)
         await add(served, former, t=[0])
@@ -221,7 +223,7 @@ def test_a_new_life_ends_what_the_former_began(run: Run) -> None:
     ("version", "code"), [(3, "INVALID_PRODUCER_EPOCH"), (4, "PRODUCER_FENCED")]
 )
 def test_old_versions_know_no_fenced_producer(run: Run, version: int, code: str) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         former = await producer(served)
         await producer(served)
@@ -243,7 +245,7 @@ def test_old_versions_know_no_fenced_producer(run: Run, version: int, code: str)
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
 def test_time_outs_have_bounds(run: Run, timeout_ms: int) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         refused = await init(served, timeout_ms=timeout_ms)
         assert refused.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -252,7 +254,7 @@ def test_time_outs_have_bounds(run: Run, timeout_ms: int) -> None:
 
 
 def test_a_transactional_id_without_topic_has_no_coordinator(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert (await init(served)).error_code == ErrorCode.NOT_COORDINATOR
         assert await end(served, Producer(0, 0)) == ErrorCode.NOT_COORDINATOR
         assert (await state(served)).error_code == ErrorCode.NOT_COORDINATOR
@@ -264,7 +266,7 @@ def test_a_transactional_id_without_topic_has_no_coordinator(run: Run) -> None:
 
 
 def test_nothing_is_added_when_a_partition_is_not_known(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         identity = await producer(served)
         assert await add(served, identity, t=[0, 7], nothing=[0]) == {
@@ -283,7 +285,7 @@ def test_nothing_is_added_when_a_partition_is_not_known(run: Run) -> None:
 def test_brokers_look_for_partitions_of_several_transactions(
     run: Run, version: int, code: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         await served.topic("u")
         identity = await producer(served)
@@ -315,7 +317,7 @@ def test_brokers_look_for_partitions_of_several_transactions(
 
 
 def test_the_partition_of_a_group_takes_part(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         identity = await producer(served)
         request = AddOffsetsToTxnRequest(
@@ -336,13 +338,13 @@ def test_the_partition_of_a_group_takes_part(run: Run) -> None:
 
 
 def test_transactions_are_listed_by_state_and_producer(run: Run) -> None:
-    async def listed(served: Any, **filters: Any) -> tuple[list[str], list[str]]:
+    async def listed(served: Served, **filters: Any) -> tuple[list[str], list[str]]:
         response = await served.send(ListTransactionsRequest(**filters))
         assert response.error_code == ErrorCode.NONE
         rows = response.transaction_states
         return [r.transactional_id for r in rows], list(response.unknown_state_filters)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         await add(served, await producer(served), t=[0])
         assert await listed(served) == ([ID], [])
@@ -356,7 +358,7 @@ def test_transactions_are_listed_by_state_and_producer(run: Run) -> None:
 
 
 def test_an_unknown_transactional_id_is_not_described(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         assert (await state(served)).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
@@ -364,10 +366,10 @@ def test_an_unknown_transactional_id_is_not_described(run: Run) -> None:
 
 
 def test_its_topic_is_made_as_kafka_makes_it(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         assert len(served.broker.metadata.topics["__transaction_state"].partitions) == PARTITIONS
-        values = served.broker.configs.topic("__transaction_state")
+        values = served.broker.context.effective_configs.topic("__transaction_state")
         assert values["cleanup.policy"] == ["compact"]
         assert values["compression.type"] == "uncompressed"
         assert values["segment.bytes"] == 104_857_600
@@ -380,7 +382,7 @@ def test_its_topic_is_made_as_kafka_makes_it(run: Run) -> None:
 # Replication of the states
 
 
-async def wait_for_follower(served: Any) -> Any:
+async def wait_for_follower(served: Served) -> Any:
     """Let a follower that never fetches be in sync with the partition of the transactional id; return the replica."""
     broker = served.broker
     replica = broker.replica_manager.find(
@@ -407,13 +409,13 @@ async def wait_for_follower(served: Any) -> Any:
     return replica
 
 
-def catch_up(served: Any, replica: Any) -> None:
+def catch_up(served: Served, replica: Any) -> None:
     """Let the follower have everything."""
     replica.partition.followers[OTHER].log_end_offset = replica.log.log_end_offset
     served.broker.replica_manager.metadata_changed((), are_brokers_others=True)
 
 
-async def meanwhile(served: Any, replica: Any, request: Coroutine[Any, Any, int]) -> int:
+async def meanwhile(served: Served, replica: Any, request: Coroutine[Any, Any, int]) -> int:
     """Let the follower follow until the request is answered."""
     answer = asyncio.ensure_future(request)
     while not answer.done():
@@ -423,7 +425,7 @@ async def meanwhile(served: Any, replica: Any, request: Coroutine[Any, Any, int]
 
 
 def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         identity = await producer(served)
         await add(served, identity, t=[0])
@@ -445,7 +447,7 @@ def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run)
 
 
 def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         identity = await producer(served)
         await add(served, identity, t=[0])
@@ -470,7 +472,7 @@ def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run)
 
 
 def test_waiting_producers_are_answered_when_their_coordinator_stops(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await ready(served)
         async with served.broker.producer_ids._lock:  # so that no producer id comes
             asking = asyncio.create_task(init(await served.another()))
@@ -491,7 +493,7 @@ def test_a_partition_of_transactions_that_is_damaged_is_not_served(
     stale = StoredTransaction(1, 0, 60_000, TransactionState.PREPARE_COMMIT, frozenset({t0}), 0, 0)
     topic_partition = TopicPartition("__transaction_state", partition_for(ID, PARTITIONS))
 
-    async def before(served: Any) -> None:
+    async def before(served: Served) -> None:
         await ready(served)
         key, value = to_bytes(TransactionRecord(ID, stale))
         assert value is not None
@@ -503,7 +505,7 @@ def test_a_partition_of_transactions_that_is_damaged_is_not_served(
             batch[60] += missing  # the number of records
             assert replica.append_internal(batch).error is ErrorCode.NONE
 
-    async def after(served: Any) -> None:
+    async def after(served: Served) -> None:
         await until(lambda: f"shard not loaded partition={topic_partition}" in caplog.text)
         assert (await init(served)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (await state(served)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

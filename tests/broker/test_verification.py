@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +39,10 @@ from kavka.wire.messages.txn_offset_commit import (
 )
 from kavka.wire.records.control import ControlType, EndMarker
 from kavka.wire.records.header import read_header
-from support.one_broker import Served
+from support.one_broker import Run, Served
 from support.produce import batch as make_batch
 from support.produce import produce, produce_request
 
-Run = Callable[..., None]
 NONE = ErrorCode.NONE
 T = TopicPartition("t", 0)
 PRODUCER_ID = 7
@@ -178,7 +176,7 @@ def with_coordinator(
 ) -> None:
     """Run a story with the topic `t` and a coordinator elsewhere."""
 
-    async def whole(served: Any) -> None:
+    async def whole(served: Served) -> None:
         await served.create("t", partitions)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         coordinator = Coordinator(served.broker, is_mute=is_mute)
@@ -193,7 +191,7 @@ def with_coordinator(
 
 
 def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         assert await served.broker.replica_manager.stop(T, -2, delete=True) is NONE
@@ -204,8 +202,8 @@ def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run)
 
 
 def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
-        found = served.broker.replica_manager.find(T)
+    async def story(served: Served, coordinator: Coordinator) -> None:
+        found = served.replica(T)
         appends = []
         for sequence in range(2):
             data = batch(sequence)
@@ -223,7 +221,7 @@ def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Ru
 
 
 def test_first_batches_of_one_produce_request_are_verified_by_one_request(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         batches = [(index, batch()) for index in range(3)]
         request = produce_request("t", batches, transactional_id="x")
         coordinator.answers.put_nowait(NONE)
@@ -236,7 +234,7 @@ def test_first_batches_of_one_produce_request_are_verified_by_one_request(run: R
 
 
 def test_a_batch_that_waits_is_refused_when_the_broker_stops(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await served.broker.verifier.stop()
@@ -247,8 +245,8 @@ def test_a_batch_that_waits_is_refused_when_the_broker_stops(run: Run) -> None:
 
 
 def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
-        found = served.broker.replica_manager.find(T)
+    async def story(served: Served, coordinator: Coordinator) -> None:
+        found = served.replica(T)
         appends = []
         for epoch in (1, 0):
             data = batch(epoch=epoch)
@@ -271,7 +269,7 @@ def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) 
 def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
     raises_epoch: bool, run: Run
 ) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served, 12))
         await coordinator.is_asked.wait()
         marker = EndMarker(ControlType.COMMIT, 0)
@@ -290,7 +288,7 @@ def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
 def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) -> None:
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         for _ in range(2):
             coordinator.answers.put_nowait(ErrorCode.OPERATION_NOT_ATTEMPTED)
         assert (await produce_in_transaction(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -305,7 +303,7 @@ def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) ->
 def test_no_producer_waits_for_a_broker_that_coordinates_no_more(
     run: Run, is_dead: bool, is_mute: bool
 ) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         metadata = served.broker.metadata
@@ -326,7 +324,7 @@ def test_no_producer_waits_for_a_broker_that_coordinates_no_more(
 
 
 def test_a_broker_that_coordinates_again_is_asked_again(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         coordinator.lead(served.broker.broker_id)
@@ -339,7 +337,7 @@ def test_a_broker_that_coordinates_again_is_asked_again(run: Run) -> None:
     with_coordinator(run, story)
 
 
-async def commit_offset(served: Any) -> int:
+async def commit_offset(served: Served) -> int:
     row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
     request = TxnOffsetCommitRequest(
         transactional_id="x",
@@ -353,7 +351,7 @@ async def commit_offset(served: Any) -> int:
     return code
 
 
-async def move(served: Any, topic_partition: TopicPartition, directories: list[Path]) -> None:
+async def move(served: Served, topic_partition: TopicPartition, directories: list[Path]) -> None:
     """Bring the log of a partition into the directory where it is not."""
     replica = served.broker.replica_manager.find(topic_partition)
     before = replica.log
@@ -375,7 +373,7 @@ def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verifie
     directories = [tmp_path / "one", tmp_path / "two"]
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
         answer = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
@@ -398,7 +396,7 @@ def test_offsets_wait_or_are_fenced_when_a_marker_came_while_they_were_verified(
 ) -> None:
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
         answer = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
@@ -411,7 +409,7 @@ def test_offsets_wait_or_are_fenced_when_a_marker_came_while_they_were_verified(
     with_coordinator(run, story)
 
 
-async def lead_again(served: Any, topic_partition: TopicPartition) -> None:
+async def lead_again(served: Served, topic_partition: TopicPartition) -> None:
     """Lead a partition in the next epoch, after another leader had it and the log was cut back to its history."""
     replica = served.broker.replica_manager.find(topic_partition)
     await replica.log.truncate_fully_and_start_at(0)
@@ -424,7 +422,7 @@ def test_offsets_wait_when_the_group_was_coordinated_elsewhere_while_they_were_v
 ) -> None:
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
         answer = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
@@ -436,7 +434,7 @@ def test_offsets_wait_when_the_group_was_coordinated_elsewhere_while_they_were_v
 
 
 def test_a_batch_may_be_sent_again_after_another_led_while_it_was_verified(run: Run) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await lead_again(served, T)
@@ -458,7 +456,7 @@ def test_the_refusal_of_a_whole_verification_keeps_its_meaning(
 ) -> None:
     offsets = TopicPartition("__consumer_offsets", partition_for("g", 1))
 
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
         coordinator.refuses_all = True
         coordinator.answers.put_nowait(code)
@@ -472,7 +470,7 @@ def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
 ) -> None:
     directories = [tmp_path / "one", tmp_path / "two"]
 
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await move(served, T, directories)
@@ -495,7 +493,7 @@ def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
 def test_the_verification_of_a_fenced_producer_is_dropped_at_once(
     run: Run, code: ErrorCode, is_kept: bool
 ) -> None:
-    async def story(served: Any, coordinator: Coordinator) -> None:
+    async def story(served: Served, coordinator: Coordinator) -> None:
         answer = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         producers = served.broker.replica_manager.find(T).log.producers

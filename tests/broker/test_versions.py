@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,9 +123,9 @@ from kavka.wire.messages.txn_offset_commit import (
 from kavka.wire.messages.update_features import UpdateFeaturesRequest
 from kavka.wire.messages.update_metadata import UpdateMetadataRequest
 from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from support.one_broker import Run, Served
 from support.produce import batch, produce_request
 
-Run = Callable[..., None]
 TOPIC = 2
 
 
@@ -370,7 +369,7 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
 
 @pytest.mark.parametrize("key", sorted(SUPPORTED_APIS), ids=lambda key: key.name)
 def test_every_version_is_answered(run: Run, key: ApiKey) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         await served.send(FindCoordinatorRequest(key="g"), 3)

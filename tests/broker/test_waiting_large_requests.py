@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,9 +27,9 @@ from kavka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersR
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from support.frames import connected, framed, read_response
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 WITHOUT_END_MS = 2**31 - 1
 
 
@@ -40,7 +39,7 @@ def fetch_of(partitions: int, repetitions: int = 1, max_wait_ms: int = 0) -> Fet
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, topics=topics)
 
 
-def data_file(served: Any) -> Any:
+def data_file(served: Served) -> Any:
     return served.broker.replica_manager.find(TopicPartition("t", 0)).log.segments[-1].data
 
 
@@ -50,7 +49,7 @@ def data_file(served: Any) -> Any:
 def test_large_fetches_that_wait_are_not_queued_and_keep_no_memory(run: Run) -> None:
     """512 of them stopped the reading of all other connections."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1)
         dispatcher, budget = served.broker.dispatcher, served.broker.request_budget
         frame = framed(fetch_of(1, 2_600, max_wait_ms=WITHOUT_END_MS), 11)
@@ -72,7 +71,7 @@ def test_large_fetches_that_wait_are_not_queued_and_keep_no_memory(run: Run) -> 
 
 
 def test_a_large_fetch_has_its_memory_until_it_is_answered(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1)
         other = await served.another()
         memory, seen = served.broker.dispatcher._memory, []
@@ -89,7 +88,7 @@ def test_a_large_fetch_has_its_memory_until_it_is_answered(run: Run) -> None:
 
 
 def test_a_large_fetch_that_waits_goes_with_its_connection(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1)
         _reader, writer = await connected(served)
         writer.write(framed(fetch_of(1, 3_000, max_wait_ms=WITHOUT_END_MS), 11))
@@ -106,7 +105,7 @@ def test_a_large_fetch_that_waits_goes_with_its_connection(run: Run) -> None:
 def test_files_are_released_when_a_client_goes_while_a_large_fetch_is_answered(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
         file, rest = data_file(served), Pace.rest
@@ -128,7 +127,7 @@ def test_files_are_released_when_a_client_goes_while_a_large_fetch_is_answered(
 def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
         file, encode_slice, pins = data_file(served), responses.encode_slice, []  # type: ignore[attr-defined]
@@ -152,7 +151,7 @@ def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
 
 
 def test_files_are_released_when_a_response_is_too_large(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
         reader, writer = await connected(served)
@@ -168,7 +167,7 @@ def test_files_are_released_when_a_response_is_too_large(run: Run) -> None:
 def test_files_are_released_when_a_cold_read_is_given_up_before_it_begins(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         from kavka.storage.disk.os_disk import OsFile
 
         await served.topic("t")
@@ -233,7 +232,7 @@ def test_large_requests_that_wait_leave_memory_to_others(
         waits.append(1)
         await asyncio.Event().wait()
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"records")
         monkeypatch.setattr(_LowWatermarkWait, "_judge", lambda _wait: None)
@@ -260,7 +259,7 @@ def test_large_requests_that_wait_leave_memory_to_others(
 
 
 def test_a_request_that_waits_for_memory_goes_with_its_connection(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         dispatcher = served.broker.dispatcher
         memory = dispatcher._memory
         await memory.take(memory._capacity)
@@ -281,7 +280,7 @@ def test_a_request_that_waits_for_memory_goes_with_its_connection(run: Run) -> N
 def test_answers_that_a_client_does_not_read_count(run: Run) -> None:
     """A hundred of them took 106 MB, and the budget knew of none."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"{number:0200}") for number in range(20_000)]
         frame = framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
         budget = served.broker.request_budget

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kavka.errors import ErrorCode
 from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
 from kavka.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsRequestFilter
 from kavka.wire.messages.describe_acls import DescribeAclsRequest
 from kavka.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
-
-Run = Callable[..., None]
+from support.one_broker import Run, Served
 
 
 def test_access_rules_are_refused_as_security_disabled(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         request = DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1)
         for version in range(4):
             response = await served.send(request, version)
@@ -26,7 +22,7 @@ def test_access_rules_are_refused_as_security_disabled(run: Run) -> None:
 
 
 def test_changes_of_access_rules_are_refused_one_by_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         rule = CreateAclsRequestCreation(resource_name="t", principal="User:a", host="*")
         created = await served.send(CreateAclsRequest(creations=[rule, rule]))
         assert [r.error_code for r in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
@@ -38,7 +34,7 @@ def test_changes_of_access_rules_are_refused_one_by_one(run: Run) -> None:
 
 
 def test_there_are_no_quotas(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for version in range(2):
             request = DescribeClientQuotasRequest(components=[], strict=False)
             response = await served.send(request, version)

@@ -11,7 +11,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,9 @@ from kavka.wire.messages.update_metadata import (
 )
 from support.frames import connected, framed, read_response
 from support.inflated import inflated
+from support.one_broker import Run, Served
 from support.waiting import until
 
-Run = Callable[..., None]
 FRAME_BYTES = 1_000_000
 MAX_S = 0.1
 """Maximum seconds of the loop thread's processor time in one callback."""
@@ -205,7 +205,7 @@ def _topic(name: str, partitions: int) -> Any:
 
 
 def test_errors_of_a_large_answer_are_counted(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
         await served.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
         errors = served.broker.dispatcher.traffic()[ApiKey.METADATA].errors
@@ -215,7 +215,7 @@ def test_errors_of_a_large_answer_are_counted(run: Run) -> None:
 
 
 def test_others_are_served_while_a_large_request_is(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(50_000)]
         reader, writer = await connected(served)
         writer.write(framed(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9))
@@ -237,7 +237,7 @@ def test_others_are_served_while_a_large_request_is(run: Run) -> None:
 def test_requests_behind_a_large_one_are_served_after_it(run: Run) -> None:
     """Of two commits on one connection the later one counts, though the first takes many callbacks of the loop."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         reader, writer = await connected(served)
@@ -260,7 +260,7 @@ def test_requests_behind_a_large_one_are_served_after_it(run: Run) -> None:
 
 
 def test_a_connection_that_is_closed_behind_a_large_request_is_forgotten(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         dispatcher = served.broker.dispatcher
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(50_000)]
         _reader, writer = await connected(served)
@@ -276,7 +276,7 @@ def test_a_connection_that_is_closed_behind_a_large_request_is_forgotten(run: Ru
 
 
 def test_memory_of_large_requests_is_given_back(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(30_000)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         peaks = []
@@ -294,7 +294,7 @@ def test_memory_of_large_requests_is_given_back(run: Run) -> None:
 # -- bounds
 
 
-async def is_closed(served: Any, frame: bytes) -> bool:
+async def is_closed(served: Served, frame: bytes) -> bool:
     return await exchange(served.port, frame) is None
 
 
@@ -304,7 +304,7 @@ def test_a_request_that_says_nothing_at_length_is_refused(
 ) -> None:
     """Ten million empty names took 17 s and 646 MB."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name="")] * 5_000_000
         assert await is_closed(served, framed(MetadataRequest(topics=topics), 9))
 
@@ -314,7 +314,7 @@ def test_a_request_that_says_nothing_at_length_is_refused(
 
 
 def test_the_memory_of_one_request_is_a_setting(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
         assert await is_closed(served, framed(MetadataRequest(topics=topics), 9))
 
@@ -335,7 +335,7 @@ def test_an_order_of_the_controller_may_take_four_times_the_memory(
         topics = [UpdateMetadataRequestTopic(topic_name="t", partition_states=rows)]
         return UpdateMetadataRequest(topic_states=topics)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         reply = await served.send(order(10_000), 7)
         assert reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert "closed" not in caplog.text
@@ -351,7 +351,7 @@ def test_a_fetch_of_too_many_partitions_is_refused(
 ) -> None:
     """No setting changes the bound, so the warning says what to do."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         rows = [FetchRequestPartition(partition=n) for n in range(100_000)]
         request = FetchRequest(topics=[FetchRequestTopic(topic="t", partitions=rows)])
         assert await is_closed(served, framed(request, 11))
@@ -364,7 +364,7 @@ def test_a_fetch_of_too_many_partitions_is_refused(
 def test_a_produce_of_too_many_partitions_is_refused(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         rows = [ProduceRequestPartition(index=n, records=b"none") for n in range(20_000)]
         topics = [ProduceRequestTopic(name="t", partition_data=rows)]
         assert await is_closed(served, framed(ProduceRequest(acks=1, topic_data=topics), 9))
@@ -377,7 +377,7 @@ def test_a_produce_of_too_many_partitions_is_refused(
 def test_the_bound_of_a_request_that_is_large_for_its_frame_names_no_setting(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name="")] * 1_000_000
         assert await is_closed(served, framed(MetadataRequest(topics=topics), 9))
 
@@ -387,13 +387,13 @@ def test_the_bound_of_a_request_that_is_large_for_its_frame_names_no_setting(
 
 
 def test_an_answer_is_bounded(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"{n:0200}") for n in range(6_000)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         assert await is_closed(served, framed(request, 9))
 
     run(story, kavka__response__max__bytes="1048576")
-    assert "the answer to a METADATA is larger than 1048576 bytes" in caplog.text
+    assert "the response to a METADATA is larger than 1048576 bytes" in caplog.text
     assert "kavka.response.max.bytes" in caplog.text
 
 
@@ -402,7 +402,7 @@ def test_what_is_named_repeatedly_is_answered_repeatedly_within_a_bound(
 ) -> None:
     """Two thousand times the same broker were 10 kB that took 7.6 s; Apache Kafka answers each."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         def asked(count: int) -> DescribeConfigsRequest:
             one = DescribeConfigsRequestResource(
                 resource_type=4, resource_name=str(served.broker.broker_id)
@@ -422,7 +422,7 @@ def test_what_is_named_repeatedly_is_answered_repeatedly_within_a_bound(
 
 
 def test_a_join_names_a_thousand_protocols_at_most(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         protocols = [JoinGroupRequestProtocol(name=f"p{n}") for n in range(1001)]
         request = JoinGroupRequest(group_id="g", protocol_type="consumer", protocols=protocols)
         assert await is_closed(served, framed(request, 4))
@@ -431,7 +431,7 @@ def test_a_join_names_a_thousand_protocols_at_most(run: Run) -> None:
 
 
 def test_a_request_creates_ten_thousand_partitions_at_most(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topics = [_topic(f"t{n}", 100) for n in range(101)]
         answers = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=1000))).topics
         assert {row.error_code for row in answers} == {ErrorCode.POLICY_VIOLATION}
@@ -444,7 +444,7 @@ def test_a_request_creates_ten_thousand_partitions_at_most(run: Run) -> None:
 def test_a_list_of_many_brokers_to_move_to_is_refused_at_once(run: Run) -> None:
     """It was searched once for each of its elements: 160,000 froze the broker permanently."""
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1)
         row = AlterPartitionReassignmentsRequestPartition(
             partition_index=0, replicas=list(range(160_000))
@@ -459,7 +459,7 @@ def test_a_list_of_many_brokers_to_move_to_is_refused_at_once(run: Run) -> None:
 
 
 def test_a_setting_with_thousands_of_items_is_changed_in_linear_time(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         items = ",".join(str(n) for n in range(6000))
         config = IncrementalAlterConfigsRequestConfig(
             name="follower.replication.throttled.replicas", config_operation=2, value=items
@@ -479,7 +479,7 @@ def test_a_setting_with_thousands_of_items_is_changed_in_linear_time(run: Run) -
 
 
 def test_a_commit_of_many_offsets_is_stored_in_batches(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1200)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         rows = [OffsetCommitRequestPartition(partition_index=n) for n in range(1200)]
@@ -494,6 +494,7 @@ def test_a_commit_of_many_offsets_is_stored_in_batches(run: Run) -> None:
             (n, 0) for n in range(1200)
         ]
         topic_partition = served.broker.groups.partition_of("g")
+        assert topic_partition is not None
         assert len(served.broker.replica_manager.find(topic_partition).log.segments) == 1
         asked = [OffsetFetchRequestTopic(name="t", partition_indexes=list(range(1200)))]
         found = await served.send(OffsetFetchRequest(group_id="g", topics=asked), 7)
@@ -504,7 +505,7 @@ def test_a_commit_of_many_offsets_is_stored_in_batches(run: Run) -> None:
 
 
 def test_of_an_offset_that_is_committed_twice_in_a_request_the_last_counts(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 1)
         await served.send(FindCoordinatorRequest(key="g"), 3)
         rows = [
@@ -526,7 +527,7 @@ def test_of_an_offset_that_is_committed_twice_in_a_request_the_last_counts(run: 
 
 
 def test_a_fetch_of_thousands_of_partitions_reads_and_waits_as_a_small_one(run: Run) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t", 2500)
         rows = [FetchRequestPartition(partition=n, partition_max_bytes=1000) for n in range(2500)]
 

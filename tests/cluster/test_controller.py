@@ -341,7 +341,8 @@ def test_settings_that_one_broker_stores_are_obeyed_by_all(run: Run) -> None:
         assert answer.responses[0].error_code == ErrorCode.NONE
         await cluster.until(
             lambda: all(
-                b.configs.topic("t")["retention.ms"] == 77 for b in cluster.brokers.values()
+                b.context.effective_configs.topic("t")["retention.ms"] == 77
+                for b in cluster.brokers.values()
             ),
             "all obey",
         )
@@ -385,7 +386,8 @@ def test_stored_settings_that_cannot_be_read_stop_neither_elections_nor_other_ch
                 await session.create(znodes.CONFIG_CHANGE, change, sequence=True)
         await cluster.until(
             lambda: all(
-                b.configs.topic("u")["retention.ms"] == 77 for b in cluster.brokers.values()
+                b.context.effective_configs.topic("u")["retention.ms"] == 77
+                for b in cluster.brokers.values()
             ),
             "all obey what can be read",
         )

@@ -31,8 +31,12 @@ def test_changes_that_no_notification_tells_of_any_more_are_read(run: Run) -> No
         one, missed = await cluster.peer(1), cluster.brokers[2]
         await altered(one, (TOPIC, "u", [("retention.ms", SET, "5000")]))
         await altered(one, (BROKER, "", [("log.cleaner.threads", SET, "2")]))
-        await cluster.until(lambda: missed.configs.topic("u")["retention.ms"] == 5000)
-        await cluster.until(lambda: missed.configs.broker_values()["log.cleaner.threads"] == 2)
+        await cluster.until(
+            lambda: missed.context.effective_configs.topic("u")["retention.ms"] == 5000
+        )
+        await cluster.until(
+            lambda: missed.context.effective_configs.broker_values()["log.cleaner.threads"] == 2
+        )
         session = cluster.sessions[2]
         session.cut()
         await altered(
@@ -44,22 +48,22 @@ def test_changes_that_no_notification_tells_of_any_more_are_read(run: Run) -> No
         await alter(one, {"user": "alice"}, {"producer_byte_rate": 1024.0})
         await one.send(CreateAclsRequest(creations=[creation(acl("User:alice Read Topic:t"))]))
         assert await forget_notifications(cluster) > 4
-        assert missed.configs.topic("t")["retention.ms"] != 7000
+        assert missed.context.effective_configs.topic("t")["retention.ms"] != 7000
         cluster.znode_server.expire(session)
         session.heal()
-        topic = missed.configs.topic
+        topic = missed.context.effective_configs.topic
         await cluster.until(lambda: topic("t")["retention.ms"] == 7000, "a new override")
         await cluster.until(lambda: topic("u")["retention.ms"] != 5000, "a removed override")
         (partition,) = [
             r.partition for r in missed.replica_manager if r.topic_partition.topic == "t"
         ]
         assert partition.min_insync_replicas == 2  # it is in force, and not only known
-        values = missed.configs.broker_values
+        values = missed.context.effective_configs.broker_values
         await cluster.until(lambda: values()["max.connections"] == 77, "of all brokers")
         assert values()["log.cleaner.threads"] == 1
         await cluster.until(lambda: missed.quotas.client_quotas is not None, "a quota")
         rules = missed.security.access_control.acls.rules
         await cluster.until(lambda: rules.count == 1, "an ACL")
-        assert missed.configs.topic_overrides("v") == {}
+        assert missed.context.effective_configs.topic_overrides("v") == {}
 
     run(story, brokers=2, **SETTINGS)

@@ -205,7 +205,7 @@ def test_settings_that_cannot_be_read_stop_no_later_change(run: Run) -> None:
             await other.set(znodes.config_path("topics", topic), data)
             change = znodes.encode_config_change(f"topics/{topic}")
             await other.create(znodes.CONFIG_CHANGE, change, sequence=True)
-        configs = cluster.brokers[1].configs
+        configs = cluster.brokers[1].context.effective_configs
         await cluster.until(lambda: configs.topic("u")["retention.ms"] == 7000, "it is obeyed")
 
     run(story, brokers=1)
@@ -220,7 +220,7 @@ def test_a_broker_starts_while_topics_are_deleted(run: Run) -> None:
         await session.create(znodes.CONTROLLER_EPOCH, b"1")
         session.gone = "going"
         await start(cluster, session)
-        configs = cluster.brokers[1].configs
+        configs = cluster.brokers[1].context.effective_configs
         assert (configs.knows("going"), configs.knows("staying")) == (False, True)
 
     run(story, brokers=0)
@@ -346,7 +346,7 @@ def test_change_of_settings_that_is_refused_is_read_again(run: Run, path: str) -
         await cluster.create("t", [1])
         session.path, session.refusals = path, 1
         await store_settings(LocalSession(cluster.znode_server, 60_000), 7000)
-        configs = cluster.brokers[1].configs
+        configs = cluster.brokers[1].context.effective_configs
         await cluster.until(lambda: session.refusals == 0, "it is refused")
         await cluster.until(lambda: configs.topic("t")["retention.ms"] == 7000, "it is obeyed")
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.core.transaction.events import (
     AddPartitions,
     End,
@@ -218,7 +218,7 @@ class Ours:
             self._shard.apply(record)
         for effect in decision.effects:
             match effect:
-                case Answer():
+                case SendReply():
                     self._reply = effect.reply
                 case NeedProducerId():
                     self._next_producer_id += 1

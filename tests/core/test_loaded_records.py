@@ -27,7 +27,7 @@ from kavka.core.group.events import (
 from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, TransactionEnd
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
-from kavka.core.machine import Answer, Decision
+from kavka.core.machine import Decision, SendReply
 from kavka.core.transaction import stored as transaction_stored
 from kavka.core.transaction.events import (
     AddPartitions,
@@ -258,7 +258,7 @@ class Life:
         for record in decision.records:
             self.shard.apply(record)
         for effect in decision.effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, SendReply):
                 self.answers[effect.token] = effect.reply
             else:
                 self.effects.append(effect)

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.core.transaction.events import (
     AddPartitions,
     AddPartitionsReply,
@@ -148,7 +148,7 @@ class World:
     def leave(self, decision: TransactionDecision) -> None:
         for effect in decision.effects:
             match effect:
-                case Answer():
+                case SendReply():
                     assert effect.token in self.asked, "no token is answered twice"
                     self.answered(*self.asked.pop(effect.token), effect.reply)
                 case NeedProducerId():
@@ -403,7 +403,7 @@ def test_loading_shard_refuses_all_requests() -> None:
 
 def reply(shard: TransactionShard, event: Request) -> Reply:
     (answer,) = shard.handle(event, 0).effects
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, SendReply)
     made: Reply = answer.reply
     return made
 

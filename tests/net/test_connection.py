@@ -99,7 +99,7 @@ def test_answers_leave_in_the_order_of_the_requests(order: list[int], cut: int) 
         feed(connection, stream[start : start + cut])
     assert [body for _slot, body in handler.frames] == [b"request %d" % n for n in range(8)]
     for number in order:
-        connection.answer(handler.frames[number][0], [b"%d" % number])
+        connection.respond(handler.frames[number][0], [b"%d" % number])
     assert transport.sent == b"01234567"
     assert connection.is_idle
 
@@ -107,8 +107,8 @@ def test_answers_leave_in_the_order_of_the_requests(order: list[int], cut: int) 
 def test_a_request_without_response_delays_no_other() -> None:
     connection, handler, transport = opened()
     feed(connection, frame(b"a") + frame(b"b"))
-    connection.answer(handler.frames[1][0], [b"B"])
-    connection.answer(handler.frames[0][0], ())
+    connection.respond(handler.frames[1][0], [b"B"])
+    connection.respond(handler.frames[0][0], ())
     assert transport.sent == b"B"
 
 
@@ -116,7 +116,7 @@ def test_reading_stops_while_too_many_requests_are_in_work() -> None:
     connection, handler, transport = opened(in_flight=2)
     feed(connection, frame(b"a") + frame(b"b"))
     assert transport.calls == ["pause"]
-    connection.answer(handler.frames[0][0], [b"A"])
+    connection.respond(handler.frames[0][0], [b"A"])
     assert transport.calls == ["pause", "resume"]
 
 
@@ -125,7 +125,7 @@ def test_frames_of_one_packet_are_not_handled_beyond_the_room() -> None:
         connection, handler, transport = opened(in_flight=2)
         feed(connection, b"".join(frame(b"%d" % number) for number in range(5)))
         assert len(handler.frames) == 2
-        connection.answer(handler.frames[0][0], [b"A"])
+        connection.respond(handler.frames[0][0], [b"A"])
         await asyncio.sleep(0)
         assert [body for _slot, body in handler.frames] == [b"0", b"1", b"2"]
         assert transport.calls == ["pause"]
@@ -218,7 +218,7 @@ def test_frames_that_wait_for_their_turn_go_with_their_connection() -> None:
         connection, handler, transport = opened(in_flight=2)
         feed(connection, frame(b"") * 5)
         connection.connection_lost(None)
-        connection.answer(handler.frames[0][0], [b"A"])
+        connection.respond(handler.frames[0][0], [b"A"])
         await asyncio.sleep(0)
         assert (len(handler.frames), transport.sent) == (2, b"")
 
@@ -235,7 +235,7 @@ def test_reading_stops_while_too_many_bytes_are_in_work() -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         assert [len(body) for _slot, body in handler.frames] == [600]
-        connection.answer(handler.frames[0][0], [b"A"])
+        connection.respond(handler.frames[0][0], [b"A"])
         for _ in range(3):
             await asyncio.sleep(0)
         assert [len(body) for _slot, body in handler.frames] == [600, 1]
@@ -248,7 +248,7 @@ def test_reading_stops_while_the_client_does_not_read() -> None:
     feed(connection, frame(b"a"))
     connection.pause_writing()
     assert transport.calls == ["pause"]
-    connection.answer(handler.frames[0][0], [b"A"])
+    connection.respond(handler.frames[0][0], [b"A"])
     assert transport.sent == b""
     connection.resume_writing()
     assert (transport.sent, transport.calls) == (b"A", ["pause", "resume"])
@@ -259,7 +259,7 @@ def test_a_connection_is_silent_while_nothing_comes_and_nothing_goes() -> None:
     feed(connection, frame(b"a"))
     connection.last_active_ms = 1000
     assert connection.idle_ms(3000) == 2000
-    connection.answer(handler.frames[0][0], [b"A"])
+    connection.respond(handler.frames[0][0], [b"A"])
     assert connection.idle_ms(4000) == 0
     assert connection.idle_ms(9000) == 5000
 
@@ -295,7 +295,7 @@ def test_answers_to_a_lost_connection_are_released() -> None:
     connection, handler, _transport = opened()
     feed(connection, frame(b"a") + frame(b"b"))
     early, late = Range(), Range()
-    connection.answer(handler.frames[1][0], [early])  # type: ignore[list-item]
+    connection.respond(handler.frames[1][0], [early])  # type: ignore[list-item]
     connection.connection_lost(None)
-    connection.answer(handler.frames[0][0], [late])  # type: ignore[list-item]
+    connection.respond(handler.frames[0][0], [late])  # type: ignore[list-item]
     assert (early.released, late.released, handler.closed_count) == (1, 1, 1)

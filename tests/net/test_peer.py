@@ -209,7 +209,7 @@ def test_a_stream_that_makes_no_sense_is_closed(garbage):
 
 def test_an_unanswered_request_waits_for_nothing() -> None:
     async def work(peer):
-        peer.post_unanswered(heartbeat())
+        peer.post_without_response(heartbeat())
         assert peer.in_flight == 0
 
     run(Server(lambda writer, header: None), work)
@@ -281,7 +281,7 @@ def test_a_peer_is_not_writable_while_the_broker_reads_nothing() -> None:
         for _ in range(5000):
             if not peer.is_writable:
                 break
-            peer.post_unanswered(large)
+            peer.post_without_response(large)
             await asyncio.sleep(0)
         assert not peer.is_writable
         for callback in (is_back.set, is_back.set, lambda: calls.append(peer.is_writable)):

@@ -37,7 +37,7 @@ class Handler:
 
     def answer(self, number: int = 0, size: int = 1) -> None:
         connection, slot, _size = self.frames.pop(number)
-        connection.answer(slot, [bytes(size)])
+        connection.respond(slot, [bytes(size)])
 
 
 class Socket:
@@ -321,7 +321,7 @@ def test_a_request_in_work_counts_when_its_connection_is_gone() -> None:
         world.sockets[0].abort()
         assert world.budget.held_bytes == 60_000
         connection.release(slot)
-        connection.answer(slot, [b"A"])
+        connection.respond(slot, [b"A"])
         connection.release(other)
         assert world.budget.held_bytes == 0
 
@@ -332,10 +332,10 @@ def test_an_answer_counts_while_it_waits_for_an_earlier_one() -> None:
     async def story(world: World) -> None:
         world.connect().send(frame(10) + frame(10))
         (connection, first, _), (_, second, _) = world.handler.frames
-        connection.answer(second, [b"x" * 50_000, b"y" * 10_000])
+        connection.respond(second, [b"x" * 50_000, b"y" * 10_000])
         connection.release(first)
         assert world.budget.held_bytes == 60_000
-        connection.answer(first, [b"A"])
+        connection.respond(first, [b"A"])
         assert world.budget.held_bytes == 0
 
     run(story)
@@ -565,4 +565,4 @@ def test_clients_that_do_not_read_are_closed_while_others_wait(
         assert len(world.handler.frames) == 1
 
     run(story)
-    assert "the client does not read its answers" in caplog.text
+    assert "the client does not read its responses" in caplog.text

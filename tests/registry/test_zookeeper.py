@@ -12,7 +12,7 @@ from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, 
 from kavka.io import Random
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.network import TcpNetwork
-from kavka.registry.client_writes import multi_answer
+from kavka.registry.client_writes import multi_reply
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.local_session import LocalSession
 from kavka.registry.registry_server import RegistryServer
@@ -486,7 +486,7 @@ def test_what_does_not_fit_into_a_packet_is_refused_and_keeps_the_connection() -
 
 def test_a_multi_that_is_refused_by_an_unknown_number_is_refused_as_one_operation_is() -> None:
     no_auth = -102
-    body = multi_answer([(OpCode.ERROR, ErrorResponse(no_auth))])
+    body = multi_reply([(OpCode.ERROR, ErrorResponse(no_auth))])
     with pytest.raises(ServerRefused) as refused:
         read_multi(Reader(body), [Delete("/x")], str)
     assert refused.value.code == no_auth

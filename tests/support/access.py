@@ -13,7 +13,9 @@ from kavka.core.access.names import (
     PatternType,
     titled,
 )
+from kavka.net.peer import Peer
 from kavka.wire.messages.create_acls import CreateAclsRequest, CreateAclsRequestCreation
+from support.one_broker import Served
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 SETTINGS = {"authorizer__class__name": AUTHORIZER, "super__users": "User:ANONYMOUS"}
@@ -52,13 +54,13 @@ def creation(binding: AclBinding) -> CreateAclsRequestCreation:
     )
 
 
-async def create_acls(served: Any, *texts: str) -> list[int]:
+async def create_acls(served: Served | Peer, *texts: str) -> list[int]:
     """Create ACLs; return the error code of each."""
     request = CreateAclsRequest(creations=[creation(acl(text)) for text in texts])
     return [result.error_code for result in (await served.send(request)).results]
 
 
-async def connected_as(served: Any, user: str) -> Any:
+async def connected_as(served: Served, user: str) -> Any:
     """Connect once more, as this user, as if by SASL: of delegation tokens nothing is said through PLAINTEXT."""
     other = await served.another()
     connections = served.broker.dispatcher.connections

@@ -13,6 +13,7 @@ from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
+from support.one_broker import Served
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -22,7 +23,7 @@ Change = tuple[str, int, str | None]
 Resource = tuple[int, str, list[Change]]
 
 
-async def described(served: Any, kind: int, name: str, keys: list[str] | None = None) -> Any:
+async def described(served: Served, kind: int, name: str, keys: list[str] | None = None) -> Any:
     """Return the result of DescribeConfigs for one resource."""
     asked = DescribeConfigsRequestResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
@@ -32,7 +33,7 @@ async def described(served: Any, kind: int, name: str, keys: list[str] | None = 
     return result
 
 
-async def altered(served: Any, *resources: Resource) -> list[Any]:
+async def altered(served: Served, *resources: Resource) -> list[Any]:
     """Return the answers of IncrementalAlterConfigs, one for each resource."""
     asked = [
         IncrementalAlterConfigsRequestResource(

@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 from kavka.wire.frame import encode_request
+from support.one_broker import Served
 
 
 def framed(message: Any, version: int, correlation_id: int = 1) -> bytes:
@@ -14,7 +15,7 @@ def framed(message: Any, version: int, correlation_id: int = 1) -> bytes:
     return b"".join(map(bytes, encode_request(message, version, correlation_id, "c")))  # type: ignore[arg-type]
 
 
-async def connected(served: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connected(served: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a connection to a broker in this process."""
     return await asyncio.open_connection("127.0.0.1", served.port)
 

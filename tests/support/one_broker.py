@@ -9,6 +9,7 @@ from typing import Any
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
+from kavka.broker.partitions.replica import Replica
 from kavka.ids import TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
@@ -70,6 +71,12 @@ class Served:
             await asyncio.sleep(0)
         raise AssertionError("no fetch waits")
 
+    def replica(self, topic_partition: TopicPartition) -> Replica:
+        """Return a replica that this broker leads."""
+        found = self.broker.replica_manager.find(topic_partition)
+        assert isinstance(found, Replica), found
+        return found
+
     @staticmethod
     def new_topic(name: str, partitions: int = 1, **configs: str) -> CreateTopicsRequestTopic:
         """Return what is asked for to create a topic; settings have `__` for dots."""
@@ -83,7 +90,7 @@ class Served:
             ],
         )
 
-    async def create(self, name: str, partitions: int = 1, **configs: str) -> Any:
+    async def create(self, name: str, partitions: int = 1, /, **configs: str) -> Any:
         """Create a topic, and return what was answered about it."""
         topic = self.new_topic(name, partitions, **configs)
         return (await self.send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))).topics[0]

@@ -14,6 +14,7 @@ from kavka.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
 )
+from support.one_broker import Served
 
 Entity = dict[str, str | None]
 """Names by type: user, client-id, ip; the name None is the default."""
@@ -21,7 +22,7 @@ EXACT, DEFAULT, ANY = range(3)
 
 
 async def alter(
-    served: Any, entity: Entity, quotas: dict[str, float | None], *, validate_only: bool = False
+    served: Served, entity: Entity, quotas: dict[str, float | None], *, validate_only: bool = False
 ) -> Any:
     """Set quotas, remove those that are None, and return the answer."""
     entry = AlterClientQuotasRequestEntry(
@@ -40,7 +41,7 @@ async def alter(
 
 
 async def describe(
-    served: Any, *components: tuple[str, int, str | None], strict: bool = False
+    served: Served, *components: tuple[str, int, str | None], strict: bool = False
 ) -> list[tuple[Entity, dict[str, float]]]:
     """Return the entities that fit components (type, kind of match, name), with their quotas."""
     asked = [

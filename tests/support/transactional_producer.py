@@ -9,6 +9,7 @@ from typing import Any
 
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.net.peer import Peer
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -34,6 +35,7 @@ from kavka.wire.messages.txn_offset_commit import (
 )
 from kavka.wire.records.batch import decode_records
 from kavka.wire.records.header import walk_complete
+from support.one_broker import Served
 from support.produce import batch, partition_response, produce_request
 
 Run = Callable[..., None]
@@ -46,7 +48,7 @@ NOW_MS = int(time.time() * 1000)  # markers are of today, and a segment holds se
 class Producer:
     """A transactional producer that sends the given requests, in order or not."""
 
-    def __init__(self, served: Any, name: str, producer_id: int = -1, epoch: int = 0) -> None:
+    def __init__(self, served: Served, name: str, producer_id: int = -1, epoch: int = 0) -> None:
         self.served = served
         self.name = name
         self.producer_id = producer_id
@@ -54,7 +56,7 @@ class Producer:
         self.sequence = 0
 
     @classmethod
-    async def begin(cls, served: Any, name: str = "x") -> Producer:
+    async def begin(cls, served: Served, name: str = "x") -> Producer:
         await served.topic("t")
         await served.send(FindCoordinatorRequest(key=name, key_type=1), 3)
         self = cls(served, name)
@@ -154,13 +156,15 @@ class Producer:
         return code
 
 
-async def plain(served: Any, value: bytes) -> None:
+async def plain(served: Served, value: bytes) -> None:
     """Produce outside of transactions."""
     records = batch(value, timestamp_ms=NOW_MS)
     assert (await served.produce_bytes("t", records)).error_code == NONE
 
 
-async def fetch(served: Any, offset: int = 0, *, max_wait_ms: int = 0, min_bytes: int = 1) -> Any:
+async def fetch(
+    served: Served | Peer, offset: int = 0, *, max_wait_ms: int = 0, min_bytes: int = 1
+) -> Any:
     asked = FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
@@ -172,7 +176,7 @@ async def fetch(served: Any, offset: int = 0, *, max_wait_ms: int = 0, min_bytes
     return response.responses[0].partitions[0]
 
 
-async def committed(served: Any, offset: int = 0) -> list[bytes]:
+async def committed(served: Served | Peer, offset: int = 0) -> list[bytes]:
     """Read as a consumer does with read_committed: without the records of aborted transactions."""
     found = await fetch(served, offset)
     assert found.error_code == NONE
@@ -190,7 +194,7 @@ async def committed(served: Any, offset: int = 0) -> list[bytes]:
     return values
 
 
-async def list_offset(served: Any, timestamp: int, isolation_level: int = 1) -> int:
+async def list_offset(served: Served, timestamp: int, isolation_level: int = 1) -> int:
     row = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1,
@@ -203,7 +207,7 @@ async def list_offset(served: Any, timestamp: int, isolation_level: int = 1) -> 
     return offset
 
 
-async def group_offset(served: Any, *, stable: bool = True) -> tuple[int, int]:
+async def group_offset(served: Served, *, stable: bool = True) -> tuple[int, int]:
     """Return the error and the offset of partition 0, after the shard has been loaded."""
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
     request = OffsetFetchRequest(group_id="g", topics=[topic], require_stable=stable)
@@ -215,5 +219,5 @@ async def group_offset(served: Any, *, stable: bool = True) -> tuple[int, int]:
     return row.error_code, row.committed_offset
 
 
-def replica(served: Any, topic: str = "t", partition: int = 0) -> Any:
+def replica(served: Served, topic: str = "t", partition: int = 0) -> Any:
     return served.broker.replica_manager.find(TopicPartition(topic, partition))

@@ -117,7 +117,7 @@ class Broker:
         )
         self.has_own_registry = self.context.has_own_registry
         self.clock, self.random = self.context.clock, self.context.random
-        self.configs, self.metadata = self.context.configs, self.context.metadata
+        self.metadata = self.context.metadata
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot continue and must be stopped."""
         self.state = BrokerState.STARTING
@@ -176,7 +176,7 @@ class Broker:
         self.controller = Controller(
             context,
             self.control_requests,
-            answer=self._answer_as_controller,
+            handle_here=self._handle_as_controller,
             adopted=self._adoption_operations,
             was_clean=lambda: self.replica_manager.was_clean,
             is_registered=self._is_registered,
@@ -202,7 +202,7 @@ class Broker:
     def _make_request_path(self) -> None:
         """Make the parts between a socket and a handler."""
         config, clock = self.config, self.clock
-        self.dispatcher = Dispatcher(config, self.configs, clock, self.slices)
+        self.dispatcher = Dispatcher(config, self.context.effective_configs, clock, self.slices)
         self.security = SecurityParts(
             self.context,
             self.dispatcher,
@@ -313,10 +313,10 @@ class Broker:
     def _is_registered(self) -> bool:
         return self.registration is not None and self.registration.epoch >= 0
 
-    async def _answer_as_controller(self, request: Any) -> Any:
-        from kavka.broker.control.requests import answer
+    async def _handle_as_controller(self, request: Any) -> Any:
+        from kavka.broker.control.requests import handle
 
-        return await answer(self.controller, self.producer_ids, request)
+        return await handle(self.controller, self.producer_ids, request)
 
     def _fail(self, reason: str) -> None:
         if not self.failed.done():
@@ -490,7 +490,7 @@ class Broker:
             broker_id=self.broker_id,
             has_own_registry=self.has_own_registry,
             config=self.config,
-            configs=self.configs,
+            effective_configs=self.context.effective_configs,
             clock=self.clock,
             random=self.random,
             disk=self.environment.disk,

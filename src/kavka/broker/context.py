@@ -7,7 +7,7 @@ one works with.
 from __future__ import annotations
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.metadata.cache import MetadataCache
 from kavka.ids import BrokerId
 from kavka.io import Environment
@@ -26,8 +26,9 @@ class BrokerContext:
     ) -> None:
         """Take the settings; the start finds the identity."""
         self.config = config
-        self.configs = Configs(config)
-        """The settings as they are now: those of topics, and what is changed while the broker runs."""
+        """The settings of the start: what the file and the command line say, with defaults."""
+        self.effective_configs = EffectiveConfigs(config)
+        """The settings in force now: those of topics, and of the broker with what was changed while it runs."""
         self.environment = environment
         self.clock = environment.clock
         self.random = environment.random

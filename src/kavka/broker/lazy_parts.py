@@ -159,7 +159,7 @@ class LazyParts:
     def _make_cleaner(self) -> Cleaner:
         from kavka.broker.partitions.cleaner import Cleaner
 
-        return Cleaner(self._context.configs, self._replica_manager, self._context.clock)
+        return Cleaner(self._context.effective_configs, self._replica_manager, self._context.clock)
 
     async def _next_producer_id(self) -> ProducerId:
         return await self.producer_ids.get().next()

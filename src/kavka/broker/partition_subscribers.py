@@ -93,7 +93,7 @@ class PartitionSubscribers:
         if event.change is PartitionChange.ROLE_CHANGED:
             event.replica.role_changed()
         else:
-            event.replica.notify_watchers()
+            event.replica.notify_observers()
 
     def _resume_move(self, event: PartitionEvent) -> None:
         if self._store.future(event.topic_partition) is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kavka.broker.configs.broker_config import BrokerConfig
-    from kavka.broker.configs.effective_configs import Configs
+    from kavka.broker.configs.effective_configs import EffectiveConfigs
     from kavka.broker.control.control_request_check import ControlRequestCheck
     from kavka.broker.control.control_requests import ControlRequests
     from kavka.broker.control.controller import Controller
@@ -53,7 +53,7 @@ class Services:
         broker_id: BrokerId,
         has_own_registry: bool,
         config: BrokerConfig,
-        configs: Configs,
+        effective_configs: EffectiveConfigs,
         clock: Clock,
         random: Random,
         disk: Disk,
@@ -80,7 +80,7 @@ class Services:
         self.broker_id = broker_id
         self.has_own_registry = has_own_registry
         self.config = config
-        self.configs = configs
+        self.effective_configs = effective_configs
         self.clock = clock
         self.random = random
         self.disk = disk

@@ -2,7 +2,7 @@
 
 (0, 0)   full: asks for a session       --answered with an id--> (id, 1)
 (id, n)  incremental                    --sent--> (id, n + 1)
-any      --an answer with id 0, or FETCH_SESSION_ID_NOT_FOUND: there is no session--> (0, 0)
+any      --a response with id 0, or FETCH_SESSION_ID_NOT_FOUND: there is no session--> (0, 0)
 any      --another error, or no response: the broker's state is unknown--> (id, 0), which ends it there
 """
 

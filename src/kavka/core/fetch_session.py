@@ -184,13 +184,13 @@ class FetchContext:
         return len(self._partitions if self._session is None else self._session.partitions)
 
     def partitions(self) -> list[tuple[PartitionKey, FetchPartition]]:
-        """Return all partitions to read, in the order in which the bytes of the answer are shared out."""
+        """Return all partitions to read, in the order in which the bytes of the response are shared out."""
         if self._session is None:
             return list(self._partitions.items())
         return [(key, cached.request) for key, cached in self._session.partitions.items()]
 
     def has_changes(self, key: PartitionKey, outcome: FetchOutcome) -> bool:
-        """Return whether an answer with this outcome would hold the partition; remembers nothing."""
+        """Return whether a response with this outcome would hold the partition; remembers nothing."""
         cached = self._session.partitions.get(key) if self._session is not None else None
         if cached is None:
             return True
@@ -205,18 +205,18 @@ class FetchContext:
 
     def finish(
         self, outcomes: Mapping[PartitionKey, FetchOutcome], candidate_id: int, now_ms: int
-    ) -> FetchAnswer:
-        """Choose what the answer holds. `candidate_id` is a random positive i32, for a session to be made."""
+    ) -> FetchSessionResult:
+        """Choose what the response holds. `candidate_id` is a random positive i32, for a session to be made."""
         if self._session is None:
             session_id = NO_SESSION
             if self._wants_session:
                 session_id = self._cache.create(
                     self._partitions, outcomes, self._is_follower, candidate_id, now_ms
                 )
-            return FetchAnswer(ErrorCode.NONE, session_id, list(outcomes))
+            return FetchSessionResult(ErrorCode.NONE, session_id, list(outcomes))
         session = self._session
         if not self._is_last and (session.epoch != self._epoch or not self._cache.holds(session)):
-            return FetchAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
+            return FetchSessionResult(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
         if not self._is_last and _is_mostly_unknown(outcomes, len(session.partitions)):
             self._cache.end(session)
             self._is_last = True
@@ -229,19 +229,21 @@ class FetchContext:
             if outcome.records_length > 0:
                 session.partitions[key] = session.partitions.pop(key)
         session_id = NO_SESSION if self._is_last else session.session_id
-        return FetchAnswer(ErrorCode.NONE, session_id, included)
+        return FetchSessionResult(ErrorCode.NONE, session_id, included)
 
-    def refuse(self) -> FetchAnswer:
+    def refuse(self) -> FetchSessionResult:
         """Answer nothing for now: a quota is exceeded. The session remembers nothing of what was found."""
         session = self._session
         if session is None:
-            return FetchAnswer(ErrorCode.NONE, NO_SESSION, [])
+            return FetchSessionResult(ErrorCode.NONE, NO_SESSION, [])
         if not self._is_last and (session.epoch != self._epoch or not self._cache.holds(session)):
-            return FetchAnswer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
-        return FetchAnswer(ErrorCode.NONE, NO_SESSION if self._is_last else session.session_id, [])
+            return FetchSessionResult(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
+        return FetchSessionResult(
+            ErrorCode.NONE, NO_SESSION if self._is_last else session.session_id, []
+        )
 
 
-class FetchAnswer(NamedTuple):
+class FetchSessionResult(NamedTuple):
     """The head of a fetch response and the partitions that it holds."""
 
     error_code: ErrorCode

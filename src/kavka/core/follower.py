@@ -12,8 +12,8 @@ A follower sends the epoch of its last record with each fetch, so a leader of Fe
 where the logs diverge (KIP-595); with older leaders it asks for the ends of epochs first (KIP-101, KIP-279).
 It never truncates by its high watermark, which may be behind the leader's, unless there are no epochs to go by.
 
-The shell reads `question`, gives the answer to `answer_*`, and does the step that comes out *before* it asks for the
-next question: the machine reads the log's ends from the log itself, and so cannot be of another opinion.
+The shell sends `next_request`, gives its response to `*_fetched`, and does the step that comes out *before* it asks for
+the next one: the machine reads the log's ends from the log itself, and so cannot be of another opinion.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class FollowedPartition:
     def records_fetched(
         self, asked: FetchRecords, answer: FetchedPartition, now_ms: int
     ) -> Step | None:
-        """Take what a fetch gave; an answer to a question that is no longer the present one is dropped."""
+        """Take what a fetch gave; a response to a request that is no longer the present one is dropped."""
         if self.phase is not Phase.FETCHING or asked.fetch_offset != self.log.log_end_offset:
             return None
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -309,7 +309,7 @@ class SessionRequest(NamedTuple):
     partitions: dict[PartitionKey, FetchPartition]
     forgotten: list[PartitionKey]
     number: int
-    """Counts the requests of this fetcher; given back with the answer."""
+    """Counts the requests of this fetcher; given back with the response."""
 
 
 class FollowerSession:
@@ -357,7 +357,7 @@ class FollowerSession:
             self._changed[key] = None
 
     def resend(self, key: PartitionKey) -> None:
-        """Name a partition again though nothing about it has changed: its answer was an error, or is lost."""
+        """Name a partition again though nothing about it has changed: its response was an error, or is lost."""
         if key in self._sent:
             self._sent[key] = (_NOTHING, self._number)
         self._changed[key] = None

@@ -41,7 +41,7 @@ Token = int
 
 
 @frozen
-class Answer(Generic[Reply]):
+class SendReply(Generic[Reply]):
     """The effect that answers the request of `token`."""
 
     token: Token

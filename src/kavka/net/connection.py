@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SLICE_FRAMES = 16  # what one connection may have handled before the loop serves the others
-_SLICE_BYTES = 1 << 20  # of answers, after which a time slice ends
+_SLICE_BYTES = 1 << 20  # of responses, after which a time slice ends
 _SLICE_MS = 2  # a frame that begins so much after the first one is the last of its time slice
 _FRAME_COST = 256  # what a small frame that waits takes beyond its bytes
 _NO_LIMIT = 1 << 62
@@ -41,12 +41,12 @@ _NOTHING = memoryview(b"")
 
 
 class ResponseSlot:
-    """The place of one answer in its connection's order."""
+    """The place of one response in its connection's order."""
 
     __slots__ = ("held_bytes", "outlives_connection", "parts")
 
     def __init__(self, request_bytes: int = 0) -> None:
-        """Begin without an answer to a request of so many bytes."""
+        """Begin without a response to a request of so many bytes."""
         self.parts: Sequence[Sendable] | None = None
         self.held_bytes = request_bytes
         """Bytes in memory: the request, then the response while it waits for earlier ones."""
@@ -62,7 +62,7 @@ class FrameHandler(Protocol):
         ...
 
     def received(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> None:
-        """Take a frame. Sooner or later `connection.answer(slot, parts)` must follow, or the connection be closed."""
+        """Take a frame. Sooner or later `connection.respond(slot, parts)` must follow, or the connection be closed."""
         ...
 
     def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
@@ -125,7 +125,7 @@ class Connection:
         self._slots: deque[ResponseSlot] = deque()
         self._bytes_in_flight = 0  # Invariant: the sum of held_bytes of all slots
         self._bytes_waiting = 0  # of frames that are left after a time slice
-        self._bytes_unsent = 0  # of answers that left, and that the socket has not taken
+        self._bytes_unsent = 0  # of responses that left, and that the socket has not taken
         self._bytes_held = 0  # as the budget knows it
         self._is_scheduled = False  # as the budget knows it
         self._is_held_back = False
@@ -136,7 +136,7 @@ class Connection:
         self._total_received = False
         self._is_held_open = False
         self._corked = False
-        self._slice_bytes = 0  # of answers that leave at the end of the time slice
+        self._slice_bytes = 0  # of responses that leave at the end of the time slice
         self._writing_paused = False
         self._blocks = 0  # Invariant: calls of `block` that no `unblock` has followed
 
@@ -165,7 +165,7 @@ class Connection:
         return _NOTHING
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle the first frames that are complete now, and send their answers together."""
+        """Handle the first frames that are complete now, and send their responses together."""
         self.bytes_received += nbytes
         meter = self.meter
         if meter is not None:
@@ -212,7 +212,7 @@ class Connection:
             self._handler.closed(self)
 
     def pause_writing(self) -> None:
-        """Stop reading requests: the client does not read its answers."""
+        """Stop reading requests: the client does not read its responses."""
         self._writing_paused = True
         self._update_flow_control()
 
@@ -236,7 +236,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Return whether an answer could still be sent."""
+        """Return whether a response could still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
@@ -261,7 +261,7 @@ class Connection:
 
     @property
     def requests_in_flight(self) -> int:
-        """Return the number of requests without an answer yet."""
+        """Return the number of requests without a response yet."""
         return len(self._slots)
 
     @property
@@ -295,7 +295,7 @@ class Connection:
         return bool(self._bytes_in_flight) and self._is_full and not self._writing_paused
 
     def idle_ms(self, now_ms: int) -> int:
-        """Return for how long no request came and no byte of an answer went; to be asked from time to time."""
+        """Return for how long no request came and no byte of a response went; to be asked from time to time."""
         sent = 0 if self._transport is None else self._transport.get_extra_info("bytes_sent", 0)
         if sent != self._sent_bytes:
             self._sent_bytes = sent
@@ -307,8 +307,8 @@ class Connection:
         """Return whether no request is in flight."""
         return not self._slots and not self._flow_control.frames
 
-    def answer(self, slot: ResponseSlot, parts: Sequence[Sendable]) -> None:
-        """Set the answer of `slot`; empty parts mean that the request has none (acks=0)."""
+    def respond(self, slot: ResponseSlot, parts: Sequence[Sendable]) -> None:
+        """Set the response of `slot`; empty parts mean that the request has none (acks=0)."""
         assert slot.parts is None
         if self._transport is None:
             _release(parts)
@@ -348,12 +348,12 @@ class Connection:
         self._corked = True
 
     def uncork(self) -> None:
-        """Send the answers that are ready."""
+        """Send the responses that are ready."""
         self._corked = False
         self._flush()
 
     def send_ready(self) -> None:
-        """Send the answers that are ready now, in the middle of a time slice."""
+        """Send the responses that are ready now, in the middle of a time slice."""
         self._flush()
 
     @property
@@ -396,7 +396,7 @@ class Connection:
                 self._handle_frames()
 
     def _handle_frames(self) -> None:
-        """Handle frames for a time slice: as many as have room, up to a number; their answers leave together."""
+        """Handle frames for a time slice: as many as have room, up to a number; their responses leave together."""
         self._corked = True
         self._slice_bytes = 0
         frames, slots, received = self._flow_control.frames, self._slots, self._handler.received
@@ -432,7 +432,7 @@ class Connection:
         )
 
     def _flush(self) -> None:
-        """Send every answer at the head of the order."""
+        """Send every response at the head of the order."""
         transport, slots = self._transport, self._slots
         if transport is None:
             return
@@ -469,13 +469,13 @@ class Connection:
             self._account()
 
     def _sending(self) -> None:
-        """Note that more of the answers is about to be sent, because the client has read some."""
+        """Note that more of the responses is about to be sent, because the client has read some."""
         if self.meter is not None:
             self.meter.begin()
             self.meter.enter()
 
     def _sent(self) -> None:
-        """Report to the budget that the client has read some of its answers."""
+        """Report to the budget that the client has read some of its responses."""
         if self._transport is not None:
             self._bytes_unsent = self._transport.get_write_buffer_size()
             self._account()
@@ -502,7 +502,7 @@ class Connection:
 
 
 def _size_of(parts: Sequence[Sendable]) -> int:
-    """Return how many bytes of memory an answer takes."""
+    """Return how many bytes of memory a response takes."""
     if len(parts) == 1 and type(parts[0]) is bytearray:
         return len(parts[0])
     return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))

@@ -168,7 +168,7 @@ class Peer(asyncio.BufferedProtocol):
         """Write the request now and return a future of its response; order on the wire is that of the calls.
 
         The future fails with ConnectionError when the connection is lost, TimeoutError when its time is over,
-        CorruptFrame when the answer cannot be read. Raise at once ConnectionError on a closed peer, KafkaError
+        CorruptFrame when the response cannot be read. Raise at once ConnectionError on a closed peer, KafkaError
         UNSUPPORTED_VERSION, and what the encoder refuses.
         """
         key = schema_of(type(request)).api_key
@@ -208,8 +208,8 @@ class Peer(asyncio.BufferedProtocol):
             version = self.version_of(key)
         return self._post(request, key, version, timeout_ms, self._transport.writelines)
 
-    def post_unanswered(self, request: Any, version: int | None = None) -> None:
-        """Write a request to which the broker sends no answer (Produce with acks=0)."""
+    def post_without_response(self, request: Any, version: int | None = None) -> None:
+        """Write a request to which the broker sends no response (Produce with acks=0)."""
         key = schema_of(type(request)).api_key
         assert key is not None, f"{type(request).__name__} is not a request"
         if version is None:

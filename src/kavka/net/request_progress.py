@@ -141,7 +141,7 @@ class Progress:
             if reader in before and sent - before[reader] < _PROGRESS_BYTES:
                 self.closed += 1
                 what = (
-                    "connection closed peer=%s reason=the client does not read its answers, of which %d bytes "
+                    "connection closed peer=%s reason=the client does not read its responses, of which %d bytes "
                     "wait, and others need their memory"
                 )
                 log.warning(what, reader.peer_host, reader.bytes_unsent)

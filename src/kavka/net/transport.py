@@ -164,7 +164,7 @@ class SocketTransport:
         self._on_sent, self._before_sent = callback, before
 
     def _write_one(self, buffer: bytearray) -> None:
-        """Send one buffer without the queue, which nearly every answer can do without."""
+        """Send one buffer without the queue, which nearly every response can do without."""
         try:
             sent = self._sock.send(buffer)
         except (BlockingIOError, InterruptedError):

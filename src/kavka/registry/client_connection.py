@@ -37,8 +37,8 @@ class Server(Protocol):
         """Take a new connection; false refuses it."""
         ...
 
-    def answer_word(self, letters: bytes) -> bytes | None:
-        """Return the answer to a four-letter word, None when these bytes are none."""
+    def reply_to_word(self, letters: bytes) -> bytes | None:
+        """Return the reply to a four-letter word, None when these bytes are none."""
         ...
 
     def admit(
@@ -121,7 +121,7 @@ class ClientConnection:
             self._server.closed(self)
 
     def pause_writing(self) -> None:
-        """Read no more requests: the client does not read its answers."""
+        """Read no more requests: the client does not read its replies."""
         self._is_writing_paused = True
         self._update_flow_control()
 
@@ -177,10 +177,12 @@ class ClientConnection:
     def _is_word(self, nbytes: int) -> bool:
         """Distinguish a four-letter word from the size of a frame, and answer it; bytes behind it are not read."""
         self._first += bytes(self._free_bytes[: min(nbytes, _FIRST_BYTES - len(self._first))])
-        answer = self._server.answer_word(self._first) if len(self._first) == _FIRST_BYTES else None
-        if answer is None:
+        reply = (
+            self._server.reply_to_word(self._first) if len(self._first) == _FIRST_BYTES else None
+        )
+        if reply is None:
             return False
-        self.send_bytes(answer)
+        self.send_bytes(reply)
         self.close()
         return True
 

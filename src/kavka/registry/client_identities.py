@@ -136,7 +136,7 @@ class ClientIdentities:
         self._add(Identity("digest", digest_id(proof)), self._settings.super_digest)
 
     def respond(self, token: bytes) -> bytes | None:
-        """Take a token of a SASL login and return the answer; None where no SASL is offered.
+        """Take a token of a SASL login and return the reply; None where no SASL is offered.
 
         Raise AuthenticationFailed.
         """

@@ -1,4 +1,4 @@
-"""Changes as ZooKeeper's clients ask for them: records to operations on a tree, results to answers. Pure."""
+"""Changes as ZooKeeper's clients ask for them: records to operations on a tree, results to replies. Pure."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def read_multi(reader: Reader, *, is_read: bool) -> list[tuple[int, NamedTuple]]
         found.append((header.type, decode(records[header.type], reader)))
 
 
-def multi_answer(results: Sequence[tuple[int, NamedTuple | None]]) -> bytearray:
+def multi_reply(results: Sequence[tuple[int, NamedTuple | None]]) -> bytearray:
     """Return the body that answers a multi: the kind and the response of each operation.
 
     The kind of an operation that was refused is `OpCode.ERROR`, its response an `ErrorResponse`.
@@ -143,4 +143,4 @@ def multi_answer(results: Sequence[tuple[int, NamedTuple | None]]) -> bytearray:
 def failed_multi(count: int, at: int, error: int) -> bytearray:
     """Return the body that answers a multi of which operation number `at` was refused: nothing happened."""
     codes = [0] * at + [error] + [int(Failure.RUNTIME_INCONSISTENCY)] * (count - at - 1)
-    return multi_answer([(OpCode.ERROR, ErrorResponse(code)) for code in codes])
+    return multi_reply([(OpCode.ERROR, ErrorResponse(code)) for code in codes])

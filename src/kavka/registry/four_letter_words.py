@@ -50,7 +50,7 @@ class ServerStatus(Protocol):
         ...
 
 
-def answer_four_letter_word(letters: bytes, server: ServerStatus) -> bytes | None:
+def reply_to_four_letter_word(letters: bytes, server: ServerStatus) -> bytes | None:
     """Return what a four-letter word is answered, None when there is no such word."""
     word = letters.decode("latin-1")
     write = _WORDS.get(word)

@@ -1,6 +1,6 @@
 """A session within this process: `Registry` without a socket.
 
-A request acts on the server at once. Its answer, and watch events, are delivered in the order in which the server made
+A request acts on the server at once. Its reply, and watch events, are delivered in the order in which the server made
 them, in a later step of the loop.
 
     open --reconnect(), close()--> closed        the client ends it
@@ -44,7 +44,7 @@ class LocalSession:
         timeout_ms: int | None = None,
         deliveries: Deliveries | None = None,
     ) -> None:
-        """Begin a session; with None it never expires. `deliveries` are the way of answers and watch events."""
+        """Begin a session; with None it never expires. `deliveries` are the way of replies and watch events."""
         self.session_lost: Callable[[], None] | None = None
         """Called once, on the loop, when the session has expired."""
         self._znode_server = znode_server
@@ -151,11 +151,11 @@ class LocalSession:
         """Call `act` on the server's side, and return its result when that is durable."""
         if self._is_closed:
             raise self._lost()
-        answer = self._arrive(act)
+        reply = self._arrive(act)
         if self._znode_server.is_synced and self._deliveries.is_empty:
-            return answer()  # the common read: no event or response precedes it
+            return reply()  # the common read: no event or response precedes it
         future: asyncio.Future[T] = self._expect()
-        self._resolve(future, answer)
+        self._resolve(future, reply)
         return await self._wait(future)
 
     async def _wait(self, future: asyncio.Future[T]) -> T:
@@ -180,11 +180,11 @@ class LocalSession:
         self._pending.add(future)
         return future
 
-    def _resolve(self, future: asyncio.Future[T], answer: Callable[[], T]) -> None:
-        """Send an answer down, as soon as what it is based on is synced."""
+    def _resolve(self, future: asyncio.Future[T], reply: Callable[[], T]) -> None:
+        """Send a reply down, as soon as what it is based on is synced."""
 
         def when_synced(failure: ConnectionError | None) -> None:
-            shown = answer if failure is None else partial(_raise, failure)
+            shown = reply if failure is None else partial(_raise, failure)
             self._deliveries.put(partial(_settle, future, shown))
 
         self._znode_server.after_sync(when_synced)
@@ -273,11 +273,11 @@ def _raise(error: Exception) -> NoReturn:
     raise error
 
 
-def _settle(future: asyncio.Future[T], answer: Callable[[], T]) -> None:
+def _settle(future: asyncio.Future[T], reply: Callable[[], T]) -> None:
     if future.done():
         return
     try:
-        result = answer()
+        result = reply()
     except (RegistryRefused, ConnectionError) as error:
         future.set_exception(error)
     else:

@@ -17,7 +17,7 @@ from kavka.core.distinguished_names import subject_of
 from kavka.io import Environment, Listener, Lock, Network
 from kavka.registry.client_connection import ClientConnection
 from kavka.registry.client_identities import ClientAuthentication
-from kavka.registry.four_letter_words import answer_four_letter_word
+from kavka.registry.four_letter_words import reply_to_four_letter_word
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.request_processor import ClientStatistics, RequestProcessor
 from kavka.registry.znode_server import SessionState, ZnodeServer
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 64 * 1024
 _NO_SESSION = ConnectResponse(0, 0, 0, bytes(16))
-_READ_WRITE = b"\0"  # behind the answer to a modern client: this server is not read-only
+_READ_WRITE = b"\0"  # behind the reply to a modern client: this server is not read-only
 
 
 class RegistryServer:
@@ -119,9 +119,9 @@ class RegistryServer:
         self.connections[connection] = None
         return True
 
-    def answer_word(self, letters: bytes) -> bytes | None:
+    def reply_to_word(self, letters: bytes) -> bytes | None:
         """Answer a four-letter word."""
-        return answer_four_letter_word(letters, self)
+        return reply_to_four_letter_word(letters, self)
 
     def admit(
         self, connection: ClientConnection, request: ConnectRequest, *, is_modern: bool

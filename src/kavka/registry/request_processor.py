@@ -20,7 +20,7 @@ from kavka.registry.client_writes import (
     Refused,
     access_list,
     failed_multi,
-    multi_answer,
+    multi_reply,
     operation_of,
     read_multi,
     stat_record,
@@ -92,10 +92,10 @@ class ClientStatistics:
         """Answers and events of watches."""
         self.answers = 0
         self.min_latency_ms = self.max_latency_ms = self.total_latency_ms = 0
-        """Milliseconds from requests to their answers."""
+        """Milliseconds from requests to their replies."""
 
     def answered(self, took_ms: int) -> None:
-        """Count an answer."""
+        """Count a reply."""
         self.min_latency_ms = took_ms if self.answers == 0 else min(self.min_latency_ms, took_ms)
         self.max_latency_ms = max(self.max_latency_ms, took_ms)
         self.total_latency_ms += took_ms
@@ -156,14 +156,14 @@ class RequestProcessor:
                 body = SaslToken(None)  # Java's clients read it behind an error, too
         except RegistryRefused as refused:
             error = refused.error
-        answer = bytearray()
-        append(answer, ReplyHeader(header.xid, self._znode_server.tree.zxid, error))
+        reply = bytearray()
+        append(reply, ReplyHeader(header.xid, self._znode_server.tree.zxid, error))
         if isinstance(body, bytearray):
-            answer += body
+            reply += body
         elif body is not None:
-            append(answer, body)
+            append(reply, body)
         is_last = header.type == OpCode.CLOSE_SESSION or error in _LAST_ERRORS
-        self._znode_server.after_sync(partial(self._answer, answer, is_last, began_ms))
+        self._znode_server.after_sync(partial(self._reply, reply, is_last, began_ms))
 
     def may_read(self, access: AccessList) -> bool:
         """Return whether the client may read a node with this access list."""
@@ -185,8 +185,8 @@ class RequestProcessor:
         self._is_closed = True
         self._znode_server.watches.drop([self])
 
-    def _answer(
-        self, answer: bytearray, is_last: bool, began_ms: int, failure: ConnectionError | None
+    def _reply(
+        self, reply: bytearray, is_last: bool, began_ms: int, failure: ConnectionError | None
     ) -> None:
         self.in_flight -= 1
         if self._is_closed:
@@ -195,7 +195,7 @@ class RequestProcessor:
             took_ms = self._znode_server.clock.tick_ms() - began_ms
             self.statistics.answered(took_ms)
             self._total.answered(took_ms)
-            self._send(answer)
+            self._send(reply)
         if is_last or failure is not None:
             self._close()
 
@@ -222,8 +222,8 @@ class RequestProcessor:
             return WhoAmIResponse([ClientInfo(*one) for one in self._identities.proven])
         if kind not in _REQUESTS:
             raise Refused(Failure.UNIMPLEMENTED)
-        record, answer = _REQUESTS[kind]
-        answered: NamedTuple | None = answer(self, decode(record, reader))
+        record, handle = _REQUESTS[kind]
+        answered: NamedTuple | None = handle(self, decode(record, reader))
         return answered
 
     def _submit(self, operations: list[Operation]) -> list[Result]:
@@ -240,7 +240,7 @@ class RequestProcessor:
         except RegistryRefused as refused:
             return failed_multi(len(asked), refused.at, refused.error)
         kinds = [kind for kind, _request in asked]
-        return multi_answer(
+        return multi_reply(
             [(kind, written(kind, one)) for kind, one in zip(kinds, results, strict=True)]
         )
 
@@ -253,7 +253,7 @@ class RequestProcessor:
                 results.append((kind, read(request)))
             except Refused as refused:
                 results.append((OpCode.ERROR, ErrorResponse(refused.code)))
-        return multi_answer(results)
+        return multi_reply(results)
 
     # -- reading
 

@@ -488,8 +488,8 @@ class ZooKeeperRegistry:
                     return False
             return True
 
-        answer: T | None = await self._retried(ask, operations[0].path, is_done)
-        return answer
+        reply: T | None = await self._retried(ask, operations[0].path, is_done)
+        return reply
 
     async def _retried(
         self,

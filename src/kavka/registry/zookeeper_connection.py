@@ -68,7 +68,7 @@ class ServerRefused(Exception):
 
 
 class _PendingRequest(NamedTuple):
-    """A request that waits for its answer."""
+    """A request that waits for its reply."""
 
     xid: int
     response: asyncio.Future[Reader]
@@ -97,7 +97,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         self._read_timeout_s = 0.0
         self._sent_s = self._last_received_s = self._loop.time()
         self.last_zxid = 0
-        """The newest transaction that this connection has seen an answer of."""
+        """The newest transaction that this connection has seen a reply of."""
         self.is_lost = False
 
     @classmethod
@@ -131,7 +131,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
     def request(
         self, operation: OpCode, record: NamedTuple | None = None
     ) -> asyncio.Future[Reader]:
-        """Send a request; the future is the answer's body. It fails with ServerRefused or ConnectionError."""
+        """Send a request; the future is the reply's body. It fails with ServerRefused or ConnectionError."""
         return self.request_encoded(operation, b"" if record is None else encode(record))
 
     def request_encoded(self, operation: OpCode, body: bytes | bytearray) -> asyncio.Future[Reader]:
@@ -227,7 +227,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         if header.xid == PING_XID:
             return
         if not self._pending or self._pending[0].xid != header.xid:
-            raise CorruptPacket(f"an answer to the request {header.xid}, which does not wait")
+            raise CorruptPacket(f"a reply to the request {header.xid}, which does not wait")
         if header.zxid > 0 and header.xid != SET_WATCHES_XID:
             # Watches that are set again after these have not been notified yet.
             self.last_zxid = header.zxid

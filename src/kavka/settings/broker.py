@@ -266,7 +266,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.connection.send.queue.bytes",
         _T.INT,
         1_048_576,
-        "Answers of one connection that may wait in memory before its requests are no longer read.",
+        "Responses of one connection that may wait in memory before its requests are no longer read.",
         minimum=65536,
     ),
     Setting(

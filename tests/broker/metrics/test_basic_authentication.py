@@ -15,6 +15,7 @@ from kavka.broker.environment import OsEnvironment
 from kavka.broker.metrics.basic_authentication import BasicAuthentication, Verdict
 from kavka.metrics.passwords import hashed
 from kavka.settings.declaration import InvalidSetting
+from support.one_broker import Served
 
 ALICE = f"alice:{hashed('secret', bytes(16))}\n"
 
@@ -63,7 +64,7 @@ def checked(path: str, story: Any) -> None:
 def test_a_page_is_read_with_the_right_password_only(
     run: Any, scraper: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         async def ask(*headers: str) -> tuple[int, dict[str, str], bytes]:
             one = await scraper.of(served.broker)
             answer = await one.ask(get(*headers))
@@ -146,7 +147,7 @@ def test_a_broker_does_not_start_with_users_that_it_cannot_read(
 ) -> None:
     path = str(tmp_path / "none") if text is None else users_file(tmp_path, text)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         raise AssertionError("it started")
 
     with pytest.raises(InvalidSetting, match=r"kavka\.metrics\.users\.file"):
@@ -165,7 +166,7 @@ def test_an_open_port_is_warned_of(
 ) -> None:
     more = {"kavka__metrics__users__file": users_file(tmp_path)} if settings else {}
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert said in caplog.messages
 
     run(story, kavka__metrics__port="0", kavka__metrics__host="0.0.0.0", **more)

@@ -20,6 +20,7 @@ from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition, Fet
 from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kavka.wire.messages.update_metadata import UpdateMetadataResponse
+from support.one_broker import Served
 from support.waiting import eventually, until
 
 ON = {"kavka.metrics.port": "0"}
@@ -30,7 +31,7 @@ CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
 def test_what_is_produced_and_fetched_is_counted_by_topic_and_for_all(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.topic("u")
         await served.produce("t", b"a", b"b", b"c")
@@ -51,7 +52,7 @@ def test_what_is_produced_and_fetched_is_counted_by_topic_and_for_all(run: Any, 
 
 
 def test_a_fetch_that_waits_counts_what_it_is_answered_only(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
         fetch = asyncio.ensure_future(other.fetch("t", max_wait_ms=30_000))
@@ -73,7 +74,7 @@ def test_a_fetch_that_waits_counts_what_it_is_answered_only(run: Any, page: Any)
 
 
 def test_refused_batches_are_counted_as_rejected_or_failed(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topic = CreateTopicsRequestTopic(name="t", num_partitions=1, replication_factor=1)
         await served.send(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         refused = await served.produce("t", b"x" * 5000)
@@ -90,7 +91,7 @@ def test_refused_batches_are_counted_as_rejected_or_failed(run: Any, page: Any) 
 def test_too_few_replicas_in_sync_fail_a_produce_and_show_on_the_partition(
     run: Any, page: Any
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         topic_partition = next(iter(served.broker.replica_manager)).topic_partition
         partition = served.broker.replica_manager.find(topic_partition).partition
@@ -110,7 +111,7 @@ def test_too_few_replicas_in_sync_fail_a_produce_and_show_on_the_partition(
 
 
 def test_requests_are_counted_by_version_with_their_errors_and_times(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for _ in range(3):
             heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
             await served.send(heartbeat, 3)
@@ -126,7 +127,7 @@ def test_requests_are_counted_by_version_with_their_errors_and_times(run: Any, p
 
 
 def test_requests_are_counted_but_not_timed_where_no_metrics_are_served(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         await served.send(heartbeat, 3)
@@ -149,7 +150,7 @@ def test_connections_are_counted_while_they_are_open_and_after(run: Any, page: A
     sockets = "kafka_server_socket_server_metrics_"
     listener = '{listener="PLAINTEXT",networkProcessor="0"}'
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         other = await served.another()
         await other.topic("t")
         before = await page(served.broker)
@@ -171,7 +172,7 @@ def test_connections_are_counted_while_they_are_open_and_after(run: Any, page: A
 
 
 def test_a_deleted_topic_leaves_the_page_and_the_sum_keeps_it(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
         await served.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 5)
@@ -185,7 +186,7 @@ def test_a_deleted_topic_leaves_the_page_and_the_sum_keeps_it(run: Any, page: An
 
 
 def test_the_controller_counts_topics_partitions_brokers_and_elections(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         topic = CreateTopicsRequestTopic(name="t", num_partitions=3, replication_factor=1)
         await served.send(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         found = await page(served.broker)
@@ -207,7 +208,7 @@ def test_the_controller_counts_topics_partitions_brokers_and_elections(run: Any,
 def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
     groups = "kafka_coordinator_group_groupmetadatamanager_"
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 
         find = FindCoordinatorRequest(key="g")
@@ -229,7 +230,7 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
 
 
 def test_a_flush_is_timed(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         found = await page(served.broker)
@@ -239,7 +240,7 @@ def test_a_flush_is_timed(run: Any, page: Any) -> None:
 
 
 def test_timings_grow_old_while_the_page_is_served(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         traffic = served.broker.dispatcher.traffic()[ApiKey.METADATA]
         traffic.immediate.record(50)
@@ -253,7 +254,7 @@ def test_timings_grow_old_while_the_page_is_served(run: Any, page: Any) -> None:
 
 
 def test_every_name_is_of_kafka_of_the_process_or_ours(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for family in families(served.broker.metrics_sources(), 1.0):
             assert family.name.startswith(("kafka_", "kavka_", "process_", "python_")), family.name

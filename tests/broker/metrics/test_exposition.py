@@ -11,13 +11,14 @@ import pytest
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
+from support.one_broker import Served
 
 ON = {"kavka.metrics.port": "0"}
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def test_without_the_setting_no_metrics_are_served(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         assert served.broker.exposition is None
 
     run(story)
@@ -35,7 +36,7 @@ def test_a_broker_without_metrics_does_not_import_them() -> None:
 
 
 def test_one_connection_asks_as_often_as_it_likes(run: Any, scraper: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await scraper.of(served.broker)
         for _ in range(3):
             status, headers, body = await one.ask(GET)
@@ -47,7 +48,7 @@ def test_one_connection_asks_as_often_as_it_likes(run: Any, scraper: Any) -> Non
 
 
 def test_requests_sent_ahead_are_answered_in_turn(run: Any, scraper: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await scraper.of(served.broker)
         status, _, body = await one.ask(GET + b"GET /nowhere HTTP/1.1\r\n\r\n")
         assert (status, len(body) > 1000) == (200, True)
@@ -58,7 +59,7 @@ def test_requests_sent_ahead_are_answered_in_turn(run: Any, scraper: Any) -> Non
 
 
 def test_a_request_may_come_in_pieces(run: Any, scraper: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await scraper.of(served.broker)
         one.writer.write(GET[:9])
         await one.writer.drain()
@@ -70,7 +71,7 @@ def test_a_request_may_come_in_pieces(run: Any, scraper: Any) -> None:
 
 
 def test_head_returns_the_length_without_the_page(run: Any, scraper: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await scraper.of(served.broker)
         status, headers, _ = await one.ask(GET.replace(b"GET", b"HEAD"), has_body=False)
         assert (status, int(headers["content-length"]) > 1000) == (200, True)
@@ -94,7 +95,7 @@ def test_head_returns_the_length_without_the_page(run: Any, scraper: Any) -> Non
 def test_what_is_not_a_plain_question_is_refused_and_closed(
     run: Any, scraper: Any, request_bytes: bytes, status: int
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         one = await scraper.of(served.broker)
         assert (await one.ask(request_bytes))[0] == status
         assert await one.is_closed()
@@ -105,7 +106,7 @@ def test_what_is_not_a_plain_question_is_refused_and_closed(
 
 
 def test_a_scraper_that_asks_for_the_end_gets_it(run: Any, scraper: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         for end in (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"):
             one = await scraper.of(served.broker)
             assert (await one.ask(end))[0] == 200
@@ -118,7 +119,7 @@ def test_a_scraper_that_asks_for_the_end_gets_it(run: Any, scraper: Any) -> None
 def test_of_too_many_connections_the_oldest_that_ask_nothing_are_closed_with_one_line(
     run: Any, scraper: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         some = [await scraper.of(served.broker) for _ in range(20)]
         for closed in some[:4]:
             assert await closed.is_closed()
@@ -131,7 +132,7 @@ def test_of_too_many_connections_the_oldest_that_ask_nothing_are_closed_with_one
 
 
 def test_a_stop_closes_the_port_and_its_connections(run: Any, scraper: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         port = served.broker.exposition.port
         one = await scraper.of(served.broker)
         await one.ask(GET)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.wire.messages.create_topics import CreateTopicsRequest
+from support.one_broker import Served
 from support.quotas import alter
 from support.waiting import until
 
@@ -12,7 +13,7 @@ ON = {"kavka__metrics__port": "0", "max.connection.creation.rate": "1000"}
 
 
 def test_clients_with_quotas_have_rates_and_throttle_times(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         before = await page(served.broker)
         assert not any(name.startswith("kafka_server_produce_") for name in before)
@@ -39,7 +40,7 @@ def test_clients_with_quotas_have_rates_and_throttle_times(run: Any, page: Any) 
 
 
 def test_the_throttle_time_of_changes_is_shown(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await alter(served, {"client-id": "other"}, {"controller_mutation_rate": 1})
         await until(lambda: served.broker.quotas.client_quotas is not None)
         other = await served.another()

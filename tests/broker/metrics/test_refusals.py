@@ -14,6 +14,7 @@ from kavka.wire.frame import encode_request
 from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.one_broker import Served
 
 ON = {"kavka__metrics__port": "0"}
 REFUSED = "kavka_network_requests_refused_total"
@@ -21,7 +22,7 @@ FAILED = "kavka_network_requests_failed_total"
 CONNECTIONS = "kavka_network_connections_refused_total"
 
 
-async def closes(served: Any, data: bytes) -> None:
+async def closes(served: Served, data: bytes) -> None:
     """Send bytes on a connection of their own, which the broker must close without an answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     try:
@@ -69,7 +70,7 @@ def test_a_refused_request_counts_by_api_and_reason(run: Any, page: Any) -> None
         (encoded(join, 2), label("JoinGroup", "count")),
     ]
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         found = await page(served.broker)
         assert [found[name] for name in (REFUSED, FAILED, CONNECTIONS)] == [0, 0, 0]
         for data, _ in cases:
@@ -82,7 +83,7 @@ def test_a_refused_request_counts_by_api_and_reason(run: Any, page: Any) -> None
 
 
 def test_a_response_that_is_too_large_counts_as_refused(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         names = [MetadataRequestTopic(name=f"{n:0240}") for n in range(6000)]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         await closes(served, encoded(request, 9))
@@ -102,7 +103,7 @@ def test_requests_that_the_broker_gives_up_are_counted(
     def faulty(*_: object) -> None:
         raise ZeroDivisionError
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         await closes(served, encoded(request, 0))
         found = await page(served.broker)
@@ -113,7 +114,7 @@ def test_requests_that_the_broker_gives_up_are_counted(
 
 
 def test_refused_connections_are_counted_by_their_setting(run: Any, page: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await closes(served, b"")
         found = await page(served.broker)
         assert found[CONNECTIONS + '{setting="max.connections.per.ip"}'] == 1
@@ -134,7 +135,7 @@ def test_refused_connections_are_counted_by_their_setting(run: Any, page: Any) -
 def test_a_frame_above_the_limit_names_the_setting(
     run: Any, caplog: pytest.LogCaptureFixture, data: bytes, said: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await closes(served, data)
 
     run(story)

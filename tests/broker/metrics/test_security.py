@@ -19,6 +19,7 @@ from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from support.access import SETTINGS, connected_as
+from support.one_broker import Served
 from support.sasl import Server, run_beside
 from support.waiting import until
 
@@ -79,7 +80,7 @@ def test_expired_sessions_are_counted(tmp_path: Path) -> None:
 
 
 def test_decisions_and_lines_of_the_audit_are_counted(run: Any, tmp_path: Path) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.create("t")
         alice = await connected_as(served, "alice")
         await alice.fetch("t")
@@ -99,7 +100,7 @@ def test_decisions_and_lines_of_the_audit_are_counted(run: Any, tmp_path: Path) 
 
 
 def test_rates_are_those_of_the_last_half_minute(run: Any) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         sources = served.broker.metrics_sources()
         now_ms = served.broker.clock.tick_ms()
         rates = Rates(now_ms - 60_000)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,9 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from support.one_broker import Run, Served
 from support.waiting import eventually, until
 
-Run = Callable[..., None]
 WHERE = TopicPartition("t", 0)
 
 
@@ -58,17 +58,17 @@ def move(path: object, topic: str = "t") -> AlterReplicaLogDirsRequest:
     )
 
 
-async def code_of(served: Any, request: AlterReplicaLogDirsRequest) -> ErrorCode:
+async def code_of(served: Served, request: AlterReplicaLogDirsRequest) -> ErrorCode:
     response = await served.send(request)
     return ErrorCode.of(response.results[0].partitions[0].error_code)
 
 
-def other(served: Any, tmp_path: Path) -> Path:
+def other(served: Served, tmp_path: Path) -> Path:
     here = Path(served.broker.replica_manager.find(WHERE).log.directory.path)
     return next(path for path in (tmp_path / "one", tmp_path / "two") if path != here)
 
 
-async def until_moved(served: Any, target: Path) -> None:
+async def until_moved(served: Served, target: Path) -> None:
     replica = served.broker.replica_manager.find(WHERE)
     await until(lambda: replica.log.directory.path == str(target))
 
@@ -76,7 +76,7 @@ async def until_moved(served: Any, target: Path) -> None:
 def test_replica_moves_while_it_is_written_to(
     run: Run, tmp_path: Path, two: dict[str, str]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         written = []
         for number in range(50):
@@ -95,7 +95,7 @@ def test_replica_moves_while_it_is_written_to(
             number += 1
         await moved
         await served.produce("t", b"after")
-        values: list[bytes] = []
+        values: list[bytes | None] = []
         while len(values) < len(written) + 1:
             values += [record.value for record in await served.read("t", len(values))]
         assert values == [*written, b"after"]
@@ -107,7 +107,7 @@ def test_replica_moves_while_it_is_written_to(
 def test_both_places_of_a_moving_replica_are_described(
     run: Run, tmp_path: Path, two: dict[str, str]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a" * 1000)
         target = other(served, tmp_path)
@@ -130,12 +130,12 @@ def test_both_places_of_a_moving_replica_are_described(
 
 
 def test_move_back_calls_the_move_off(run: Run, tmp_path: Path, two: dict[str, str]) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         target = other(served, tmp_path)
         here = served.broker.replica_manager.find(WHERE).log.directory.path
-        served.broker.configs.put_broker(
+        served.broker.context.effective_configs.put_broker(
             {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}, default=False
         )
         await code_of(served, move(target))
@@ -149,7 +149,7 @@ def test_move_back_calls_the_move_off(run: Run, tmp_path: Path, two: dict[str, s
 def test_unknown_places_and_partitions_are_refused(
     run: Run, tmp_path: Path, two: dict[str, str]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         assert await code_of(served, move("/nowhere")) is ErrorCode.LOG_DIR_NOT_FOUND
         one = tmp_path / "one"
@@ -165,7 +165,7 @@ def test_unknown_places_and_partitions_are_refused(
 def test_replica_whose_log_begins_inside_of_a_batch_moves(
     run: Run, tmp_path: Path, two: dict[str, str]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b", b"c")
         await served.produce("t", b"d")
@@ -202,7 +202,7 @@ class HeldSwap:
 
 @contextlib.contextmanager
 def held_swap(
-    served: Any, monkeypatch: pytest.MonkeyPatch, topic_partition: TopicPartition = WHERE
+    served: Served, monkeypatch: pytest.MonkeyPatch, topic_partition: TopicPartition = WHERE
 ) -> Iterator[HeldSwap]:
     swap = HeldSwap()
     disk = served.broker.environment.disk
@@ -227,7 +227,7 @@ def held_swap(
         swap.may_go_on.set()
 
 
-async def committed(served: Any) -> ErrorCode:
+async def committed(served: Served) -> ErrorCode:
     """Commit an offset of t-0 for a group."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     request = OffsetCommitRequest(
@@ -239,11 +239,11 @@ async def committed(served: Any) -> ErrorCode:
     return ErrorCode.of(response.topics[0].partitions[0].error_code)
 
 
-async def until_committed(served: Any) -> None:
+async def until_committed(served: Served) -> None:
     await eventually(lambda: committed(served), lambda code: code is ErrorCode.NONE)
 
 
-async def swapping(served: Any, target: Path, swap: HeldSwap) -> None:
+async def swapping(served: Served, target: Path, swap: HeldSwap) -> None:
     """Write something, and begin a move that is held in its swap."""
     await served.topic("t")
     for number in range(5):
@@ -252,7 +252,7 @@ async def swapping(served: Any, target: Path, swap: HeldSwap) -> None:
     await swap.reached()
 
 
-async def values(served: Any) -> list[bytes]:
+async def values(served: Served) -> list[bytes | None]:
     return [record.value for record in await served.read("t")]
 
 
@@ -274,7 +274,7 @@ def logs_in(tmp_path: Path) -> dict[str, list[str]]:
 def test_move_that_comes_during_a_swap_waits_for_it(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         with held_swap(served, monkeypatch) as swap:
             await swapping(served, tmp_path / "two", swap)
             moving = asyncio.ensure_future(code_of(served, move(tmp_path / target)))
@@ -291,7 +291,7 @@ def test_move_that_comes_during_a_swap_waits_for_it(
 def test_topic_that_is_deleted_during_a_swap_is_deleted_behind_it(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         with held_swap(served, monkeypatch) as swap:
             await swapping(served, tmp_path / "two", swap)
             topics = [DeleteTopicsRequestTopic(name="t")]
@@ -311,7 +311,7 @@ def test_topic_that_is_deleted_during_a_swap_is_deleted_behind_it(
 def test_what_is_done_to_the_old_log_during_a_swap_counts(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         with held_swap(served, monkeypatch) as swap:
             await swapping(served, tmp_path / "two", swap)
             asked = DeleteRecordsRequestPartition(partition_index=0, offset=3)
@@ -335,7 +335,7 @@ def test_what_is_done_to_the_old_log_during_a_swap_counts(
 def test_broker_that_stops_during_a_swap_ends_it_first(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def stops(served: Any) -> None:
+    async def stops(served: Served) -> None:
         with contextlib.ExitStack() as stack:
             swap = stack.enter_context(held_swap(served, monkeypatch))
             await swapping(served, tmp_path / "two", swap)
@@ -345,7 +345,7 @@ def test_broker_that_stops_during_a_swap_ends_it_first(
     run(stops, **two)
     assert logs_in(tmp_path) == {"two": ["t-0"]}
 
-    async def starts(served: Any) -> None:
+    async def starts(served: Served) -> None:
         assert served.broker.replica_manager.was_clean
         assert await values(served) == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -355,7 +355,7 @@ def test_broker_that_stops_during_a_swap_ends_it_first(
 def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         with held_swap(served, monkeypatch) as swap:
             swap.fails = True
             await swapping(served, tmp_path / "two", swap)
@@ -370,7 +370,7 @@ def test_replica_is_offline_when_the_swap_fails_behind_the_old_log(
     run(story, **two)
     monkeypatch.undo()
 
-    async def starts(served: Any) -> None:
+    async def starts(served: Served) -> None:
         assert await values(served) == [b"0", b"1", b"2", b"3", b"4"]
         assert logs_in(tmp_path) == {"two": ["t-0"]}
 
@@ -399,7 +399,7 @@ def with_a_silent_follower(
 def test_no_client_gets_an_error_of_the_old_disk_when_the_copy_counts_already(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"0")
         replica = served.broker.replica_manager.find(WHERE)
@@ -431,7 +431,7 @@ def test_no_client_gets_an_error_of_the_old_disk_when_the_copy_counts_already(
 def test_waiting_produce_fails_with_a_swap_that_fails_behind_the_old_log(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"0")
         partition = served.broker.replica_manager.find(WHERE).partition
@@ -452,12 +452,12 @@ def test_waiting_produce_fails_with_a_swap_that_fails_behind_the_old_log(
 def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(
     run: Run, tmp_path: Path, two: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         offsets = TopicPartition("__consumer_offsets", 0)
         await served.topic("__consumer_offsets")
         await served.topic("t")
         await until_committed(served)
-        replica = served.broker.replica_manager.find(offsets)
+        replica = served.replica(offsets)
         target = "two" if replica.log.directory.path.endswith("one") else "one"
         with held_swap(served, monkeypatch, offsets) as swap:
             request = move(tmp_path / target, offsets.topic)
@@ -476,7 +476,7 @@ def test_coordinator_that_loads_during_a_swap_loads_from_the_new_place(
 def test_replica_moves_while_its_records_are_deleted(
     run: Run, tmp_path: Path, two: dict[str, str]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a")
         replica = served.broker.replica_manager.find(WHERE)
@@ -495,10 +495,10 @@ def test_replica_moves_while_its_records_are_deleted(
 def test_replica_that_is_being_deleted_is_not_moved(
     run: Run, tmp_path: Path, two: dict[str, str]
 ) -> None:
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         replicas, moves = served.broker.replica_manager, served.broker.alter_log_dirs
-        replica = replicas.find(WHERE)
+        replica = served.replica(WHERE)
         async with replica.lock:
             moving = asyncio.ensure_future(moves.move(replica, str(tmp_path / "two")))
             deleting = asyncio.ensure_future(replicas.stop(WHERE, -2, delete=True))
@@ -550,14 +550,14 @@ def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> Non
         await cluster.produce(1, b"of no other", acks=1)
         broker, replica = cluster.brokers[1], cluster.replica(1)
         target, rate = target_of(replica, broker), "replica.alter.log.dirs.io.max.bytes.per.second"
-        broker.configs.put_broker({rate: "1"}, default=False)
+        broker.context.effective_configs.put_broker({rate: "1"}, default=False)
         assert await broker.alter_log_dirs.move(replica, target.path) is ErrorCode.NONE
         await until(lambda: broker.replica_manager.store.future(WHERE).log_end_offset == 1)
         await cluster.order(2, isr=[2])
         await cluster.produce(2, b"of the new leader", acks=1)
         await cluster.produce(2, b"and one more", acks=1)
         await cluster.until_equal(1, 2)
-        broker.configs.put_broker({rate: str(1 << 40)}, default=False)
+        broker.context.effective_configs.put_broker({rate: str(1 << 40)}, default=False)
         await until(lambda: replica.log.directory is target, timeout_s=20)
         moved = (Path(target.path) / "t-0").glob("*.log")
         assert b"".join(path.read_bytes() for path in moved) == cluster.bytes_of(2)
@@ -582,7 +582,7 @@ def test_others_have_their_turn_between_the_pieces_of_a_move(
             turn += 1
             await asyncio.sleep(0)
 
-    async def story(served: Any) -> None:
+    async def story(served: Served) -> None:
         await served.topic("t")
         for _ in range(5):
             await served.produce("t", b"x" * 900_000)

@@ -159,13 +159,13 @@ def test_sessions_of_unknown_brokers_do_not_pile_up(play: Play) -> None:
         stranger = await cluster.peer(1)
         for number in range(100):
             assert (await stranger.send(fetch(replica=1000 + number))).session_id != 0
-        watchers = cluster.replica(1).watchers
-        assert len(watchers) == 64
+        observers = cluster.replica(1).observers
+        assert len(observers) == 64
         stranger.close()
         await stranger.wait_closed()
         session = 0
         async with asyncio.timeout(60):
-            while not session or len(watchers) > 1:
+            while not session or len(observers) > 1:
                 session = (await peer.send(fetch(offset=1, session=session))).session_id
         assert session != 0
 
@@ -337,7 +337,7 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
         assert [file.pins for file in files] == [1, 1]
         peer.abort()
         await until(lambda: [file.pins for file in files] == [0, 0], timeout_s=10)
-        assert [replica.watchers for replica in replicas] == [{}, {}]
+        assert [replica.observers for replica in replicas] == [{}, {}]
 
     play(story)
 
@@ -424,7 +424,7 @@ def test_follower_that_the_high_watermark_waits_for_is_not_throttled(play: Play)
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         await cluster.brokers[1].control_requests.update_metadata(cluster.update([1, 2]))
-        configs = cluster.brokers[1].configs
+        configs = cluster.brokers[1].context.effective_configs
         configs.put_topic("t", {"leader.replication.throttled.replicas": "*"})
         configs.put_broker({"leader.replication.throttled.rate": "1"}, default=False)
         assert only(await peer.send(fetch(offset=0))).records

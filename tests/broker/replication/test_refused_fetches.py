@@ -50,7 +50,7 @@ def test_a_partition_that_is_refused_on_and_on_is_logged_once_a_minute(
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         followed = PartitionFetchState(cluster.replica(2), 1000)
         assert [at for at in asked_ms if followed.note_refusal(error, at)] == logged_ms
-        followed.note_answer()
+        followed.note_response()
         later = MINUTE_MS + asked_ms[-1]
         assert followed.note_refusal(error, later) is (error is LASTING)
 

@@ -218,7 +218,7 @@ def test_metadata_waits_a_moment_for_the_successor_of_a_leader_that_was_lost(pla
         peer = await cluster.peer(2)
         metadata = cluster.brokers[2].metadata
         await cluster.stop(1)
-        await until(lambda: metadata.has_suspects)
+        await until(lambda: metadata.has_unreachable)
         asked = asyncio.ensure_future(peer.send(MetadataRequest(topics=None)))
         await cluster.order(3, isr=[2, 3])
         answer = await asked
@@ -234,7 +234,7 @@ def test_metadata_names_a_lost_leader_when_no_other_is_elected(play: Play) -> No
         await cluster.produce(1, b"a")
         peer = await cluster.peer(2)
         await cluster.stop(1)
-        await until(lambda: cluster.brokers[2].metadata.has_suspects)
+        await until(lambda: cluster.brokers[2].metadata.has_unreachable)
         answer = await peer.send(MetadataRequest(topics=None))
         assert answer.topics[0].partitions[0].leader_id == 1
 

@@ -62,8 +62,10 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         for broker in cluster.brokers.values():
-            broker.configs.put_topic("t", {f"{side}.replication.throttled.replicas": "*"}, TOPIC_ID)
-        configs = cluster.brokers[slow].configs
+            broker.context.effective_configs.put_topic(
+                "t", {f"{side}.replication.throttled.replicas": "*"}, TOPIC_ID
+            )
+        configs = cluster.brokers[slow].context.effective_configs
         configs.put_broker({f"{side}.replication.throttled.rate": "1"}, default=False)
         await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
         for _ in range(20):
@@ -84,10 +86,10 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
 def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        cluster.brokers[1].configs.put_topic(
+        cluster.brokers[1].context.effective_configs.put_topic(
             "t", {"leader.replication.throttled.replicas": "*"}, TOPIC_ID
         )
-        cluster.brokers[1].configs.put_broker(
+        cluster.brokers[1].context.effective_configs.put_broker(
             {"leader.replication.throttled.rate": "1"}, default=False
         )
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
@@ -100,7 +102,7 @@ def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
 async def follow_throttled(cluster: Any) -> None:
     """Let broker 2 follow broker 1, in sync, and fetch a byte a second of what counts."""
     await cluster.start(1, 2)
-    configs = cluster.brokers[2].configs
+    configs = cluster.brokers[2].context.effective_configs
     configs.put_topic("t", {"follower.replication.throttled.replicas": "*"}, TOPIC_ID)
     configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
     await cluster.order(1, isr=[1, 2], replicas=[1, 2])

@@ -12,7 +12,7 @@ from kavka.core.controller.events import (
 from kavka.core.controller.records import TopicRemoved
 from kavka.core.controller.replies import DONE, TopicReply
 from kavka.core.controller.step import ControllerDecision
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
 from support.stories.controller_world import World
@@ -42,7 +42,7 @@ def test_request_is_answered_though_the_removal_met_another_version() -> None:
     world.machine.handle(
         ControlResponseReceived(1, world.brokers[1].epoch, deleted=done), world.now_ms
     )
-    answer = Answer(token, TopicReply(DONE))
+    answer = SendReply(token, TopicReply(DONE))
     overtaken = removal(world)
     assert answer in overtaken.effects
     world.machine.version_conflict(overtaken, 0)

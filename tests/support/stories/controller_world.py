@@ -33,7 +33,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import LiveBroker, TopicRead
 from kavka.core.controller.step import ControllerDecision
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.core.znodes import Create, Delete, Operation, Refusal, SetData, ZnodeTree
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
@@ -293,7 +293,7 @@ class World:
         for effect in decision.effects:
             if isinstance(effect, BrokerUpdate):
                 self.machine.outbox.add(effect)
-            elif isinstance(effect, Answer):
+            elif isinstance(effect, SendReply):
                 self.replies[effect.token] = effect.reply
                 self.noted_reply(effect.token, effect.reply)
         return True

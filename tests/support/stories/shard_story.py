@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from kavka.core.machine import Answer, Decision
+from kavka.core.machine import Decision, SendReply
 from kavka.errors import ErrorCode
 
 Record = TypeVar("Record")
@@ -91,7 +91,7 @@ class ShardStory(Generic[Record]):
 
     def leave(self, decision: Decision[Record, Any]) -> None:
         for effect in decision.effects:
-            if not isinstance(effect, Answer):
+            if not isinstance(effect, SendReply):
                 self.left(effect)
                 continue
             client = self.waiting.pop(effect.token, None)

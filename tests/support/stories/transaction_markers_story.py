@@ -28,7 +28,7 @@ from kavka.ids import BrokerId, TopicPartition
 
 
 class Coordinator:
-    """The sender of markers."""
+    """The coordinator of markers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -95,16 +95,16 @@ class Story:
 
     def do_needed(self, words: list[str], _: dict[str, str]) -> None:
         name, producer_ids, *partitions = [word for word in words if word != "abort"]
-        sender = self.coordinators.setdefault(name, Coordinator(name))
+        coordinator = self.coordinators.setdefault(name, Coordinator(name))
         for producer_id in numbers_in(producer_ids):
             each = [f"{partitions[-1]}-{producer_id}"]
             names = each if partitions[0] == "each" else partitions
             taking_part = tuple(map(partition, names))
             transaction = SendMarkers("tx", producer_id, 0, "abort" not in words, taking_part)
-            self.handle(events.MarkersNeeded(sender, transaction))
+            self.handle(events.MarkersNeeded(coordinator, transaction))
 
     def do_resigned(self, words: list[str], _: dict[str, str]) -> None:
-        self.handle(events.SenderResigned(self.coordinators.pop(words[0])))
+        self.handle(events.CoordinatorResigned(self.coordinators.pop(words[0])))
 
     def do_epoch(self, words: list[str], _: dict[str, str]) -> None:
         self.coordinators[words[0]].coordinator_epoch = int(words[1])
@@ -120,7 +120,7 @@ class Story:
             for one in partitions:
                 name = options.get(f"{producer_id}/{one}", options.get(str(one), "NONE"))
                 codes[producer_id, one] = ErrorCode[name]
-        self.handle(events.RequestAnswered(number, codes))
+        self.handle(events.ResponseReceived(number, codes))
 
     def do_failed(self, words: list[str], _: dict[str, str]) -> None:
         self.handle(events.RequestFailed(self.number(words), has_timed_out=False))
@@ -173,10 +173,10 @@ class Story:
                 self.requests.append(number)
                 index = len(self.requests)
                 return f"request {index} to broker {broker_id}: {self.show_request(number)}"
-            case events.ReportWritten(sender, written):
-                assert isinstance(sender, Coordinator)
+            case events.ReportWritten(coordinator, written):
+                assert isinstance(coordinator, Coordinator)
                 names = " ".join(map(str, written.partitions))
-                return f"{sender.name}: {written.producer_id} has its markers in {names}"
+                return f"{coordinator.name}: {written.producer_id} has its markers in {names}"
             case events.CheckDeletion(number, topic_partition):
                 self.checks.setdefault(topic_partition, []).append(number)
                 return f"asks whether {topic_partition} is deleted"
@@ -202,8 +202,8 @@ class Story:
             state = f"in request {self.requests.index(waiting.request.number) + 1}"
         else:
             state = "pausing" if waiting.is_pausing else "ready"
-        suspect = " suspect" * waiting.is_suspect
-        return f"{waiting.topic_partition} {state}{suspect}: {' '.join(map(str, waiting.markers))}"
+        isolated = " isolated" * waiting.is_isolated
+        return f"{waiting.topic_partition} {state}{isolated}: {' '.join(map(str, waiting.markers))}"
 
 
 def partition(name: str) -> TopicPartition:

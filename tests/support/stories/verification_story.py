@@ -102,10 +102,10 @@ class Story:
             if error is ErrorCode.NONE
         ]
         codes = {name: ErrorCode[options.get(f"{name[0]}/{name[1]}", "NONE")] for name in names}
-        self.handle(events.RequestAnswered(number, codes, error))
+        self.handle(events.ResponseReceived(number, codes, error))
 
     def do_silent(self, words: list[str], _: dict[str, str]) -> None:
-        self.handle(events.RequestAnswered(self.request(words)[0], {}, ErrorCode.NONE))
+        self.handle(events.ResponseReceived(self.request(words)[0], {}, ErrorCode.NONE))
 
     def do_failed(self, words: list[str], _: dict[str, str]) -> None:
         self.handle(events.RequestFailed(self.request(words)[0]))
@@ -164,7 +164,7 @@ class Story:
     def send(self, number: int, broker_id: BrokerId) -> None:
         requests = self.machine.take_requests(number)
         if not requests:
-            self.handle(events.RequestAnswered(number, {}, ErrorCode.NONE))
+            self.handle(events.ResponseReceived(number, {}, ErrorCode.NONE))
             return
         self.requests.append((number, requests))
         few = len(requests) <= 5

@@ -53,7 +53,7 @@ async def handle(
     rows = []
     for at in range(0, len(request.transactions), _AT_ONCE):
         some = request.transactions[at : at + _AT_ONCE]
-        answers = await asyncio.gather(
+        results = await asyncio.gather(
             *(_handle_transaction(services, context, each) for each in some)
         )
         rows += [
@@ -61,7 +61,7 @@ async def handle(
                 transactional_id=transaction.transactional_id,
                 topic_results=await _topics(codes, context.pace),
             )
-            for transaction, codes in zip(some, answers, strict=True)
+            for transaction, codes in zip(some, results, strict=True)
         ]
     return AddPartitionsToTxnResponse(error_code=ErrorCode.NONE, results_by_transaction=rows)
 

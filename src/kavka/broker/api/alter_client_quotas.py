@@ -27,18 +27,20 @@ async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Store each entity's changes, in the order of the request; on any broker, as in Apache Kafka."""
-    answer = AlterClientQuotasResponse()
+    response = AlterClientQuotasResponse()
     for entry in request.entries:
-        answer.entries.append(await _answer(services, entry, validate_only=request.validate_only))
+        response.entries.append(
+            await _alter_entry(services, entry, validate_only=request.validate_only)
+        )
         if context.pace.is_over():
             await context.pace.rest()
-    return answer
+    return response
 
 
-async def _answer(
+async def _alter_entry(
     services: Services, entry: AlterClientQuotasRequestEntry, *, validate_only: bool
 ) -> AlterClientQuotasResponseEntry:
-    answer = AlterClientQuotasResponseEntry(
+    result = AlterClientQuotasResponseEntry(
         entity=[
             AlterClientQuotasResponseEntity(
                 entity_type=part.entity_type, entity_name=part.entity_name
@@ -51,9 +53,9 @@ async def _answer(
         entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
         await _alter(services, entity, entry, validate_only=validate_only)
     except InvalidAlteration as error:
-        answer.error_code = ErrorCode.INVALID_REQUEST
-        answer.error_message = error_message(str(error))
-    return answer
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = error_message(str(error))
+    return result
 
 
 async def _alter(

@@ -34,8 +34,8 @@ async def handle(
     responses = []
     for resource in request.resources:
         validate_only = request.validate_only
-        answer = await _alter(services, context, resource, duplicated, validate_only=validate_only)
-        responses.append(answer)
+        result = await _alter(services, context, resource, duplicated, validate_only=validate_only)
+        responses.append(result)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
     return AlterConfigsResponse(responses=responses)
@@ -50,7 +50,7 @@ async def _alter(
     validate_only: bool,
 ) -> AlterConfigsResponseResource:
     kind, name = resource.resource_type, resource.resource_name
-    answer = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
+    result = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
         return {config.name: config.value for config in resource.configs}
@@ -62,5 +62,5 @@ async def _alter(
         check_changes((config.name, config.value) for config in resource.configs)
         await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, str(refused)
-    return answer
+        result.error_code, result.error_message = refused.code, str(refused)
+    return result

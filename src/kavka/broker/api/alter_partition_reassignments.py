@@ -51,11 +51,11 @@ async def handle(
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.message)
     topics: dict[str, AlterPartitionReassignmentsResponseTopic] = {}
     for topic_partition, verdict in verdicts.items():
-        answer = topics.setdefault(
+        result = topics.setdefault(
             topic_partition.topic,
             AlterPartitionReassignmentsResponseTopic(name=topic_partition.topic),
         )
-        answer.partitions.append(
+        result.partitions.append(
             AlterPartitionReassignmentsResponsePartition(
                 partition_index=topic_partition.partition,
                 error_code=verdict.code,

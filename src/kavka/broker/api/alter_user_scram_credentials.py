@@ -42,17 +42,17 @@ async def handle(
         checked.check(change)
         if pace.is_over():
             await pace.rest()
-    answer = AlterUserScramCredentialsResponse()
+    response = AlterUserScramCredentialsResponse()
     for user, refusal in checked.outcomes.items():
         outcome = refusal
         if not services.controller.is_active:
             outcome = Refusal(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
         elif refusal is None:
             outcome = await _change(services, user, checked.of_user[user])
-        answer.results.append(_result(user, outcome))
+        response.results.append(_result(user, outcome))
         if pace.is_over():
             await pace.rest()
-    return answer
+    return response
 
 
 def _changes(request: AlterUserScramCredentialsRequest) -> Iterator[Upsertion | Deletion]:

@@ -42,7 +42,7 @@ def handle(
 
 @lru_cache(maxsize=16)
 def _frame(version: int, features_epoch: int, levels: tuple[tuple[str, int], ...]) -> bytes:
-    """Return the frame of an answer but for its correlation id: every client asks first, and all are answered alike."""
+    """Return the frame of a response but for its correlation id: all clients ask first, and are answered alike."""
     response = ApiVersionsResponse(
         api_keys=version_ranges(SUPPORTED_APIS),
         supported_features=[

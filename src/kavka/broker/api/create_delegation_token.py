@@ -32,7 +32,7 @@ async def handle(
         renewers.append(Principal(each.principal_type, each.principal_name))
         if context.pace.is_over():
             await context.pace.rest()
-    answer = CreateDelegationTokenResponse(
+    response = CreateDelegationTokenResponse(
         principal_type=owner.type,
         principal_name=owner.name,
         token_requester_principal_type=requester.type,
@@ -42,19 +42,19 @@ async def handle(
         max_timestamp_ms=-1,
     )
     if not may_ask(context):
-        answer.error_code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return answer
+        response.error_code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return response
 
     def may_create_for(other: Principal) -> bool:
         return context.allows(AclOperation.CREATE_TOKENS, AclResourceType.USER, str(other))
 
-    answer.error_code = refusal_of_creation(owner, requester, renewers, may_create_for)
-    if answer.error_code or services.tokens is None:
-        answer.error_code = answer.error_code or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-        return answer
+    response.error_code = refusal_of_creation(owner, requester, renewers, may_create_for)
+    if response.error_code or services.tokens is None:
+        response.error_code = response.error_code or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        return response
     if len(request.renewers) > _MAX_RENEWERS:
-        answer.error_code = ErrorCode.INVALID_REQUEST
-        return answer
+        response.error_code = ErrorCode.INVALID_REQUEST
+        return response
     token = created(
         uuid_text(services.random.random_bytes(_ID_BYTES)),
         owner,
@@ -64,12 +64,12 @@ async def handle(
         now_ms=services.clock.now_ms(),
         limits=services.tokens.limits,
     )
-    answer.error_code = await services.tokens.create(token)
-    if answer.error_code:
-        return answer
-    answer.issue_timestamp_ms = token.issue_ms
-    answer.expiry_timestamp_ms = token.expiry_ms
-    answer.max_timestamp_ms = token.max_ms
-    answer.token_id = token.token_id
-    answer.hmac = services.tokens.hmac_of(token.token_id)
-    return answer
+    response.error_code = await services.tokens.create(token)
+    if response.error_code:
+        return response
+    response.issue_timestamp_ms = token.issue_ms
+    response.expiry_timestamp_ms = token.expiry_ms
+    response.max_timestamp_ms = token.max_ms
+    response.token_id = token.token_id
+    response.hmac = services.tokens.hmac_of(token.token_id)
+    return response

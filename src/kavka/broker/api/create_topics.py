@@ -36,25 +36,25 @@ async def handle(
     excess = _excess(services, request)
     changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     pace = services.slices.pace()
-    answers: list[CreateTopicsResponseTopic] = []
+    results: list[CreateTopicsResponseTopic] = []
     context.begin_wait()
     while request.topics:
         # The controller learns of some together: they share LeaderAndIsr and UpdateMetadata requests.
         some = request.topics[:_AT_ONCE]
         del request.topics[:_AT_ONCE]  # each chunk may wait long
-        answers += await asyncio.gather(
+        results += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, excess, named[topic.name], changes)
+                _create_one(services, context, request, topic, excess, named[topic.name], changes)
                 for topic in some
             )
         )
         if pace.is_over(len(some)):
             await pace.rest()
     changes.throttle()
-    return CreateTopicsResponse(topics=answers)
+    return CreateTopicsResponse(topics=results)
 
 
-async def _answer(
+async def _create_one(
     services: Services,
     context: RequestContext,
     request: CreateTopicsRequest,
@@ -77,12 +77,12 @@ async def _answer(
         AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, topic.name, is_asked=False
     )
     if isinstance(outcome, TopicRefusal):
-        answer = _refused(topic.name, outcome)
+        result = _refused(topic.name, outcome)
     else:
-        answer = _accepted(services, request, topic, outcome, shows=shows)
-    if not shows and (unauthorized is not None or not answer.error_code):
-        answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return answer
+        result = _accepted(services, request, topic, outcome, shows=shows)
+    if not shows and (unauthorized is not None or not result.error_code):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return result
 
 
 def _unauthorized(
@@ -107,7 +107,7 @@ def _accepted(
     *,
     shows: bool,
 ) -> CreateTopicsResponseTopic:
-    """Return the answer of a topic that is created, or could be; its settings where the client may see them."""
+    """Return the response of a topic that is created, or could be; its settings where the client may see them."""
     if not shows:
         return CreateTopicsResponseTopic(name=topic.name, topic_id=outcome.topic_id)
     rows = _rows(services, topic, validate_only=request.validate_only)
@@ -116,7 +116,7 @@ def _accepted(
 
 def _excess(services: Services, request: CreateTopicsRequest) -> TopicRefusal | None:
     """Return why nothing is created of a request for too many partitions, as Kafka's KRaft controller says it."""
-    default = services.configs.broker_integer("num.partitions")
+    default = services.effective_configs.broker_integer("num.partitions")
     total = 0
     for topic in request.topics:
         asked = default if topic.num_partitions == USE_DEFAULT else topic.num_partitions
@@ -161,10 +161,10 @@ def _rows(
 ) -> list[ConfigEntry]:
     """Return the settings of a topic that was created, or that could be."""
     if not validate_only:
-        return services.configs.describe_topic(topic.name)
+        return services.effective_configs.describe_topic(topic.name)
     overrides = {config.name: config.value for config in topic.configs}
-    return services.configs.describe_new_topic(
-        check_new_topic_overrides(services.configs, overrides)
+    return services.effective_configs.describe_new_topic(
+        check_new_topic_overrides(services.effective_configs, overrides)
     )
 
 

@@ -30,16 +30,16 @@ class _LowWatermarkWait:
     waited for, though its broker's session may last.
     """
 
-    __slots__ = ("_epoch", "_replica", "_services", "_wanted", "answer", "done")
+    __slots__ = ("_epoch", "_replica", "_services", "_wanted", "done", "result")
 
     def __init__(
-        self, services: Services, replica: Replica, answer: DeleteRecordsResponsePartition
+        self, services: Services, replica: Replica, result: DeleteRecordsResponsePartition
     ) -> None:
         self._services = services
         self._replica = replica
         self._epoch = replica.partition.leader_epoch
-        self._wanted = answer.low_watermark
-        self.answer = answer
+        self._wanted = result.low_watermark
+        self.result = result
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _judge(self) -> ErrorCode | None:
@@ -67,12 +67,12 @@ class _LowWatermarkWait:
             self._services.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
-        """Set the outcome in the answer."""
+        """Set the outcome in the response."""
         await self.done
         code = self._judge()
         if code is not ErrorCode.NONE:
-            self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT if code is None else code
-            self.answer.low_watermark = -1
+            self.result.error_code = ErrorCode.REQUEST_TIMED_OUT if code is None else code
+            self.result.low_watermark = -1
 
 
 async def handle(
@@ -80,7 +80,7 @@ async def handle(
 ) -> DeleteRecordsResponse:
     """Move the log start offset of each partition; of those named repeatedly the last counts.
 
-    It is durable before the answer leaves, and all replicas have it.
+    It is durable before the result leaves, and all replicas have it.
     """
     pace = context.pace
     offsets: dict[TopicPartition, int] = {}
@@ -94,16 +94,16 @@ async def handle(
     topics: dict[str, DeleteRecordsResponseTopic] = {}
     waits = []
     for topic_partition, offset in offsets.items():
-        answer = _delete(services, context, topic_partition, offset)
+        result = _delete(services, context, topic_partition, offset)
         of_topic = topics.get(topic_partition.topic)
         if of_topic is None:
             of_topic = topics[topic_partition.topic] = DeleteRecordsResponseTopic(
                 name=topic_partition.topic
             )
-        of_topic.partitions.append(answer)
+        of_topic.partitions.append(result)
         replica = services.replica_manager.find(topic_partition)
-        if not answer.error_code and isinstance(replica, Replica):
-            waits.append(_LowWatermarkWait(services, replica, answer))
+        if not result.error_code and isinstance(replica, Replica):
+            waits.append(_LowWatermarkWait(services, replica, result))
         if pace.is_over():
             await pace.rest()
     await services.replica_manager.write_checkpoints()
@@ -122,33 +122,33 @@ async def handle(
 def _delete(
     services: Services, context: RequestContext, topic_partition: TopicPartition, offset: int
 ) -> DeleteRecordsResponsePartition:
-    answer = DeleteRecordsResponsePartition(
+    result = DeleteRecordsResponsePartition(
         partition_index=topic_partition.partition, low_watermark=-1
     )
     if not context.allows(AclOperation.DELETE, AclResourceType.TOPIC, topic_partition.topic):
-        answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return answer
+        result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return result
     if topic_partition.topic in INTERNAL_TOPICS:
-        answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-        return answer
+        result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return result
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
-        answer.error_code = replica
-        return answer
+        result.error_code = replica
+        return result
     error = replica.partition.check_leader()
     if error is not ErrorCode.NONE:
-        answer.error_code = error
-        return answer
+        result.error_code = error
+        return result
     if "delete" not in replica.cleanup_policy:
-        answer.error_code = ErrorCode.POLICY_VIOLATION
-        return answer
+        result.error_code = ErrorCode.POLICY_VIOLATION
+        return result
     wanted = replica.partition.high_watermark if offset == _HIGH_WATERMARK else offset
     try:
         if wanted < 0:
             raise OffsetOutOfRange(
                 wanted, replica.log.log_start_offset, replica.partition.high_watermark
             )
-        answer.low_watermark = replica.delete_before(wanted)
+        result.low_watermark = replica.delete_before(wanted)
     except OffsetOutOfRange:
-        answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-    return answer
+        result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    return result

@@ -45,7 +45,7 @@ async def handle(
         if pace.is_over():
             await pace.rest()
     wanted = list(distinct.values())
-    answers: list[DeleteTopicsResponseTopic] = []
+    results: list[DeleteTopicsResponseTopic] = []
     request.topics, request.topic_names = [], []
     context.begin_wait()
     changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
@@ -53,19 +53,19 @@ async def handle(
         # Some together: their replicas are stopped by the same requests.
         some = wanted[at : at + _AT_ONCE]
         counts = [named[_name(services, topic)] for topic in some]
-        answers += await asyncio.gather(
+        results += await asyncio.gather(
             *(
-                _answer(services, context, request, topic, count, changes)
+                _delete_one(services, context, request, topic, count, changes)
                 for topic, count in zip(some, counts, strict=True)
             )
         )
         if pace.is_over(len(some)):
             await pace.rest()
     changes.throttle()
-    return DeleteTopicsResponse(responses=answers)
+    return DeleteTopicsResponse(responses=results)
 
 
-async def _answer(
+async def _delete_one(
     services: Services,
     context: RequestContext,
     request: DeleteTopicsRequest,
@@ -73,7 +73,7 @@ async def _answer(
     count: int,
     changes: TopicChanges,
 ) -> DeleteTopicsResponseTopic:
-    answer = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
+    result = DeleteTopicsResponseTopic(name=topic.name, topic_id=TopicId(topic.topic_id))
     refusal: TopicRefusal | None
     if not services.controller.is_active:
         code = ErrorCode.NOT_CONTROLLER
@@ -84,13 +84,13 @@ async def _answer(
         refusal = TopicRefusal(code, code.message)
     else:
         # Before repetitions: that an id and a name are of one topic is not for a client that may not describe it.
-        refusal = _misuse(topic, 1) or _unauthorized(services, context, answer)
+        refusal = _misuse(topic, 1) or _unauthorized(services, context, result)
         refusal = refusal or _misuse(topic, count)
-        refusal = refusal or await _delete(services, answer, request.timeout_ms, changes)
+        refusal = refusal or await _delete(services, result, request.timeout_ms, changes)
     if refusal is not None:
-        answer.error_code = refusal.code
-        answer.error_message = error_message(refusal.message)
-    return answer
+        result.error_code = refusal.code
+        result.error_message = error_message(refusal.message)
+    return result
 
 
 def _name(services: Services, topic: DeleteTopicsRequestTopic) -> str | bytes:
@@ -115,23 +115,23 @@ def _misuse(topic: DeleteTopicsRequestTopic, count: int) -> TopicRefusal | None:
 
 
 def _unauthorized(
-    services: Services, context: RequestContext, answer: DeleteTopicsResponseTopic
+    services: Services, context: RequestContext, result: DeleteTopicsResponseTopic
 ) -> TopicRefusal | None:
     """Return why the client may not delete a topic.
 
-    The name of one by its id is not in the answer of a client that may not describe it.
+    The name of one by its id is not in the result of a client that may not describe it.
     """
     if context.authorizer is None:
         return None
-    name = answer.name or services.metadata.name_of(TopicId(answer.topic_id))
+    name = result.name or services.metadata.name_of(TopicId(result.topic_id))
     if name is None:
         return None  # there is no such id
-    kind, by_id = AclResourceType.TOPIC, answer.name is None
+    kind, by_id = AclResourceType.TOPIC, result.name is None
     if by_id and context.allows(AclOperation.DESCRIBE, kind, name, is_asked=False):
-        answer.name = name
+        result.name = name
     if context.allows(AclOperation.DELETE, kind, name):
         if by_id:
-            answer.name = None
+            result.name = None
         return None
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return TopicRefusal(code, code.message)
@@ -139,14 +139,14 @@ def _unauthorized(
 
 async def _delete(
     services: Services,
-    answer: DeleteTopicsResponseTopic,
+    result: DeleteTopicsResponseTopic,
     timeout_ms: int,
     changes: TopicChanges,
 ) -> TopicRefusal | None:
-    """Delete the topic of an answer, which then has its name and its id."""
-    name = answer.name
+    """Delete the topic of a response, which then has its name and its id."""
+    name = result.name
     if name is None:
-        name = services.metadata.name_of(TopicId(answer.topic_id))
+        name = services.metadata.name_of(TopicId(result.topic_id))
         if name is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             return TopicRefusal(code, code.message)
@@ -159,9 +159,9 @@ async def _delete(
     else:
         refusal = await services.topics.delete(name, topic.topic_id, timeout_ms)
     if refusal is not None:
-        by_id = answer.name is None and refusal.code is missing
+        by_id = result.name is None and refusal.code is missing
         code = ErrorCode.UNKNOWN_TOPIC_ID
         return TopicRefusal(code, code.message) if by_id else refusal
     assert topic is not None
-    answer.name, answer.topic_id = name, topic.topic_id
+    result.name, result.topic_id = name, topic.topic_id
     return None

@@ -30,7 +30,7 @@ def handle(
             endpoint_type=_BROKERS,
         )
     metadata = services.metadata
-    answer = DescribeClusterResponse(
+    response = DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
@@ -42,5 +42,5 @@ def handle(
         ],
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = cluster_operations(context)
-    return answer
+        response.cluster_authorized_operations = cluster_operations(context)
+    return response

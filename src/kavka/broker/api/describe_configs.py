@@ -51,14 +51,14 @@ async def handle(
     pace = services.slices.pace()
     topics = {r.resource_name for r in request.resources if r.resource_type == ResourceType.TOPIC}
     if services.has_own_registry or not topics:  # no other broker changes settings
-        return await _answer(services, context, request, {}, pace)
+        return await _describe_all(services, context, request, {}, pace)
     describe, kind = AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC
     known = [
         name
         for name in sorted(topics & services.metadata.topics.keys())
         if context.allows(describe, kind, name, is_asked=False)
     ]
-    return await _answer(services, context, request, await _stored(services, known), pace)
+    return await _describe_all(services, context, request, await _stored(services, known), pace)
 
 
 async def _stored(services: Services, topics: Iterable[str]) -> Stored:
@@ -81,7 +81,7 @@ async def _stored_of(services: Services, topic: str) -> Mapping[str, str]:
     return znodes.decode_config(data)
 
 
-async def _answer(
+async def _describe_all(
     services: Services,
     context: RequestContext,
     request: DescribeConfigsRequest,
@@ -96,15 +96,15 @@ async def _answer(
         names = resource.configuration_keys
         keys = frozenset(names) if names else None
         which = resource.resource_type, resource.resource_name, keys
-        answer = described.get(which)
-        if answer is None:
-            answer = _describe(services, context, resource, keys, request, stored)
-            described[which] = answer
-            steps = _STEPS_OF_NONE + 4 * len(answer.configs)
+        result = described.get(which)
+        if result is None:
+            result = _describe(services, context, resource, keys, request, stored)
+            described[which] = result
+            steps = _STEPS_OF_NONE + 4 * len(result.configs)
         else:
-            repetitions.add(answer)
+            repetitions.add(result)
             steps = 1
-        results.append(answer)
+        results.append(result)
         if pace.is_over(steps):
             await pace.rest()
     return DescribeConfigsResponse(results=results)
@@ -118,7 +118,7 @@ def _describe(
     request: DescribeConfigsRequest,
     stored: Stored,
 ) -> DescribeConfigsResponseResource:
-    answer = DescribeConfigsResponseResource(
+    result = DescribeConfigsResponseResource(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     kind, name = resource.resource_type, resource.resource_name
@@ -126,12 +126,12 @@ def _describe(
         check_access(context, AclOperation.DESCRIBE_CONFIGS, kind, name)
         rows = _rows(services, resource, stored)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, str(refused)
-        return answer
+        result.error_code, result.error_message = refused.code, str(refused)
+        return result
     for row in rows:
         if keys is None or row.setting.name in keys:
-            answer.configs.append(_config(row, request, context.version))
-    return answer
+            result.configs.append(_config(row, request, context.version))
+    return result
 
 
 def _rows(
@@ -147,10 +147,10 @@ def _rows(
         if name not in services.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, code.message)
-        return services.configs.describe_topic(name, stored.get(name))
+        return services.effective_configs.describe_topic(name, stored.get(name))
     if resource.resource_type == ResourceType.BROKER:
         check_broker_resource(name, services.broker_id)
-        return services.configs.describe_broker(default=name == "")
+        return services.effective_configs.describe_broker(default=name == "")
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_logger_resource(name, services.broker_id)
         return describe_loggers()

@@ -49,13 +49,13 @@ async def handle(
             is_asked=False,
         )
 
-    answer = DescribeDelegationTokenResponse()
+    response = DescribeDelegationTokenResponse()
     for token in tokens:
         if is_shown(token, context.session.principal, owners, may_see):
-            answer.tokens.append(_row(tokens, token))
+            response.tokens.append(_row(tokens, token))
         if pace.is_over():
             await pace.rest()
-    return answer
+    return response
 
 
 def _row(tokens: DelegationTokens, token: DelegationToken) -> DescribeDelegationTokenResponseToken:

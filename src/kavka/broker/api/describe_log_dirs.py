@@ -54,12 +54,12 @@ async def _known(
 async def _directory(
     services: Services, report: DirectoryReport, wanted: set[TopicPartition] | None, pace: Pace
 ) -> DescribeLogDirsResponseLogDir:
-    answer = DescribeLogDirsResponseLogDir(
+    result = DescribeLogDirsResponseLogDir(
         log_dir=report.path, total_bytes=report.total_bytes, usable_bytes=report.usable_bytes
     )
     if report.failure is not None:
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return answer
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
     topics: dict[str, DescribeLogDirsResponseTopic] = {}
     for sizes, is_future in ((report.sizes, False), (report.future_sizes, True)):
         for topic_partition, size in sorted(sizes.items()):
@@ -78,8 +78,8 @@ async def _directory(
             )
             if pace.is_over():
                 await pace.rest()
-    answer.topics = list(topics.values())
-    return answer
+    result.topics = list(topics.values())
+    return result
 
 
 def _lag(services: Services, topic_partition: TopicPartition, *, is_future: bool) -> int:

@@ -28,8 +28,8 @@ async def handle(
     rows: dict[TopicPartition, DescribeProducersResponsePartition] = {}
     topics = []
     for topic in request.topics:
-        answer = DescribeProducersResponseTopic(name=topic.name)
-        topics.append(answer)
+        result = DescribeProducersResponseTopic(name=topic.name)
+        topics.append(result)
         if pace.is_over():
             await pace.rest()
         for index in topic.partition_indexes:
@@ -39,7 +39,7 @@ async def handle(
                 row = rows[topic_partition] = _partition(services, context, topic_partition)
             else:
                 repetitions.add(row)
-            answer.partitions.append(row)
+            result.partitions.append(row)
             if pace.is_over(1 + len(row.active_producers)):
                 await pace.rest()
     return DescribeProducersResponse(topics=topics)

@@ -31,16 +31,16 @@ async def handle(
     stored = await stored_credentials(
         services.registry, once if asked else None, context.pace.rest_if_over
     )
-    answer = DescribeUserScramCredentialsResponse(error_message="")
+    response = DescribeUserScramCredentialsResponse(error_message="")
     for name in asked or stored:
         credentials = stored.get(name)
         if credentials is None:
-            answer.results.append(_refused(name, asked[name]))
+            response.results.append(_refused(name, asked[name]))
         else:
-            answer.results.append(_described(name, credentials))
+            response.results.append(_described(name, credentials))
         if context.pace.is_over():
             await context.pace.rest()
-    return answer
+    return response
 
 
 def _described(

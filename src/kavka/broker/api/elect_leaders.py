@@ -107,7 +107,7 @@ def _event(
 
 
 class _Rows:
-    """The rows of an answer: what the controller says is not kept beside them."""
+    """The rows of a response: what the controller says is not kept beside them."""
 
     def __init__(self) -> None:
         self._topics: dict[str, ElectLeadersResponseTopic] = {}

@@ -15,7 +15,7 @@ _FIRST_WITH_NEXT_EPOCH = 5
 async def handle(
     services: Services, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse:
-    """Ask the transactional id's shard; the answer comes when the outcome is stored, before markers are written."""
+    """Ask the transactional id's shard; the response comes when the outcome is stored, before markers are written."""
     reply: EndReply | ErrorCode = await services.transactions.submit(
         request.transactional_id,
         lambda token: End(

@@ -16,10 +16,10 @@ from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.broker.requests.pace import Pace
 from kavka.broker.services import Services
 from kavka.core.fetch_session import (
-    FetchAnswer,
     FetchContext,
     FetchOutcome,
     FetchPartition,
+    FetchSessionResult,
     PartitionKey,
 )
 from kavka.errors import ErrorCode
@@ -322,12 +322,12 @@ def _response(
         services.quotas.client_quotas, context, reads
     ):
         return _throttled(session, reads)
-    answer = _finish(services, context, session, reads)
-    included = set(answer.partitions)
+    result = _finish(services, context, session, reads)
+    included = set(result.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
         _add(topics, request, read, is_included=read.key in included)
-    return _headed(services, context, answer, topics, reads)
+    return _headed(services, context, result, topics, reads)
 
 
 async def _response_at(
@@ -344,15 +344,15 @@ async def _response_at(
         services.quotas.client_quotas, context, reads
     ):
         return _throttled(session, reads)
-    answer = _finish(services, context, session, reads)
+    result = _finish(services, context, session, reads)
     await pace.rest_if_over()
-    included = set(answer.partitions)
+    included = set(result.partitions)
     topics: dict[str | bytes, FetchResponseTopic] = {}
     for read in reads:
         _add(topics, request, read, is_included=read.key in included)
         if pace.is_over():
             await pace.rest()
-    return _headed(services, context, answer, topics, reads)
+    return _headed(services, context, result, topics, reads)
 
 
 def _is_throttled(
@@ -369,13 +369,13 @@ def _throttled(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchRes
     """Return the response without records of a client that is throttled."""
     for read in reads:
         read.release()
-    answer = session.refuse()
-    return FetchResponse(error_code=answer.error_code, session_id=answer.session_id)
+    result = session.refuse()
+    return FetchResponse(error_code=result.error_code, session_id=result.session_id)
 
 
 def _finish(
     services: Services, context: RequestContext, session: FetchContext, reads: list[ConsumerRead]
-) -> FetchAnswer:
+) -> FetchSessionResult:
     outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
     candidate = 0
     if session.makes_session:
@@ -390,7 +390,7 @@ def _add(
     *,
     is_included: bool,
 ) -> None:
-    """Count what was read of a partition, and put it into the answer or give it up."""
+    """Count what was read of a partition, and put it into the response or give it up."""
     if read.replica is not None:
         traffic = read.replica.traffic
         traffic.fetch_requests += 1
@@ -408,13 +408,13 @@ def _add(
 def _headed(
     services: Services,
     context: RequestContext,
-    answer: FetchAnswer,
+    result: FetchSessionResult,
     topics: dict[str | bytes, FetchResponseTopic],
     reads: list[ConsumerRead],
 ) -> FetchResponse:
     response = FetchResponse(
-        error_code=answer.error_code,
-        session_id=answer.session_id,
+        error_code=result.error_code,
+        session_id=result.session_id,
         responses=list(topics.values()),
     )
     if any(read.error for read in reads):

@@ -58,24 +58,24 @@ def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | No
 async def _find(
     services: Services, context: RequestContext, key_type: int, key: str
 ) -> FindCoordinatorResponseCoordinator:
-    answer = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
+    result = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
     refused = _refusal(context, key_type, key)
     if refused is not None:
-        answer.error_code, answer.error_message = refused, refused.message
-        return answer
+        result.error_code, result.error_message = refused, refused.message
+        return result
     if key_type == _GROUP:
         leader = await services.groups.leader_of(key)
     elif key_type == _TRANSACTION:
         leader = await services.transactions.leader_of(key)
     else:
-        answer.error_code = ErrorCode.INVALID_REQUEST
-        answer.error_message = f"Unknown coordinator key type {key_type}"
-        return answer
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = f"Unknown coordinator key type {key_type}"
+        return result
     live = None if isinstance(leader, ErrorCode) else services.metadata.brokers.get(leader)
     endpoint = None if live is None else live.endpoint(context.listener_name)
     if live is None or endpoint is None:
         code = leader if isinstance(leader, ErrorCode) else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        answer.error_code, answer.error_message = code, code.message
-        return answer
-    answer.node_id, answer.host, answer.port = live.broker_id, endpoint.host, endpoint.port
-    return answer
+        result.error_code, result.error_message = code, code.message
+        return result
+    result.node_id, result.host, result.port = live.broker_id, endpoint.host, endpoint.port
+    return result

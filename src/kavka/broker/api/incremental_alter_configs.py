@@ -40,8 +40,8 @@ async def handle(
     responses = []
     for resource in request.resources:
         validate_only = request.validate_only
-        answer = await _alter(services, context, resource, duplicated, validate_only=validate_only)
-        responses.append(answer)
+        result = await _alter(services, context, resource, duplicated, validate_only=validate_only)
+        responses.append(result)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
     return IncrementalAlterConfigsResponse(responses=responses)
@@ -56,11 +56,15 @@ async def _alter(
     validate_only: bool,
 ) -> IncrementalAlterConfigsResponseResource:
     kind, name = resource.resource_type, resource.resource_name
-    answer = IncrementalAlterConfigsResponseResource(resource_type=kind, resource_name=name)
+    result = IncrementalAlterConfigsResponseResource(resource_type=kind, resource_name=name)
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
         is_topic = kind == ResourceType.TOPIC
-        effective = services.configs.topic(name) if is_topic else services.configs.broker_values()
+        effective = (
+            services.effective_configs.topic(name)
+            if is_topic
+            else services.effective_configs.broker_values()
+        )
         return changed(present, changes, effective, topic=is_topic)
 
     try:
@@ -71,11 +75,11 @@ async def _alter(
         if kind == ResourceType.BROKER_LOGGER:
             check_logger_resource(name, services.broker_id)
             alter_loggers(changes, validate_only=validate_only)
-            return answer
+            return result
         await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
-        answer.error_code, answer.error_message = refused.code, str(refused)
-    return answer
+        result.error_code, result.error_message = refused.code, str(refused)
+    return result
 
 
 def _changes(

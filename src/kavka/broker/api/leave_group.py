@@ -27,11 +27,11 @@ async def handle(
     leaving = request.members
     if context.version < _FIRST_BATCHED:
         leaving = [LeaveGroupRequestMember(member_id=request.member_id)]
-    answer = await _leave(services, context, request.group_id, leaving)
+    result = await _leave(services, context, request.group_id, leaving)
     if context.version < _FIRST_BATCHED:
-        code = answer.error_code or next((row.error_code for row in answer.members), 0)
+        code = result.error_code or next((row.error_code for row in result.members), 0)
         return LeaveGroupResponse(error_code=code)
-    return answer
+    return result
 
 
 async def _leave(
@@ -41,7 +41,7 @@ async def _leave(
     leaving: list[LeaveGroupRequestMember],
 ) -> LeaveGroupResponse:
     """Remove members, some at a time; an error that concerns all of them is returned at once."""
-    answer = LeaveGroupResponse(error_code=ErrorCode.NONE)
+    response = LeaveGroupResponse(error_code=ErrorCode.NONE)
     for at in range(0, max(1, len(leaving)), _AT_ONCE):
         some = tuple(
             LeavingMember(member.member_id, member.group_instance_id)
@@ -52,7 +52,7 @@ async def _leave(
             return LeaveGroupResponse(error_code=reply)
         if reply.error_code is not ErrorCode.NONE:
             return LeaveGroupResponse(error_code=reply.error_code)
-        answer.members += [
+        response.members += [
             LeaveGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
@@ -62,7 +62,7 @@ async def _leave(
         ]
         if context.pace.is_over(_AT_ONCE):
             await context.pace.rest()
-    return answer
+    return response
 
 
 def _event(group_id: str, leaving: tuple[LeavingMember, ...], token: Token) -> Leave:

@@ -1,7 +1,7 @@
 """ListOffsets: offsets by time, and the ends of a log.
 
 A leader with a high watermark below the start of its epoch could return less to a consumer than the leader before;
-it answers OFFSET_NOT_AVAILABLE instead (KIP-207).
+it results OFFSET_NOT_AVAILABLE instead (KIP-207).
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def handle(
     Nearly every request asks for the ends of logs, which are known: it is answered in this iteration of the loop. Times
     are looked up in the pool, one of a request after the other.
     """
-    answering = _answer(services, context, request)
+    listing = _list_all(services, context, request)
     if context.large is not None or context.version == 0 or _asks_for_times(request):
-        return SecondStage(answering)
+        return SecondStage(listing)
     try:
-        answering.send(None)
+        listing.send(None)
     except StopIteration as stop:
-        answer: ListOffsetsResponse = stop.value
-        return answer
+        response: ListOffsetsResponse = stop.value
+        return response
     raise AssertionError("the ends of logs are not waited for")
 
 
@@ -75,7 +75,7 @@ def _asks_for_times(request: ListOffsetsRequest) -> bool:
     )
 
 
-async def _answer(
+async def _list_all(
     services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     pace = context.pace
@@ -88,18 +88,18 @@ async def _answer(
         partitions = []
         refused = _refusal(context, topic.name)
         for asked in topic.partitions:
-            answer = ListOffsetsResponsePartition(partition_index=asked.partition_index)
+            result = ListOffsetsResponsePartition(partition_index=asked.partition_index)
             error = refused
             is_repeated = (topic.name, asked.partition_index) in repeated
             if context.version > 0 and error is ErrorCode.NONE:
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
                 topic_partition = TopicPartition(topic.name, asked.partition_index)
-                error = await _fill(answer, services, context, request, topic_partition, asked)
-            answer.error_code = error
-            partitions.append(answer)
+                error = await _fill(result, services, context, request, topic_partition, asked)
+            result.error_code = error
+            partitions.append(result)
             if is_repeated:
-                repetitions.add(answer)
+                repetitions.add(result)
             if pace.is_over():
                 await pace.rest()
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=partitions))
@@ -147,14 +147,14 @@ def _misuse(timestamp: int, version: int, *, is_repeated: bool) -> ErrorCode:
 
 
 async def _fill(
-    answer: ListOffsetsResponsePartition,
+    result: ListOffsetsResponsePartition,
     services: Services,
     context: RequestContext,
     request: ListOffsetsRequest,
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
-    """Fill the answer with what is found, or return the error."""
+    """Fill the response with what is found, or return the error."""
     replica = services.replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica
@@ -166,7 +166,7 @@ async def _fill(
         return error
     try:
         if context.version == 0:
-            answer.old_style_offsets = await _old_style(replica, asked)
+            result.old_style_offsets = await _old_style(replica, asked)
             return ErrorCode.NONE
         found = await _find(replica, asked.timestamp, request)
     except OSError:
@@ -177,9 +177,9 @@ async def _fill(
     if found is None:
         is_new = context.version >= _FIRST_UNAVAILABLE
         return ErrorCode.OFFSET_NOT_AVAILABLE if is_new else ErrorCode.LEADER_NOT_AVAILABLE
-    answer.timestamp, answer.offset = found.timestamp, found.offset
+    result.timestamp, result.offset = found.timestamp, found.offset
     if context.version >= _FIRST_WITH_EPOCH:
-        answer.leader_epoch = found.leader_epoch
+        result.leader_epoch = found.leader_epoch
     return ErrorCode.NONE
 
 

@@ -40,11 +40,11 @@ async def handle(
         return ListPartitionReassignmentsResponse(error_code=code, error_message=code.message)
     topics: dict[str, ListPartitionReassignmentsResponseTopic] = {}
     for topic_partition, moving in reply.reassignments.items():
-        answer = topics.setdefault(
+        result = topics.setdefault(
             topic_partition.topic,
             ListPartitionReassignmentsResponseTopic(name=topic_partition.topic),
         )
-        answer.partitions.append(
+        result.partitions.append(
             ListPartitionReassignmentsResponsePartition(
                 partition_index=topic_partition.partition,
                 replicas=list(moving.replicas),

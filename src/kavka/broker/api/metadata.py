@@ -39,18 +39,18 @@ _MAX_CREATED = 1000
 """Maximum of topics that one request creates; a client repeats the request for more."""
 
 
-Answer = MetadataResponse | EncodedResponse
+MetadataResult = MetadataResponse | EncodedResponse
 
 
 def handle(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> Answer | SecondStage:
-    """Answer at once, or after the topics that are asked for and missing have been created."""
+) -> MetadataResult | SecondStage:
+    """Respond at once, or after the topics that are asked for and missing have been created."""
     if _has_expected_topics(services, context, request):
-        return SecondStage(_answer_when_updated(services, context, request))
-    if services.metadata.has_suspects and _has_suspected_leaders(services, context, request):
-        return SecondStage(_answer_when_unsuspected(services, context, request))
-    return _answer_now(services, context, request)
+        return SecondStage(_respond_when_updated(services, context, request))
+    if services.metadata.has_unreachable and _has_unreachable_leaders(services, context, request):
+        return SecondStage(_respond_when_reachable(services, context, request))
+    return _respond_now(services, context, request)
 
 
 def _has_expected_topics(
@@ -72,23 +72,23 @@ def _has_expected_topics(
     )
 
 
-async def _answer_when_updated(
+async def _respond_when_updated(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> Answer:
+) -> MetadataResult:
     """Wait for the first UpdateMetadata: a broker that has just started knows neither topics nor brokers.
 
-    librdkafka does not ask again when the controller is not in an answer, and fails what was to be sent to a topic
+    librdkafka does not ask again when the controller is not in an result, and fails what was to be sent to a topic
     that is unknown.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_UPDATE_WAIT_MS / 1000):
             while _has_expected_topics(services, context, request):
                 await services.metadata.next_change()
-    answer = _answer_now(services, context, request)
-    return await answer if isinstance(answer, SecondStage) else answer
+    result = _respond_now(services, context, request)
+    return await result if isinstance(result, SecondStage) else result
 
 
-def _has_suspected_leaders(
+def _has_unreachable_leaders(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> bool:
     """Return whether a partition that is asked for has a leader that was lost a moment ago."""
@@ -106,37 +106,37 @@ def _has_suspected_leaders(
             if name is not None and name in metadata.topics and _may_list(context, name)
         ]
     leaders = {partition.leader for topic in topics for partition in topic.partitions}
-    return any(metadata.is_suspected(leader, now_ms) for leader in leaders)
+    return any(metadata.is_unreachable(leader, now_ms) for leader in leaders)
 
 
-async def _answer_when_unsuspected(
+async def _respond_when_reachable(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> Answer:
+) -> MetadataResult:
     """Wait a little for the new leaders: a client that gets a dead one retries much later."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_MAX_SUSPECT_WAIT_MS / 1000):
-            while _has_suspected_leaders(services, context, request):
+            while _has_unreachable_leaders(services, context, request):
                 await services.metadata.next_change()
-    answer = _answer_now(services, context, request)
-    return await answer if isinstance(answer, SecondStage) else answer
+    result = _respond_now(services, context, request)
+    return await result if isinstance(result, SecondStage) else result
 
 
-def _answer_now(
+def _respond_now(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> Answer | SecondStage:
+) -> MetadataResult | SecondStage:
     if context.large is not None and request.topics is not None:
-        return SecondStage(_answer_large(services, context, request))
+        return SecondStage(_respond_large(services, context, request))
     known = _all_known(services, context, request)
     if known is not None:
-        return _answer_known(services, context, request, known)
+        return _respond_known(services, context, request, known)
     missing = (
         _to_create(services, context, _distinct(request))
         if request.allow_auto_topic_creation
         else []
     )
     if missing and services.config.flag("auto.create.topics.enable"):
-        return SecondStage(_create_and_answer(services, context, request, missing))
-    return _answer(
+        return SecondStage(_create_and_respond(services, context, request, missing))
+    return _response(
         services,
         context,
         request,
@@ -144,10 +144,10 @@ def _answer_now(
     )
 
 
-async def _create_and_answer(
+async def _create_and_respond(
     services: Services, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    """Answer after the creation; why a topic was not created is its error."""
+    """Respond after the creation; why a topic was not created is its error."""
     codes = await asyncio.gather(*(_create(services, context, name) for name in missing))
     refused = dict(zip(missing, codes, strict=True))
     topics = [
@@ -156,7 +156,7 @@ async def _create_and_answer(
     for topic in topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
             topic.error_code = refused[topic.name]
-    return _answer(services, context, request, topics)
+    return _response(services, context, request, topics)
 
 
 def _all_known(
@@ -182,45 +182,45 @@ def _all_known(
     return found
 
 
-def _answer_known(
+def _respond_known(
     services: Services,
     context: RequestContext,
     request: MetadataRequest,
     known: list[TopicMetadata],
 ) -> EncodedResponse | SecondStage:
-    """Answer with topics that are kept encoded, now, or after what is missing was encoded piece by piece."""
+    """Respond with topics that are kept encoded, now, or after what is missing was encoded piece by piece."""
     operations = _NOT_ASKED
     if request.include_topic_authorized_operations:
         if context.authorizer is not None:  # they differ between topics
-            return SecondStage(_answer_with_operations(services, context, request, known))
+            return SecondStage(_respond_with_operations(services, context, request, known))
         operations = topic_operations(context, "")
     topics = services.encoded_topics.take(known, Form(context.version, operations))
     (frame,) = encode_response(
-        _answer(services, context, request, []), context.version, context.header.correlation_id
+        _response(services, context, request, []), context.version, context.header.correlation_id
     )
     missing = pieces(topics)
     if next(missing, _COMPLETE) is _COMPLETE:
         return _with_topics(context, frame, topics)
-    return SecondStage(_answer_piecewise(context, frame, topics, missing))
+    return SecondStage(_respond_piecewise(context, frame, topics, missing))
 
 
-async def _answer_with_operations(
+async def _respond_with_operations(
     services: Services,
     context: RequestContext,
     request: MetadataRequest,
     known: list[TopicMetadata],
 ) -> MetadataResponse:
-    """Answer with topics, and with what the client may do with each, in slices of time."""
+    """Respond with topics, and with what the client may do with each, in slices of time."""
     pace = services.slices.pace()
     topics = []
     for topic in known:
         topics.append(_known(services, context, topic, request))
         if pace.is_over(8 + len(topic.partitions)):
             await pace.rest()
-    return _answer(services, context, request, topics)
+    return _response(services, context, request, topics)
 
 
-async def _answer_piecewise(
+async def _respond_piecewise(
     context: RequestContext,
     frame: Sendable,
     topics: list[EncodedTopic],
@@ -241,10 +241,10 @@ def _with_topics(
     return with_topics(frame, context.version, [topic.data or b"" for topic in topics])
 
 
-async def _answer_large(
+async def _respond_large(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse:
-    """Answer a request for many topics in slices of time; of those that are missing some are created."""
+    """Respond to a request for many topics in slices of time; of those that are missing some are created."""
     pace = context.pace
     distinct: dict[str | bytes | None, MetadataRequestTopic] = {}
     for topic in request.topics or ():
@@ -262,13 +262,13 @@ async def _answer_large(
                 break
     topics = []
     for topic in distinct.values():
-        answer = _describe_requested(services, context, topic, request)
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
-            answer.error_code = refused[topic.name]
-        topics.append(answer)
-        if pace.is_over(1 + len(answer.partitions)):
+        result = _describe_requested(services, context, topic, request)
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refused:
+            result.error_code = refused[topic.name]
+        topics.append(result)
+        if pace.is_over(1 + len(result.partitions)):
             await pace.rest()
-    return _answer(services, context, request, topics)
+    return _response(services, context, request, topics)
 
 
 def _distinct(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
@@ -297,7 +297,7 @@ def _to_create(
 
 
 async def _create(services: Services, context: RequestContext, name: str) -> ErrorCode:
-    """Create a topic because the client asked for it; return the error of its answer."""
+    """Create a topic because the client asked for it; return the error of its response."""
     create = AclOperation.CREATE
     if not (
         context.allows(create, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False)
@@ -315,14 +315,14 @@ def _may_list(context: RequestContext, topic: str) -> bool:
     return context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, is_asked=False)
 
 
-def _answer(
+def _response(
     services: Services,
     context: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
     metadata = services.metadata
-    answer = MetadataResponse(
+    response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
@@ -334,8 +334,8 @@ def _answer(
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = cluster_operations(context)
-    return answer
+        response.cluster_authorized_operations = cluster_operations(context)
+    return response
 
 
 def _describe_requested(
@@ -376,7 +376,7 @@ def _describe_requested(
 def _known(
     services: Services, context: RequestContext, topic: TopicMetadata, request: MetadataRequest
 ) -> MetadataResponseTopic:
-    answer = MetadataResponseTopic(
+    result = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -386,8 +386,8 @@ def _known(
         ],
     )
     if request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = topic_operations(context, topic.name)
-    return answer
+        result.topic_authorized_operations = topic_operations(context, topic.name)
+    return result
 
 
 def _partition(

@@ -69,24 +69,24 @@ async def _groups(
     """Answer each group; repeated requests for all offsets of one, or for none, are looked up once."""
     repetitions = Repetitions("OFFSET_FETCH")
     whole: dict[tuple[str | int, bool | None], OffsetFetchResponseGroup] = {}
-    answers: list[OffsetFetchResponseGroup] = []
+    results: list[OffsetFetchResponseGroup] = []
     for at in range(0, len(request.groups), _GROUPS_AT_ONCE):
         some = request.groups[at : at + _GROUPS_AT_ONCE]
         new = {_which(n, g): g for n, g in enumerate(some) if _which(n, g) not in whole}
         # Side by side, for each may wait for replicas.
         work = (_group(services, context, g, request) for g in new.values())
         found = dict(zip(new, await asyncio.gather(*work), strict=True))
-        whole |= {which: answer for which, answer in found.items() if which[1] is not None}
+        whole |= {which: result for which, result in found.items() if which[1] is not None}
         for n, group in enumerate(some):
             which = _which(n, group)
-            answer = found.pop(which, None)
-            if answer is None:
-                answer = whole[which]
-                repetitions.add(answer)
-            answers.append(answer)
+            result = found.pop(which, None)
+            if result is None:
+                result = whole[which]
+                repetitions.add(result)
+            results.append(result)
         if pace.is_over():
             await pace.rest()
-    return answers
+    return results
 
 
 def _which(n: int, group: OffsetFetchRequestGroup) -> tuple[str | int, bool | None]:

@@ -29,7 +29,7 @@ async def handle(
         is_allowed = _is_allowed(context, topic.topic)
         for asked in topic.partitions:
             if is_allowed:
-                partitions.append(_answer(services, topic.topic, asked))
+                partitions.append(_end_of_epoch(services, topic.topic, asked))
             else:
                 partitions.append(_refused(asked))
             if pace.is_over():
@@ -57,22 +57,22 @@ def _refused(
     )
 
 
-def _answer(
+def _end_of_epoch(
     services: Services, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
-    answer = OffsetForLeaderEpochResponsePartition(
+    result = OffsetForLeaderEpochResponsePartition(
         partition=asked.partition, leader_epoch=-1, end_offset=-1
     )
     replica = services.replica_manager.find(TopicPartition(topic, asked.partition))
     if isinstance(replica, ErrorCode):
-        answer.error_code = replica
-        return answer
+        result.error_code = replica
+        return result
     error = replica.partition.check_leader(asked.current_leader_epoch)
     if error is not ErrorCode.NONE:
-        answer.error_code = error
-        return answer
+        result.error_code = error
+        return result
     log = replica.log
-    answer.leader_epoch, answer.end_offset = log.epochs.end_offset_for(
+    result.leader_epoch, result.end_offset = log.epochs.end_offset_for(
         asked.leader_epoch, log.log_end_offset
     )
-    return answer
+    return result

@@ -1,6 +1,6 @@
 """Produce: batches from a client to the logs that this broker leads.
 
-acks=0    no answer; an error closes the connection, which is all that the client can learn
+acks=0    no result; an error closes the connection, which is all that the client can learn
 acks=1    answered when the bytes are in the page cache of this broker
 acks=all  answered when the high watermark has passed them, or after the request's timeout, which begins when they
           are in the page cache (a slow disk is waited for)

@@ -76,7 +76,7 @@ class ConfigEntry(NamedTuple):
     synonyms: list[Synonym]
 
 
-class Configs:
+class EffectiveConfigs:
     """The overrides in force. Code that stores a change calls `put_topic` or `put_broker` afterwards."""
 
     def __init__(self, config: BrokerConfig) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.errors import ErrorCode, error_message
 from kavka.settings.broker import BROKER_SETTINGS
 from kavka.settings.declaration import InvalidSetting, Value, ValueType
@@ -35,7 +35,7 @@ class Operation(IntEnum):
 
 
 class ConfigRefused(Exception):
-    """A change that is not accepted; `code` and the message go into the answer."""
+    """A change that is not accepted; `code` and the message go into the response."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         """Keep the code beside the message."""
@@ -44,14 +44,17 @@ class ConfigRefused(Exception):
 
 
 def check_new_topic_overrides(
-    configs: Configs, overrides: Mapping[str, str | None]
+    effective_configs: EffectiveConfigs, overrides: Mapping[str, str | None]
 ) -> dict[str, str]:
     """Return overrides that a topic may begin with. Raise ConfigRefused(INVALID_CONFIG) with the reason."""
-    return check_topic_overrides(configs, "", overrides, {})
+    return check_topic_overrides(effective_configs, "", overrides, {})
 
 
 def check_topic_overrides(
-    configs: Configs, topic: str, overrides: Mapping[str, str | None], present: Mapping[str, str]
+    effective_configs: EffectiveConfigs,
+    topic: str,
+    overrides: Mapping[str, str | None],
+    present: Mapping[str, str],
 ) -> dict[str, str]:
     """Return overrides that a topic may have after `present`. Raise ConfigRefused(INVALID_CONFIG) with the reason."""
     accepted: dict[str, str] = {}
@@ -62,8 +65,12 @@ def check_topic_overrides(
         if text != present.get(name) and (fault := _topic_fault(name, text)) is not None:
             raise ConfigRefused(ErrorCode.INVALID_CONFIG, fault)
         accepted[name] = text
-    lags = configs.effective({name: accepted[name] for name in _LAGS if name in accepted}, topic)
-    before = configs.effective({name: present[name] for name in _LAGS if name in present}, topic)
+    lags = effective_configs.effective(
+        {name: accepted[name] for name in _LAGS if name in accepted}, topic
+    )
+    before = effective_configs.effective(
+        {name: present[name] for name in _LAGS if name in present}, topic
+    )
     fault = _lags_fault(_LAGS, lags, before)
     if fault is not None:
         raise ConfigRefused(ErrorCode.INVALID_CONFIG, fault)
@@ -83,7 +90,7 @@ def _topic_fault(name: str, text: str) -> str | None:
 
 
 def check_broker_overrides(
-    configs: Configs,
+    effective_configs: EffectiveConfigs,
     overrides: Mapping[str, str | None],
     present: Mapping[str, str],
     *,
@@ -96,12 +103,12 @@ def check_broker_overrides(
             fault = change_fault(name, text, default=default)
             if fault is not None:
                 raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
-    after = configs.merged_broker(accepted, default=default)
-    fault = _lags_fault(_BROKER_LAGS, after, configs.broker_values())
+    after = effective_configs.merged_broker(accepted, default=default)
+    fault = _lags_fault(_BROKER_LAGS, after, effective_configs.broker_values())
     if fault is not None:
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
     if not default:
-        for check in configs.broker_checks:
+        for check in effective_configs.broker_checks:
             if (reason := check(accepted)) is not None:
                 raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
     return accepted

@@ -74,15 +74,15 @@ class BrokerChannel:
         outbox: Outbox,
         link: Link,
         builder: ControlRequestBuilder,
-        answered: Callable[[ControlResponseReceived], None],
+        on_response: Callable[[ControlResponseReceived], None],
     ) -> None:
-        """Send nothing before an update is pending; `answered` gets the broker's responses."""
+        """Send nothing before an update is pending; `on_response` gets the broker's responses."""
         self.broker = broker
         self.broker_epoch = broker_epoch
         self._delivery = UpdateDelivery(broker, outbox)
         self._link = link
         self._builder = builder
-        self._answered = answered
+        self._on_response = on_response
         self._dirty = asyncio.Event()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -155,7 +155,7 @@ class BrokerChannel:
                         deleted[topic_partition] = ErrorCode.of(row.error_code)
         if applied or deleted:
             event = ControlResponseReceived(self.broker, self.broker_epoch, applied, deleted)
-            self._answered(event)
+            self._on_response(event)
 
     def _notify_flushed(self) -> None:
         waiting, self._waiting = self._waiting, []

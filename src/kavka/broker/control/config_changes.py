@@ -61,7 +61,7 @@ class ConfigChanges:
         name = znodes.entity_name(node)
         if kind == "topics":
             # Of a topic that is not known the settings are read when it is: by its name it may be one that is gone.
-            if self._context.configs.knows(name):
+            if self._context.effective_configs.knows(name):
                 self._dynamic_configs.topic_configured(name, overrides)
         elif name in (own, znodes.DEFAULT_ENTITY):
             is_default = name == znodes.DEFAULT_ENTITY

@@ -113,10 +113,10 @@ def present_overrides(dynamic_configs: DynamicConfigs, kind: int, name: str) -> 
         if name not in context.metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ConfigRefused(code, f"The topic '{name}' does not exist.")
-        return context.configs.topic_overrides(name)
+        return context.effective_configs.topic_overrides(name)
     if kind == ResourceType.BROKER:
         check_broker_resource(name, context.broker_id)
-        return context.configs.broker_overrides(default=name == "")
+        return context.effective_configs.broker_overrides(default=name == "")
     raise ConfigRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
@@ -133,8 +133,10 @@ async def alter(
         present = present_overrides(dynamic_configs, kind, name)
         after = edit(present)
         if kind == ResourceType.TOPIC:
-            return check_topic_overrides(context.configs, name, after, present)
-        accepted = check_broker_overrides(context.configs, after, present, default=name == "")
+            return check_topic_overrides(context.effective_configs, name, after, present)
+        accepted = check_broker_overrides(
+            context.effective_configs, after, present, default=name == ""
+        )
         changes = [each for each, text in accepted.items() if text != present.get(each)]
         if any(map(is_password, changes)) and (fault := dynamic_configs.passwords.fault(changes)):
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)

@@ -78,24 +78,24 @@ async def leader_and_isr_response(
     """Return the response with the outcome of each partition, in the form of a version."""
     by_topic: dict[TopicId, list[LeaderAndIsrResponsePartition]] = {}
     for partition_state, code in zip(partition_states, outcomes, strict=True):
-        answer = LeaderAndIsrResponsePartition(
+        row = LeaderAndIsrResponsePartition(
             topic_name=partition_state.topic_partition.topic
             if version < _FIRST_LEADER_AND_ISR_BY_ID
             else "",
             partition_index=partition_state.topic_partition.partition,
             error_code=code,
         )
-        by_topic.setdefault(partition_state.state.topic_id, []).append(answer)
+        by_topic.setdefault(partition_state.state.topic_id, []).append(row)
         if pace.is_over():
             await pace.rest()
     if version < _FIRST_LEADER_AND_ISR_BY_ID:
-        flat = [answer for answers in by_topic.values() for answer in answers]
+        flat = [row for rows in by_topic.values() for row in rows]
         return LeaderAndIsrResponse(error_code=ErrorCode.NONE, partition_errors=flat)
     return LeaderAndIsrResponse(
         error_code=ErrorCode.NONE,
         topics=[
-            LeaderAndIsrResponseTopic(topic_id=topic_id, partition_errors=answers)
-            for topic_id, answers in by_topic.items()
+            LeaderAndIsrResponseTopic(topic_id=topic_id, partition_errors=rows)
+            for topic_id, rows in by_topic.items()
         ],
     )
 

@@ -10,8 +10,8 @@ and so is one to an older registration of this broker (STALE_BROKER_EPOCH): a br
 registration.
 
 Once a controller speaks, the metadata cache has its topics and brokers from here; besides, `Broker` enters itself,
-`partition_subscribers` takes away the leader of a log that failed here, and fetchers suspect leaders that they cannot
-reach.
+`partition_subscribers` takes away the leader of a log that failed here, and fetchers mark leaders that they cannot
+reach as unreachable.
 """
 
 from __future__ import annotations
@@ -208,10 +208,10 @@ class ControlRequests:
 
         Without ids, the topic that is shown is taken for it: it would be gone if it had been deleted.
         """
-        configs = self._context.configs
-        known_id = configs.topic_id(topic)
+        effective_configs = self._context.effective_configs
+        known_id = effective_configs.topic_id(topic)
         if NO_TOPIC_ID in (known_id, topic_id):
-            return configs.knows(topic) and topic in self._context.metadata.topics
+            return effective_configs.knows(topic) and topic in self._context.metadata.topics
         return known_id == topic_id
 
     # -- StopReplica
@@ -230,7 +230,7 @@ class ControlRequests:
                 list(stopped_replicas(request, version)),
                 self._replica_manager,
             )
-            answers = []
+            rows = []
             for at in range(0, len(stops), _AT_ONCE):
                 some = stops[at : at + _AT_ONCE]
                 codes = await asyncio.gather(
@@ -239,7 +239,7 @@ class ControlRequests:
                         for topic_partition, epoch, delete in some
                     )
                 )
-                answers += [
+                rows += [
                     StopReplicaResponsePartition(
                         topic_name=topic_partition.topic,
                         partition_index=topic_partition.partition,
@@ -247,7 +247,7 @@ class ControlRequests:
                     )
                     for (topic_partition, _epoch, _delete), code in zip(some, codes, strict=True)
                 ]
-            return StopReplicaResponse(partition_errors=answers)
+            return StopReplicaResponse(partition_errors=rows)
 
     # -- UpdateMetadata
 
@@ -344,7 +344,7 @@ class ControlRequests:
         topic = updated_topic(name, topic_id, states, known)
         if topic is None:
             metadata.remove_topic(name)
-            self._context.configs.put_topic(name, None)
+            self._context.effective_configs.put_topic(name, None)
             return known is not None
         metadata.put_topic(topic)
         return is_replaced

@@ -52,7 +52,7 @@ class Controller:
         context: BrokerContext,
         control_requests: ControlRequests,
         *,
-        answer: Callable[[Any], Awaitable[Any]],
+        handle_here: Callable[[Any], Awaitable[Any]],
         adopted: Callable[[], Awaitable[Sequence[Operation]]],
         was_clean: Callable[[], bool],
         is_registered: Callable[[], bool],
@@ -60,13 +60,13 @@ class Controller:
     ) -> None:
         """Touch nothing before `start`.
 
-        `control_requests` are this broker's own. `answer` answers its requests while it is the controller. `adopted` is
-        what the first controller of a registry writes besides. The others say whether this broker was stopped cleanly
-        before its start, is registered, and must be stopped.
+        `control_requests` are this broker's own. `handle_here` handles its requests while it is the controller.
+        `adopted` is what the first controller of a registry writes besides. The others say whether this broker was
+        stopped cleanly before its start, is registered, and must be stopped.
         """
         self._context = context
         self._control_requests = control_requests
-        self._answer = answer
+        self._handle_here = handle_here
         self._adopted = adopted
         self._was_clean = was_clean
         self._is_registered = is_registered
@@ -229,7 +229,7 @@ class Controller:
                 self._known.clear()  # the controller may be known, and not be registered any more
                 await self._known.wait()
             if self._link is None:
-                return await self._answer(request)
+                return await self._handle_here(request)
             return await self._link.send(request)
 
     async def _elect(self, bounced: Collection[int]) -> None:
@@ -338,7 +338,7 @@ def controller_settings(context: BrokerContext) -> ControllerSettings:
     config = context.config
 
     def allows_unclean(topic: str) -> bool:
-        return context.configs.topic(topic)["unclean.leader.election.enable"] is True
+        return context.effective_configs.topic(topic)["unclean.leader.election.enable"] is True
 
     return ControllerSettings(
         allows_unclean=allows_unclean,

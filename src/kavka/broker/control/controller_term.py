@@ -43,7 +43,7 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.step import ControllerDecision
 from kavka.core.features import FeatureUpdate
-from kavka.core.machine import Answer, Token
+from kavka.core.machine import SendReply, Token
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.stored import znodes
@@ -90,7 +90,7 @@ class ControllerTerm:
         self._events: deque[Event | Changed] = deque()
         self._is_dirty: dict[Changed, None] = {}
         self._wake = asyncio.Event()
-        self._answers: dict[Token, asyncio.Future[Any]] = {}
+        self._replies: dict[Token, asyncio.Future[Any]] = {}
         self._next_token = 0
         self._publication_waiters: list[tuple[str | None, asyncio.Future[None]]] = []
         self._channels = ControllerChannelManager(context, control_requests, self.submit)
@@ -153,8 +153,8 @@ class ControllerTerm:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        answers, self._answers = self._answers, {}
-        for future in answers.values():
+        replies, self._replies = self._replies, {}
+        for future in replies.values():
             if not future.done():
                 future.set_exception(NotControllerError("another controller was elected"))
         self._notify_published(has_ended=True)
@@ -182,12 +182,12 @@ class ControllerTerm:
         token = self._next_token
         self._next_token += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._answers[token] = future
+        self._replies[token] = future
         self.submit(make_event(token))
         try:
             return await future
         finally:
-            self._answers.pop(token, None)
+            self._replies.pop(token, None)
 
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
@@ -320,26 +320,26 @@ class ControllerTerm:
             return True
         except ConnectionError as error:
             for effect in decision.effects:
-                if isinstance(effect, Answer):
+                if isinstance(effect, SendReply):
                     self._fail(effect.token, error)
             raise
         for effect in decision.effects:
             if isinstance(effect, BrokerUpdate):
                 self.machine.outbox.add(effect)
             else:
-                self._answer(effect.token, effect.reply)
+                self._reply(effect.token, effect.reply)
         self._update_channels()
         return True
 
     async def _abandon(self, decision: ControllerDecision, unwritable: WriteRefused) -> None:
-        """Answer with the reason why a decision is never written; what it began stays."""
+        """SendReply with the reason why a decision is never written; what it began stays."""
         log.error("decision not written reason=%s", unwritable)
         reason = f"The registry does not take it, it may be too large: {unwritable}"
         self.machine.version_conflict(decision, unwritable.applied)
         refused = self.machine.failed(decision, ErrorCode.POLICY_VIOLATION, self._now_ms(), reason)
         for effect in refused.effects:
-            if isinstance(effect, Answer):
-                self._answer(effect.token, effect.reply)
+            if isinstance(effect, SendReply):
+                self._reply(effect.token, effect.reply)
         self._update_channels()
         await asyncio.sleep(_RETRY_S)  # what is due may be decided, and refused, again at once
 
@@ -352,13 +352,13 @@ class ControllerTerm:
         if self._publication_waiters:
             self._notify_published()
 
-    def _answer(self, token: Token, reply: Reply) -> None:
-        future = self._answers.get(token)
+    def _reply(self, token: Token, reply: Reply) -> None:
+        future = self._replies.get(token)
         if future is not None and not future.done():
             future.set_result(reply)
 
     def _fail(self, token: Token, error: ConnectionError) -> None:
-        future = self._answers.get(token)
+        future = self._replies.get(token)
         if future is not None and not future.done():
             future.set_exception(ConnectionError(str(error)))
 
@@ -392,7 +392,7 @@ class ControllerTerm:
                 if isinstance(effect, BrokerUpdate):
                     self.machine.outbox.add(effect)
                 else:
-                    self._answer(effect.token, effect.reply)
+                    self._reply(effect.token, effect.reply)
         self.machine.state.reassignment_node = dict(moves or {})
         if not self.machine.state.deletions.keys() >= set(marks):
             self._changed(Changed(Source.DELETIONS))  # marks that say nothing are to be taken away
@@ -400,7 +400,7 @@ class ControllerTerm:
     async def _recover(self) -> None:
         """Load everything again when the registry answers, to see what was lost. Raise ControllerMovedError."""
         self._must_reload = True
-        for token in list(self._answers):
+        for token in list(self._replies):
             self._fail(token, ConnectionError("the registry does not answer"))
         while True:
             await asyncio.sleep(_RETRY_S)

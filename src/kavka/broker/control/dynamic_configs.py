@@ -40,7 +40,7 @@ class DynamicConfigs:
     ) -> None:
         """`on_unclean_enabled` is called when a topic, or with None any, may have unclean leaders from now on."""
         self.context = context
-        self._configs = context.configs
+        self._effective_configs = context.effective_configs
         self._replica_manager = replica_manager
         self._on_unclean_enabled = on_unclean_enabled
         self._config_lock = asyncio.Lock()
@@ -66,7 +66,7 @@ class DynamicConfigs:
             if stored is not None:
                 if not default:
                     stored = await self._encoded_again(path, stored)
-                self._configs.put_broker(self._decoded(stored), default=default)
+                self._effective_configs.put_broker(self._decoded(stored), default=default)
 
     async def _encoded_again(self, path: str, stored: dict[str, str]) -> dict[str, str]:
         """Encrypt by the new secret what is stored by the old one, and return what is stored then."""
@@ -96,7 +96,7 @@ class DynamicConfigs:
         for topic, topic_id in topics.items():
             stored = await self.stored(znodes.config_path("topics", topic))
             if stored is not None:
-                self._configs.put_topic(topic, stored, topic_id)
+                self._effective_configs.put_topic(topic, stored, topic_id)
 
     async def reload(self) -> None:
         """Read all overrides again, and apply those that are others than before. Raise ConnectionError.
@@ -107,15 +107,17 @@ class DynamicConfigs:
         for default in (True, False):
             entity = znodes.DEFAULT_ENTITY if default else str(self.context.broker_id)
             overrides = await self.stored(znodes.config_path("brokers", entity)) or {}
-            if self._decoded(overrides) != self._configs.broker_overrides(default=default):
+            if self._decoded(overrides) != self._effective_configs.broker_overrides(
+                default=default
+            ):
                 self.broker_configured(overrides, default=default)
-        await gathered(self._reload_topic, self._configs.known_topics(), _AT_ONCE)
+        await gathered(self._reload_topic, self._effective_configs.known_topics(), _AT_ONCE)
 
     async def _reload_topic(self, name: str) -> None:
         overrides = await self.stored(znodes.config_path("topics", name))
         # At once: what is written here meanwhile has a notification, which is read behind this.
-        is_changed = overrides != self._configs.topic_overrides(name)
-        if overrides is not None and is_changed and self._configs.knows(name):
+        is_changed = overrides != self._effective_configs.topic_overrides(name)
+        if overrides is not None and is_changed and self._effective_configs.knows(name):
             self.topic_configured(name, overrides)
 
     async def stored(self, path: str) -> dict[str, str] | None:
@@ -137,7 +139,7 @@ class DynamicConfigs:
             overrides = await self._store(
                 path,
                 f"topics/{path.rsplit('/', 1)[1]}",
-                lambda stored: self._configs.put_topic(name, stored),
+                lambda stored: self._effective_configs.put_topic(name, stored),
                 make,
             )
             self.topic_configured(name, overrides)
@@ -155,7 +157,7 @@ class DynamicConfigs:
         def read(stored: dict[str, str]) -> None:
             before.clear()
             before.update(stored)
-            self._configs.put_broker(self._decoded(stored), default=default)
+            self._effective_configs.put_broker(self._decoded(stored), default=default)
 
         def encoded() -> Mapping[str, str]:
             made = make()
@@ -174,18 +176,18 @@ class DynamicConfigs:
         self, name: str, overrides: Mapping[str, str], topic_id: TopicId | None = None
     ) -> None:
         """Apply the overrides of a topic; the id is given when it may be another topic than the one that was known."""
-        was_known = self._configs.knows(name)
-        self._configs.put_topic(name, overrides, topic_id)
+        was_known = self._effective_configs.knows(name)
+        self._effective_configs.put_topic(name, overrides, topic_id)
         if was_known:  # nothing is hosted of a topic before its settings are known
             self._replica_manager.reconfigure(name)
-        if self._configs.topic(name)["unclean.leader.election.enable"] is True:
+        if self._effective_configs.topic(name)["unclean.leader.election.enable"] is True:
             self._on_unclean_enabled(name)
 
     def broker_configured(self, overrides: Mapping[str, str], *, default: bool) -> None:
         """Apply the dynamic overrides of this broker, or of all, as they are stored: with encrypted passwords."""
-        self._configs.put_broker(self._decoded(overrides), default=default)
+        self._effective_configs.put_broker(self._decoded(overrides), default=default)
         self._replica_manager.reconfigure()
-        if self._configs.broker_values()["unclean.leader.election.enable"] is True:
+        if self._effective_configs.broker_values()["unclean.leader.election.enable"] is True:
             self._on_unclean_enabled(None)
 
     async def _store(

@@ -45,7 +45,7 @@ _FIRST_WITH_INELIGIBLE = 2
 """The first version with INELIGIBLE_REPLICA."""
 
 
-async def answer(controller: Controller, producer_ids: ProducerIdManager, request: Any) -> Any:
+async def handle(controller: Controller, producer_ids: ProducerIdManager, request: Any) -> Any:
     """Answer a request of the controller's own broker, in its newest version. Raise ConnectionError."""
     if isinstance(request, AlterPartitionRequest):
         return await alter_partition(controller, request, _NEWEST_ALTER_PARTITION)

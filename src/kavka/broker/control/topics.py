@@ -184,18 +184,18 @@ class Topics:
     def _checked(
         self, topic: NewTopic, existing: Mapping[str, object], brokers: Sequence[int]
     ) -> tuple[Shape, dict[str, str]] | TopicRefusal:
-        configs = self._context.configs
+        effective_configs = self._context.effective_configs
         shape = check_new_topic(
             topic,
             existing.keys(),
             brokers,
-            configs.broker_integer("num.partitions"),
-            configs.broker_integer("default.replication.factor"),
+            effective_configs.broker_integer("num.partitions"),
+            effective_configs.broker_integer("default.replication.factor"),
         )
         if isinstance(shape, TopicRefusal):
             return shape
         try:
-            return shape, check_new_topic_overrides(configs, topic.config)
+            return shape, check_new_topic_overrides(effective_configs, topic.config)
         except ConfigRefused as refused:
             return TopicRefusal(refused.code, str(refused))
 

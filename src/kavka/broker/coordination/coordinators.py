@@ -23,7 +23,7 @@ from kavka.ids import BrokerId, TopicPartition
 log = logging.getLogger(__name__)
 
 _SLICES_TO_ANSWER = 2
-"""Of the loop, from a reply to the answer on the wire: the handler ends in one, the connection hears in the next."""
+"""Of the loop, from a reply to the response on the wire: the handler ends in one, the connection hears in the next."""
 
 S = TypeVar("S", bound=ShardRuntime[Any, Any, Any])
 

@@ -14,7 +14,7 @@ from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.group.step import GroupDecision
 from kavka.core.group.stored import CONFIRMATION, from_bytes, to_bytes
-from kavka.core.machine import Answer, Decision
+from kavka.core.machine import Decision, SendReply
 from kavka.errors import ErrorCode
 from kavka.io import Clock, Disk
 from kavka.wire.records.batch import BatchBuilder
@@ -24,7 +24,7 @@ from kavka.wire.records.control import ControlType, decode_end_marker
 from kavka.wire.records.header import BatchHeader
 
 
-class GroupShardRuntime(ShardRuntime[Event, Record, Answer[Reply]]):
+class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
     """The shell of one `GroupShard`."""
 
     _confirmation: ClassVar[bytes] = CONFIRMATION

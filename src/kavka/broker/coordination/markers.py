@@ -16,7 +16,7 @@ from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
 from kavka.broker.coordination.marker_messages import codes_of, request_of
 from kavka.core.transaction.events import SendMarkers
 from kavka.core.transaction_markers import events
-from kavka.core.transaction_markers.events import Effect, Event, Sender
+from kavka.core.transaction_markers.events import Coordinator, Effect, Event
 from kavka.core.transaction_markers.machine import TransactionMarkerMachine
 from kavka.core.znodes import ZnodeError
 from kavka.errors import KafkaError
@@ -54,13 +54,13 @@ class TransactionMarkerManager:
 
     # -- from coordinators
 
-    def send(self, sender: Sender, effect: SendMarkers) -> None:
-        """Send markers to partitions; `sender` gets an event for each when it is written."""
-        self._handle(events.MarkersNeeded(sender, effect))
+    def send(self, coordinator: Coordinator, effect: SendMarkers) -> None:
+        """Send markers to partitions; `coordinator` gets an event for each when it is written."""
+        self._handle(events.MarkersNeeded(coordinator, effect))
 
-    def forget(self, sender: Sender) -> None:
+    def forget(self, coordinator: Coordinator) -> None:
         """Send nothing more for a coordinator that leads no longer."""
-        self._handle(events.SenderResigned(sender))
+        self._handle(events.CoordinatorResigned(coordinator))
 
     def metadata_changed(self) -> None:
         """Reassign markers to new leaders instead of waiting for former ones."""
@@ -107,7 +107,7 @@ class TransactionMarkerManager:
     async def _deliver(self, request: events.SendRequest) -> None:
         event: Event = events.RequestFailed(request.number, has_timed_out=False)
         try:
-            event = events.RequestAnswered(request.number, await self._send_request(request))
+            event = events.ResponseReceived(request.number, await self._send_request(request))
         except TimeoutError as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
             event = events.RequestFailed(request.number, has_timed_out=True)
@@ -173,7 +173,7 @@ class TransactionMarkerManager:
 def _report(effect: events.ReportWritten) -> None:
     """Report written markers to the coordinator of a transaction."""
     try:
-        effect.sender.post(effect.event)
+        effect.coordinator.post(effect.event)
     except Exception:
         # A bug in one coordinator must not keep others from what is theirs.
         log.exception("written markers not reported id=%s", effect.event.transactional_id)

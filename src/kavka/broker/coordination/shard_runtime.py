@@ -21,7 +21,7 @@ from kavka.broker.coordination.machine_shell import MachineTimer
 from kavka.broker.coordination.partition_replay import PartitionReplay
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
-from kavka.core.machine import Answer, Decision, Machine, Token
+from kavka.core.machine import Decision, Machine, SendReply, Token
 from kavka.errors import ErrorCode
 from kavka.io import Clock, Disk
 from kavka.storage.failures import CorruptFile
@@ -51,7 +51,7 @@ class Shard(Machine[E_contra, R, F], Protocol[E_contra, R, F]):
         ...
 
     def resign(self, now_ms: int) -> Decision[R, F]:
-        """Answer all waiting requests; the machine is of no use afterwards."""
+        """SendReply all waiting requests; the machine is of no use afterwards."""
         ...
 
 
@@ -91,7 +91,7 @@ class ShardRuntime(Generic[E, R, F]):
     ) -> None:
         """Load nothing before `start`; `compression` is that of the records that it writes.
 
-        `append_timeout_ms` bounds how long an answer waits for its records to be committed.
+        `append_timeout_ms` bounds how long a reply waits for its records to be committed.
         """
         self._shard = machine
         self._clock = clock
@@ -126,10 +126,10 @@ class ShardRuntime(Generic[E, R, F]):
 
     @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
-        """Answer requests with records that were not committed in time; these are applied once committed."""
+        """SendReply requests with records that were not committed in time; these are applied once committed."""
 
     def _perform(self, effect: F) -> None:
-        """Carry out an effect of a committed decision that is no answer."""
+        """Carry out an effect of a committed decision that is no reply."""
         raise AssertionError(f"no shard performs {effect}")
 
     def _replay_control_batch(self, data: bytes, header: BatchHeader) -> None:
@@ -185,7 +185,7 @@ class ShardRuntime(Generic[E, R, F]):
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def stop(self) -> None:
-        """Answer NOT_COORDINATOR to all waiting requests, and drop all state."""
+        """SendReply NOT_COORDINATOR to all waiting requests, and drop all state."""
         self._stopped = True
         if self._loading is not None:
             self._loading.cancel()
@@ -318,7 +318,7 @@ class ShardRuntime(Generic[E, R, F]):
 
     def _release_decided(self, decision: Decision[R, F]) -> None:
         for effect in decision.effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, SendReply):
                 self._resolve(effect.token, effect.reply)
             else:
                 self._perform(effect)
@@ -332,7 +332,7 @@ class ShardRuntime(Generic[E, R, F]):
     # -- time
 
     def _deadline_ms(self) -> int | None:
-        """Return when there is next something to do: for the machine, or for an answer that waits too long."""
+        """Return when there is next something to do: for the machine, or for a reply that waits too long."""
         first_ms = self._shard.deadline_ms()
         for waiting in (self._undecided, self._confirming):
             if waiting and (first_ms is None or waiting[0].deadline_ms < first_ms):
@@ -358,7 +358,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._set_timer()
 
     def _time_out(self, now_ms: int) -> None:
-        """Answer requests with overdue records; answers behind them wait no longer either."""
+        """SendReply requests with overdue records; answers behind them wait no longer either."""
         while self._undecided and self._undecided[0].deadline_ms <= now_ms:
             overdue = self._undecided.popleft()
             topic_partition, end_offset = self._replica.topic_partition, overdue.end_offset
@@ -366,7 +366,7 @@ class ShardRuntime(Generic[E, R, F]):
                 "decision not committed in time partition=%s end=%d", topic_partition, end_offset
             )
             decision = overdue.decision
-            left = tuple(e for e in decision.effects if not isinstance(e, Answer))
+            left = tuple(e for e in decision.effects if not isinstance(e, SendReply))
             overdue.decision = Decision(decision.records, left)
             self._late.append(overdue)
             self._overdue(decision)

@@ -13,7 +13,7 @@ from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.core.transaction.events import (
     Effect,
     Event,
@@ -81,7 +81,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return self._now_ms()
 
     def stop(self) -> None:
-        """Answer NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state."""
+        """SendReply NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state."""
         super().stop()
         self._markers.forget(self)
         for task in list(self._allocations):
@@ -113,12 +113,12 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return to_bytes(record)
 
     def _overdue(self, decision: TransactionDecision) -> None:
-        """Answer COORDINATOR_NOT_AVAILABLE: clients retry, as the decision stands until the append ends.
+        """SendReply COORDINATOR_NOT_AVAILABLE: clients retry, as the decision stands until the append ends.
 
         Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
         """
         for effect in decision.effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, SendReply):
                 self._resolve(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _perform(self, effect: Effect) -> None:
@@ -138,7 +138,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
                     effect.open_ms,
                     effect.timeout_ms,
                 )
-            case Answer():
+            case SendReply():
                 raise AssertionError("answers are settled before")
 
     async def _allocate_producer_id(self, transactional_id: str) -> None:

@@ -8,7 +8,7 @@ So a batch that comes late, after its transaction has ended, cannot open one tha
 version 2 the leader does not verify, but adds: its first batch comes without an announced partition.
 
 Batches of one producer and partition are appended in the order in which they came, whichever of them waits. What is
-asked, and what the answers mean, is decided in `kavka.core.verification`.
+asked, and what the responses mean, is decided in `kavka.core.verification`.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class Verifier:
         )
         token = self._channel.new_token()
         self._batches[token] = _Waiting(replica, begun, batch, future)
-        # A late batch shares the verification of a newer epoch, but not its answer.
+        # A late batch shares the verification of a newer epoch, but not its response.
         self._channel.verify(token, (begun.verification, epoch), request)
         return future
 
     def _ended(self, tokens: tuple[Token, ...], code: ErrorCode) -> None:
-        """Append, or refuse, the batches that have waited for an answer; let offsets continue."""
+        """Append, or refuse, the batches that have waited for a response; let offsets continue."""
         offsets = self._offsets.pop(tokens[0], None)
         if offsets is not None:
             if not offsets.done():
@@ -176,7 +176,7 @@ class Verifier:
         return BegunVerification(producers, leader_epoch, verification, producer_id, epoch)
 
     def _is_enabled(self) -> bool:
-        values = self._context.configs.broker_values()
+        values = self._context.effective_configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
 
 

@@ -43,7 +43,7 @@ class VerificationChannel:
         transactions: TransactionCoordinators,
         ended: Callable[[tuple[Token, ...], ErrorCode], None],
     ) -> None:
-        """Start without connections; `ended` is called with what has waited for an answer, in order, and the answer."""
+        """Start without connections; `ended` is called with what has waited, in order, and the response."""
         self._context = context
         self._transactions = transactions
         self._ended = ended
@@ -66,7 +66,7 @@ class VerificationChannel:
         return self._last_token
 
     def verify(self, token: Token, key: Hashable, request: VerificationRequest) -> None:
-        """Ask, or wait for the answer that what came before with the same key waits for."""
+        """Ask, or wait for the response that what came before with the same key waits for."""
         self._handle(events.VerificationNeeded(token, key, request))
 
     async def stop(self) -> None:
@@ -130,7 +130,7 @@ class VerificationChannel:
     async def _send(self, request: events.SendRequest) -> Event:
         requests = self._machine.take_requests(request.number)
         if not requests:
-            return events.RequestAnswered(request.number, {}, ErrorCode.NONE)
+            return events.ResponseReceived(request.number, {}, ErrorCode.NONE)
         connection = self._connection(request.broker_id)
         peer = await connection.connected()
         if peer.version_of(ApiKey.ADD_PARTITIONS_TO_TXN) < _FIRST_BATCHED:
@@ -141,7 +141,7 @@ class VerificationChannel:
         error = ErrorCode.of(response.error_code)
         if error is not ErrorCode.NONE:
             log.warning("not verified coordinator=%d error=%s", request.broker_id, error.name)
-        return events.RequestAnswered(request.number, codes_of(response), error)
+        return events.ResponseReceived(request.number, codes_of(response), error)
 
     def _connection(self, broker_id: BrokerId) -> BrokerConnection:
         connection = self._connections.get(broker_id)
@@ -165,7 +165,7 @@ class VerificationChannel:
             )
             code = reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
         except Exception:
-            # A bug must not leave what waits without an answer.
+            # A bug must not leave what waits without a response.
             log.exception("not verified coordinator=%d", self._context.broker_id)
         self._handle(events.VerifiedHere(effect.number, code))
 

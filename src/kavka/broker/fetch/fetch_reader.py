@@ -1,6 +1,6 @@
 """Reading for one fetch of a consumer: which range of which file answers each of its partitions.
 
-The bytes of the answer are shared out in the order of the partitions. The first one with records gets at least one
+The bytes of the response are shared out in the order of the partitions. The first one with records gets at least one
 whole batch, however large, so that a consumer can always continue (KIP-74).
 """
 

@@ -163,7 +163,7 @@ class Registration:
         return [fence, Delete(znodes.CONTROLLER, stat.version)]
 
     async def _is_reachable(self, node: BrokerNode) -> bool | None:
-        """Return whether a process listens at a broker's address: yes, no (refused), or None (no answer)."""
+        """Return whether a process listens at a broker's address: yes, no (refused), or None (no response)."""
         verdict: bool | None = False
         for endpoint in node.endpoints:
             host, _colon, port = endpoint.partition("://")[2].rpartition(":")

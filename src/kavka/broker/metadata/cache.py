@@ -16,7 +16,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NO_LEADER = BrokerId(-1)
-_SUSPECT_MS: Final = 1000
+_UNREACHABLE_MS: Final = 1000
 _EXPECTED_MS: Final = 30_000
 
 
@@ -71,7 +71,7 @@ class MetadataCache:
         self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._names: dict[TopicId, str] = {}
-        self._suspected_until: dict[BrokerId, int] = {}
+        self._unreachable_since_ms: dict[BrokerId, int] = {}
         self._changes: list[asyncio.Future[None]] = []
         self._expected: set[str] = set()
         self._expected_until_ms = 0
@@ -93,37 +93,37 @@ class MetadataCache:
             self._expected.clear()
         return self._expected
 
-    # -- suspect brokers
+    # -- unreachable brokers
 
-    def suspect(self, broker: BrokerId, now_ms: int) -> None:
+    def mark_unreachable(self, broker: BrokerId, now_ms: int) -> None:
         """Note that a connection to a broker broke: another may soon lead its partitions.
 
         A client that lost it, too, asks for the leader at the same time, and would not ask again for a second or more.
         """
         if broker in self.brokers:
-            self._suspected_until[broker] = now_ms
+            self._unreachable_since_ms[broker] = now_ms
 
-    def clear_suspicion(self, broker: BrokerId) -> None:
+    def mark_reachable(self, broker: BrokerId) -> None:
         """Note that a broker is reached again."""
-        if self._suspected_until.pop(broker, None) is not None:
+        if self._unreachable_since_ms.pop(broker, None) is not None:
             self.changed()
 
-    def is_suspected(self, broker: BrokerId, now_ms: int) -> bool:
+    def is_unreachable(self, broker: BrokerId, now_ms: int) -> bool:
         """Return whether a broker was lost a moment ago, and nothing was learned of it since."""
-        if not self._suspected_until:
+        if not self._unreachable_since_ms:
             return False
-        since_ms = self._suspected_until.get(broker)
+        since_ms = self._unreachable_since_ms.get(broker)
         if since_ms is None:
             return False
-        if now_ms - since_ms <= _SUSPECT_MS and broker in self.brokers:
+        if now_ms - since_ms <= _UNREACHABLE_MS and broker in self.brokers:
             return True
-        del self._suspected_until[broker]
+        del self._unreachable_since_ms[broker]
         return False
 
     @property
-    def has_suspects(self) -> bool:
-        """Return whether any broker is suspected; the suspicion may have expired."""
-        return bool(self._suspected_until)
+    def has_unreachable(self) -> bool:
+        """Return whether any broker is marked unreachable; the mark may have expired."""
+        return bool(self._unreachable_since_ms)
 
     def changed(self) -> None:
         """Wake waiters for updates."""

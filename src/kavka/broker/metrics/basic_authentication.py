@@ -35,7 +35,7 @@ _Version = tuple[int, int, int]
 
 
 class Verdict(Enum):
-    """The decision about a request; the value is the status of its answer."""
+    """The decision about a request; the value is the status of its response."""
 
     ALLOWED = 200
     REFUSED = 401
@@ -74,7 +74,7 @@ class BasicAuthentication:
         """Return whether a request with this `Authorization` header may read the page."""
         credential = _credential(header)
         if credential is None:
-            # A client's first request may have none: the answer says that it needs one.
+            # A client's first request may have none: the response says that it needs one.
             return Verdict.REFUSED
         await self._refresh()
         digest = hashlib.blake2b(b"\0".join(credential), key=self._key).digest()

@@ -33,9 +33,9 @@ def families(sources: MetricsSources) -> Iterator[Family]:
 def _of_requests(traffic: dict[str, RequestTraffic]) -> Iterator[Family]:
     help = "Requests that came, by API and version."
     yield counter(f"{_REQUESTS}requests_total", help, _requests(traffic))
-    help = "Errors in answers, by API: one answer may hold several, of partitions."
+    help = "Errors in responses, by API: one response may hold several, of partitions."
     yield counter(f"{_REQUESTS}errors_total", help, _errors(traffic))
-    help = "From a request's arrival to its answer, in ms."
+    help = "From a request's arrival to its response, in ms."
     yield summary(f"{_REQUESTS}totaltimems", help, _times(traffic, "total"))
     help = "What of that the broker worked without a pause, in ms."
     yield summary(f"{_REQUESTS}localtimems", help, _times(traffic, "local"))
@@ -103,7 +103,7 @@ def _of_memory(sources: MetricsSources) -> Iterator[Family]:
     yield gauge(name, "Requests that came and are not looked at yet.", waiting)
     unanswered = sum(connection.requests_in_flight for connection in connections)
     name = "kavka_network_requests_in_work"
-    yield gauge(name, "Requests without an answer, those that wait included.", unanswered)
+    yield gauge(name, "Requests without a response, those that wait included.", unanswered)
     budget = sources.request_budget
     name = "kafka_network_socketserver_memorypoolused"
     yield gauge(name, "Bytes of requests that came and are not answered.", budget.held_bytes)

@@ -129,7 +129,7 @@ class Scrape:
         try:
             await self._respond(head)
         except Exception:
-            # A bug in one metric must not leave the scraper without an answer.
+            # A bug in one metric must not leave the scraper without a response.
             log.exception("metrics failed")
             self._send(500, b"", closes=True)
         self._answering = None

@@ -19,7 +19,7 @@ _BY_TOPIC = {
         "failedproducerequests",
         "Partitions of Produce requests that were refused, but for causes that clients get over.",
     ),
-    "fetch_requests": ("totalfetchrequests", "Partitions of answers to Fetch."),
+    "fetch_requests": ("totalfetchrequests", "Partitions of responses to Fetch."),
     "failed_fetch_requests": ("failedfetchrequests", "Reads that met damage."),
 }
 _OF_ALL = {

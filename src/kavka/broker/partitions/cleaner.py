@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.ids import TopicPartition
@@ -59,12 +59,14 @@ class CleanerCounts:
 class Cleaner:
     """Compacts the logs of one broker in the background. `start` once, `stop` once."""
 
-    def __init__(self, configs: Configs, replica_manager: ReplicaManager, clock: Clock) -> None:
+    def __init__(
+        self, effective_configs: EffectiveConfigs, replica_manager: ReplicaManager, clock: Clock
+    ) -> None:
         """Create the cleaner that `start` starts."""
         self.counts = CleanerCounts(last_round_ms=clock.tick_ms())
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that are left alone, and why."""
-        self._configs = configs
+        self._effective_configs = effective_configs
         self._replica_manager = replica_manager
         self._clock = clock
         self._unclean_logs: dict[TopicPartition, Log] = {}
@@ -115,12 +117,12 @@ class Cleaner:
         stopping.cancel()
 
     def _backoff_s(self) -> float:
-        backoff_ms = self._configs.broker_integer("log.cleaner.backoff.ms")
+        backoff_ms = self._effective_configs.broker_integer("log.cleaner.backoff.ms")
         return min(max(backoff_ms, 1), _MAX_SLEEP_MS) / 1000
 
     async def _clean_once(self) -> bool:
         """Begin a pass over the dirtiest log that is due; false when there is none, or enough are in progress."""
-        if len(self._passes) >= self._configs.broker_integer("log.cleaner.threads"):
+        if len(self._passes) >= self._effective_configs.broker_integer("log.cleaner.threads"):
             return False
         self._forget_replaced()
         measured = await self._measure()
@@ -218,13 +220,13 @@ class Cleaner:
             await self._replica_manager.store.write_cleaner_offsets(cleaned.directory)
 
     def _limits(self) -> CleanerLimits:
-        values = self._configs.broker_values()
-        threads = max(1, self._configs.broker_integer("log.cleaner.threads"))
+        values = self._effective_configs.broker_values()
+        threads = max(1, self._effective_configs.broker_integer("log.cleaner.threads"))
         load_factor = values["log.cleaner.io.buffer.load.factor"]
         assert isinstance(load_factor, float | int)
-        buffer_bytes = self._configs.broker_integer("log.cleaner.io.buffer.size")
+        buffer_bytes = self._effective_configs.broker_integer("log.cleaner.io.buffer.size")
         return CleanerLimits(
-            self._configs.broker_integer("log.cleaner.dedupe.buffer.size") // threads,
+            self._effective_configs.broker_integer("log.cleaner.dedupe.buffer.size") // threads,
             min(max(load_factor, 0.1), 0.99),
             max(buffer_bytes // threads // 2, _SMALLEST_BLOCK),
             self._throttle,
@@ -232,7 +234,7 @@ class Cleaner:
 
     async def _throttle(self, count: int) -> bool:
         """Wait as long as `log.cleaner.io.max.bytes.per.second` wants for so many bytes; false when it is over."""
-        rate = self._configs.broker_values()["log.cleaner.io.max.bytes.per.second"]
+        rate = self._effective_configs.broker_values()["log.cleaner.io.max.bytes.per.second"]
         assert isinstance(rate, float | int)
         now = self._clock.tick_ms()
         self._next_free_ms = max(self._next_free_ms, now) + 1000 * count / max(rate, 1.0)

@@ -44,10 +44,10 @@ class CurrentLeaders:
             return response
         leaders: dict[int, None] = {}
         for topic in response.responses:
-            for answer in topic.partition_responses:
-                if answer.error_code == _NOT_LEADER:
-                    leader, epoch = self._leader_of(TopicPartition(topic.name, answer.index))
-                    answer.current_leader = ProduceResponseCurrentLeader(
+            for row in topic.partition_responses:
+                if row.error_code == _NOT_LEADER:
+                    leader, epoch = self._leader_of(TopicPartition(topic.name, row.index))
+                    row.current_leader = ProduceResponseCurrentLeader(
                         leader_id=leader, leader_epoch=epoch
                     )
                     leaders[leader] = None
@@ -63,13 +63,13 @@ class CurrentLeaders:
             return response
         leaders: dict[int, None] = {}
         for topic in response.responses:
-            for answer in topic.partitions:
-                if answer.error_code in _NOT_LEADER_ERRORS:
+            for row in topic.partitions:
+                if row.error_code in _NOT_LEADER_ERRORS:
                     name = topic.topic or self._metadata.name_of(TopicId(bytes(topic.topic_id)))
                     if name:
-                        topic_partition = TopicPartition(name, answer.partition_index)
+                        topic_partition = TopicPartition(name, row.partition_index)
                         leader, epoch = self._leader_of(topic_partition)
-                        answer.current_leader = FetchResponseCurrentLeader(
+                        row.current_leader = FetchResponseCurrentLeader(
                             leader_id=leader, leader_epoch=epoch
                         )
                         leaders[leader] = None

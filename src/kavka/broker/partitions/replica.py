@@ -55,7 +55,7 @@ class AppendOutcome(NamedTuple):
     """Of the leader that appended; acks=all counts in it."""
 
 
-class Watcher(Protocol):
+class ReplicaObserver(Protocol):
     """An observer of a replica: a follower that fetches it, or a move to another directory."""
 
     def notify(self, *, can_wait: bool = False) -> None:
@@ -83,12 +83,12 @@ class Replica:
         self.topic_partition = partition.topic_partition
         self.traffic = traffic
         self.leader_high_watermark = -1
-        """As the leader's last answer said, while this broker follows."""
+        """As the leader's last response said, while this broker follows."""
         self.appended_bytes = 0
         """Bytes that became readable since the start; fetches that wait for bytes count by it."""
         self.lock = asyncio.Lock()
         """Held while the log is truncated, or the role changes: both wait for the disk."""
-        self.watchers: dict[Watcher, None] = {}
+        self.observers: dict[ReplicaObserver, None] = {}
         self.is_stopped = False
         """True if the controller has stopped this replica in the present leader epoch."""
         self.is_frozen = False
@@ -344,13 +344,13 @@ class Replica:
                 self.note_transactions()
             if has_moved:
                 self._on_high_watermark_moved(self.topic_partition)
-            if self.watchers:
-                self.notify_watchers()
+            if self.observers:
+                self.notify_observers()
 
-    def notify_watchers(self, *, can_wait: bool = False) -> None:
-        """Notify the watchers."""
-        for watcher in list(self.watchers):
-            watcher.notify(can_wait=can_wait)
+    def notify_observers(self, *, can_wait: bool = False) -> None:
+        """Notify the observers."""
+        for observer in list(self.observers):
+            observer.notify(can_wait=can_wait)
 
     def advance_high_watermark(self, now_ms: int) -> None:
         """Advance the high watermark as far as all replicas allow, also when no append or fetch follows."""
@@ -361,7 +361,7 @@ class Replica:
         """Notify all listeners that a follower's fetch, or the in-sync set, moved the high watermark."""
         self.note_transactions()
         self._on_high_watermark_moved(self.topic_partition)
-        self.notify_watchers(can_wait=True)
+        self.notify_observers(can_wait=True)
 
     # -- following
 
@@ -371,14 +371,14 @@ class Replica:
         self.leader_high_watermark = -1
         if self.partition.is_leader:
             self.log.assign_epoch(self.partition.leader_epoch, self.log.log_end_offset)
-        self.notify_watchers()
+        self.notify_observers()
 
     def note_written(self) -> None:
         """Inform the replication of written offsets; queued writes are reported by a callback of their own, later."""
         self._advance(0)
 
     def followed(self, size: int, leader_high_watermark: int, leader_log_start_offset: int) -> None:
-        """Adopt what the leader's answer said; its records, `size` bytes, are written."""
+        """Adopt what the leader's response said; its records, `size` bytes, are written."""
         partition, log_of = self.partition, self.log
         self.appended_bytes += size
         self.traffic.replication_bytes_in += size
@@ -411,14 +411,14 @@ class Replica:
         self.truncation_count += 1
         self.partition.truncated(self.log.log_end_offset)
         self.note_transactions()
-        self.notify_watchers()
+        self.notify_observers()
 
     def restarted(self) -> None:
         """Note that the log was emptied and begins where the leader's does."""
         self.truncation_count += 1
         self.partition.restarted_at(self.log.log_end_offset)
         self.note_transactions()
-        self.notify_watchers()
+        self.notify_observers()
 
     def note_transactions(self) -> None:
         """Update the last stable offset from the log; transactions that ended below the high watermark are over."""
@@ -451,7 +451,7 @@ class Replica:
             return
         if self.partition.log_start_moved(self.log.log_start_offset):
             self._on_high_watermark_moved(self.topic_partition)
-            self.notify_watchers()
+            self.notify_observers()
 
 
 def batch_rules(values: Mapping[str, Value]) -> BatchRules:

@@ -203,7 +203,7 @@ class ReplicaManager:
         if NO_TOPIC_ID != topic_id != (partition_log.topic_id or topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         # Only now: they may have changed meanwhile, and `reconfigure` finds the replica from here on.
-        values = self._context.configs.topic(topic_partition.topic)
+        values = self._context.effective_configs.topic(topic_partition.topic)
         partition_log.config = self._log_config(topic_partition.topic)
         partition = Partition(
             topic_partition,
@@ -211,7 +211,7 @@ class ReplicaManager:
             log_start_offset=partition_log.log_start_offset,
             log_end_offset=partition_log.written_offset,
             high_watermark=self.store.high_watermarks.get(topic_partition, 0),
-            max_lag_ms=self._context.configs.broker_integer("replica.lag.time.max.ms"),
+            max_lag_ms=self._context.effective_configs.broker_integer("replica.lag.time.max.ms"),
         )
         partition.topic_id = partition_log.topic_id or NO_TOPIC_ID
         partition.is_alive = partial(self._is_alive, topic_partition)
@@ -346,11 +346,11 @@ class ReplicaManager:
             name = replica.topic_partition.topic
             if topic is None or name == topic:
                 replica.log.config = self._log_config(name)
-                replica.configure(self._context.configs.topic(name))
+                replica.configure(self._context.effective_configs.topic(name))
 
     def _log_config(self, topic: str) -> LogConfig:
         """Return the settings of a topic's logs; one object for all of them until they change."""
-        values = self._context.configs.topic(topic)
+        values = self._context.effective_configs.topic(topic)
         known = self._log_configs.get(topic)
         if known is None or known[0] is not values:
             known = self._log_configs[topic] = (values, log_config(values))
@@ -385,7 +385,7 @@ class ReplicaManager:
     async def expire_producers(self) -> None:
         """Forget producers that were silent for `producer.id.expiration.ms`."""
         now_ms = self._context.clock.now_ms()
-        expiration_ms = self._context.configs.broker_integer("producer.id.expiration.ms")
+        expiration_ms = self._context.effective_configs.broker_integer("producer.id.expiration.ms")
         for number, replica in enumerate(self):
             replica.log.producers.expire(now_ms, expiration_ms)
             if number % 64 == 63:

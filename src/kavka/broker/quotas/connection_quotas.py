@@ -49,7 +49,7 @@ class ConnectionQuotas:
     ) -> None:
         """Count nothing yet; `set_accepting` lets a listener accept or not, `connections` are the open ones."""
         self._clock = context.clock
-        self._configs = context.configs
+        self._effective_configs = context.effective_configs
         self._quotas = quotas
         self._set_accepting = set_accepting
         self._connections = connections
@@ -65,7 +65,7 @@ class ConnectionQuotas:
         self._values: object = None
         self._of_broker = _Limits(_UNLIMITED, _UNLIMITED)
         self._of_listeners: dict[str, _Limits] = {}
-        context.configs.on_broker_change.append(self.reconfigure)
+        context.effective_configs.on_broker_change.append(self.reconfigure)
 
     def reconfigure(self) -> None:
         """Go by the settings as they are now."""
@@ -131,12 +131,13 @@ class ConnectionQuotas:
 
     def _limits(self) -> _Limits:
         """Return the limits of the broker, and have those of the listeners up to date."""
-        values = self._configs.broker_values()
+        values = self._effective_configs.broker_values()
         if values is not self._values:
             self._values = values
-            self._of_broker = _limits(self._configs.broker_integer)
+            self._of_broker = _limits(self._effective_configs.broker_integer)
             self._of_listeners = {
-                name: _limits(self._configs.listener(name).integer) for name in self._counts
+                name: _limits(self._effective_configs.listener(name).integer)
+                for name in self._counts
             }
         return self._of_broker
 

@@ -25,7 +25,7 @@ _ROOTS = ("/config/users", "/config/clients", "/config/ips")
 
 
 NEVER_STRICT: Final = 1 << 15
-"""Higher than any version: the client does not know THROTTLING_QUOTA_EXCEEDED as an answer of the API."""
+"""Higher than any version: the client does not know THROTTLING_QUOTA_EXCEEDED as an error of the API."""
 
 
 class TopicChanges:

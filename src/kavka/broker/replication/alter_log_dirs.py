@@ -61,7 +61,9 @@ class AlterLogDirsManager:
         self._disk = context.environment.disk
         self._replica_manager = replica_manager
         self._events = events
-        self._throttle = Throttle(context.clock, partial(context.configs.broker_integer, _RATE))
+        self._throttle = Throttle(
+            context.clock, partial(context.effective_configs.broker_integer, _RATE)
+        )
         self._moves: dict[TopicPartition, _Move] = {}
         # Held while it is decided where a replica goes: of two requests the later one has the last word.
         self._lock = asyncio.Lock()
@@ -221,7 +223,7 @@ class AlterLogDirsManager:
                     self._events.publish(PartitionChange.LOG_REPLACED, replica)
             finally:
                 replica.is_frozen = False
-            replica.notify_watchers()
+            replica.notify_observers()
         replica.note_log_start()
         return True
 

@@ -144,7 +144,7 @@ class AlterPartitionManager:
     async def _send(
         self, batch: dict[TopicPartition, tuple[Replica, IsrChange]]
     ) -> dict[TopicPartition, tuple[Replica, IsrChange]]:
-        """Send some changes and adopt the answers; return those to be sent again."""
+        """Send some changes and adopt the responses; return those to be sent again."""
         try:
             response: AlterPartitionResponse = await self._controller.send(
                 self._request(batch), _TIMEOUT_MS
@@ -161,13 +161,13 @@ class AlterPartitionManager:
             for topic_partition, (replica, _change) in batch.items()
         }
         for topic in response.topics:
-            for answer in topic.partitions:
+            for result in topic.partitions:
                 topic_partition = by_id.get(
-                    (TopicId(bytes(topic.topic_id)), answer.partition_index)
+                    (TopicId(bytes(topic.topic_id)), result.partition_index)
                 )
                 if topic_partition is not None and topic_partition in batch:
                     replica, change = batch[topic_partition]
-                    if not self._apply_response(replica, change, answer):
+                    if not self._apply_response(replica, change, result):
                         del batch[topic_partition]
         return batch
 
@@ -202,12 +202,12 @@ class AlterPartitionManager:
         )
 
     def _apply_response(
-        self, replica: Replica, change: IsrChange, answer: AlterPartitionResponsePartition
+        self, replica: Replica, change: IsrChange, result: AlterPartitionResponsePartition
     ) -> bool:
         """Handle the response for one partition; return whether the change is to be sent again."""
         partition = replica.partition
         now_ms = self._context.clock.tick_ms()
-        error = ErrorCode.of(answer.error_code)
+        error = ErrorCode.of(result.error_code)
         if error is not ErrorCode.NONE:
             self.failures += 1
             log.info(
@@ -216,11 +216,11 @@ class AlterPartitionManager:
             is_sent_again = partition.isr_change_failed(change, error)
             replica.advance_high_watermark(now_ms)
             return is_sent_again
-        in_sync = tuple(BrokerId(broker) for broker in answer.isr)
-        if answer.leader_epoch != partition.leader_epoch:
+        in_sync = tuple(BrokerId(broker) for broker in result.isr)
+        if result.leader_epoch != partition.leader_epoch:
             return False  # a newer LeaderAndIsr is on its way
         before = len(partition.in_sync_replicas)
-        has_moved = partition.isr_changed(change, in_sync, answer.partition_epoch, now_ms)
+        has_moved = partition.isr_changed(change, in_sync, result.partition_epoch, now_ms)
         self.shrinks += len(partition.in_sync_replicas) < before
         self.expansions += len(partition.in_sync_replicas) > before
         log.info(

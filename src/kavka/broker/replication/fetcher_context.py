@@ -46,11 +46,11 @@ class FetcherContext:
 
     def leader_unreachable(self, leader: BrokerId) -> None:
         """Note that the connection to a leader broke."""
-        self._context.metadata.suspect(leader, self.clock.tick_ms())
+        self._context.metadata.mark_unreachable(leader, self.clock.tick_ms())
 
     def leader_reached(self, leader: BrokerId) -> None:
         """Note that a leader answers."""
-        self._context.metadata.clear_suspicion(leader)
+        self._context.metadata.mark_reachable(leader)
 
     def broker_epoch(self) -> int:
         """Return the epoch of this broker's registration."""

@@ -77,9 +77,9 @@ class FollowerFetchHandler:
         self.sessions.count(session)
         reads = self._read_dirty(session, request, may_wait=True)
         if reads or request.max_wait_ms <= 0:
-            return self._answer(session, reads)
-        answer = partial(self._answer_now, session, request)
-        return DelayedFollowerFetch(session, request.max_wait_ms, answer)
+            return self._respond(session, reads)
+        respond = partial(self._respond_now, session, request)
+        return DelayedFollowerFetch(session, request.max_wait_ms, respond)
 
     async def _handle_many(
         self, session: FollowerSession, request: FetchRequest, pace: Pace
@@ -90,14 +90,14 @@ class FollowerFetchHandler:
             if pace.is_over():
                 await pace.rest()
         self.sessions.count(session)
-        # What is dirty again by what happens here, or meanwhile, is for the next answer.
+        # What is dirty again by what happens here, or meanwhile, is for the next response.
         look_at = list(session.dirty)
         session.dirty.clear()
         reads: list[FollowerRead] = []
         try:
             await self._read_many(session, request, look_at, reads, pace)
-            answer = self._answer(session, reads)
-            return answer if isinstance(answer, FetchResponse) else await answer
+            result = self._respond(session, reads)
+            return result if isinstance(result, FetchResponse) else await result
         except BaseException:
             for partition in look_at:  # some were not checked
                 session.mark_dirty(partition)
@@ -131,15 +131,15 @@ class FollowerFetchHandler:
             for partition in later:
                 session.mark_dirty(partition)
 
-    def _answer_now(
+    def _respond_now(
         self, session: FollowerSession, request: FetchRequest
     ) -> FetchResponse | SecondStage:
         """Answer with what there is, be it nothing."""
-        return self._answer(session, self._read_dirty(session, request))
+        return self._respond(session, self._read_dirty(session, request))
 
     # -- answering
 
-    def _answer(
+    def _respond(
         self, session: FollowerSession, reads: list[FollowerRead]
     ) -> FetchResponse | SecondStage:
         if any(read.is_uncached for read in reads):
@@ -148,7 +148,7 @@ class FollowerFetchHandler:
         return self._response(session, reads)
 
     def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
-        """Release an answer that is not sent; a session that continues is sent it with the next."""
+        """Release a response that is not sent; a session that continues is sent it with the next."""
         for read in reads:
             read.release()
             read.partition.sent = (-1, -1)

@@ -36,7 +36,7 @@ class FollowerRead(PartitionRead):
     def needs_space(self) -> bool:
         """Return whether not even one batch may fit: the follower then fetches the same again without naming it.
 
-        The partition must be first in the next answer.
+        The partition must be first in the next response.
         """
         return self.cut_at is not None and self.found is not None and self.length >= self.cut_at
 
@@ -126,7 +126,7 @@ class FollowerReader:
         may_be_cut = not minimum_one and not is_throttled and asked.fetch_offset < end_offset
         read.cut_at = wanted if may_be_cut else None
         if read.needs_space and not read.is_uncached:
-            session.mark_dirty(watched)  # first in the next answer
+            session.mark_dirty(watched)  # first in the next response
         if not read.length and not read.is_uncached:
             known_mark, known_start = watched.sent
             mark, start = partition.high_watermark, replica.log.log_start_offset
@@ -153,9 +153,9 @@ class FollowerReader:
             return  # what its former life had it need not have now (a fetch that was read late)
         if follower.activity is not session.activity:
             # This fetch may be the late one, of a connection that the follower gave up.
-            for watcher in replica.watchers:
-                if isinstance(watcher, SessionPartition):
-                    watcher.overtaken(session)
+            for observer in replica.observers:
+                if isinstance(observer, SessionPartition):
+                    observer.overtaken(session)
         follower.activity = session.activity
         had_start = follower.log_start_offset
         is_alive = session.replica_id in self._metadata.brokers

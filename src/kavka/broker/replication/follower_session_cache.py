@@ -40,7 +40,7 @@ class FollowerSessionCache:
     def begin(
         self, context: RequestContext, request: FetchRequest, replica_id: BrokerId
     ) -> FollowerSession | ErrorCode:
-        """Return the session of a request, a new one or one that it continues, or the error to answer."""
+        """Return the session of a request, a new one or one that it continues, or the error to respond with."""
         by_topic_id = context.version >= FIRST_BY_TOPIC_ID
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id, replica_id)
@@ -66,7 +66,7 @@ class FollowerSessionCache:
         return known
 
     def count(self, session: FollowerSession) -> None:
-        """Count the partitions of a session that is kept; one that grows beyond the bound of all ends with its answer.
+        """Count the partitions of a session that is kept; one that outgrows the bound of all ends with its response.
 
         The client need not be the broker that it names, so its partitions may be any.
         """

@@ -44,13 +44,13 @@ class SessionPartition:
     def watch(self, replica: Replica | None) -> None:
         """Observe `replica` instead of another."""
         if self.replica is not None and self.replica is not replica:
-            self.replica.watchers.pop(self, None)
+            self.replica.observers.pop(self, None)
         self.replica = replica
         if replica is not None:
-            replica.watchers[self] = None
+            replica.observers[self] = None
 
     def notify(self, *, can_wait: bool = False) -> None:
-        """See `Watcher`."""
+        """See `ReplicaObserver`."""
         self._session.partition_changed(self, can_wait=can_wait)
 
     def overtaken(self, other: FollowerSession) -> None:
@@ -155,12 +155,12 @@ class DelayedFollowerFetch(DeferredResponse):
         self,
         session: FollowerSession,
         max_wait_ms: int,
-        answer: Callable[[], FetchResponse | SecondStage],
+        respond: Callable[[], FetchResponse | SecondStage],
     ) -> None:
-        """Wait in `session`; `answer` says what there is then, be it nothing."""
+        """Wait in `session`; `respond` returns what there is then, be it nothing."""
         super().__init__()
         self._session = session
-        self._answer = answer
+        self._respond = respond
         self._is_superseded = False
         loop = asyncio.get_running_loop()
         self._until = loop.time() + max_wait_ms / 1000
@@ -202,4 +202,4 @@ class DelayedFollowerFetch(DeferredResponse):
         """Respond with what there is, be it nothing."""
         if self._is_superseded:
             return FetchResponse(session_id=self._session.session_id)
-        return self._answer()
+        return self._respond()

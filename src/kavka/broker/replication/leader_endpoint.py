@@ -1,6 +1,6 @@
 """A follower's requests when it cannot fetch records: end offsets of epochs, start and end of the leader's log.
 
-Of both kinds there is the request for many partitions, and what its answer says to the machines that asked.
+Of both kinds there is the request for many partitions, and what its response says to the machines that asked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
 )
 
 Deliver = Callable[[FollowedPartition, int], Step | None]
-"""Gives the answer to the machine that asked, at a time in milliseconds."""
+"""Gives the response to the machine that asked, at a time in milliseconds."""
 
 
 def epochs_request(

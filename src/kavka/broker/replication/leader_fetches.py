@@ -90,7 +90,7 @@ class LeaderFetches:
         elif self.by_topic_id and not by_topic_id:
             raise ConnectionError("a partition without topic id needs another session")
 
-    def post(self, peer: Peer, on_answer: Callable[[asyncio.Future[Any]], None]) -> None:
+    def post(self, peer: Peer, on_response: Callable[[asyncio.Future[Any]], None]) -> None:
         """Send a fetch if none is on its way; a second one only for the sake of what has changed."""
         session = self.session
         if not len(session) or len(self.in_flight) >= _MAX_IN_FLIGHT:
@@ -102,12 +102,12 @@ class LeaderFetches:
         built = session.build()
         request = fetch_request(self._context, built, version)
         future = peer.post(request, version, self._context.timeout_ms)
-        future.add_done_callback(on_answer)
+        future.add_done_callback(on_response)
         self.requests += 1
         self.in_flight.append(FetchInFlight(built, future))
 
     @property
-    def is_answered(self) -> bool:
+    def has_response(self) -> bool:
         """Return whether the first fetch has an unprocessed response."""
         return bool(self.in_flight) and self.in_flight[0].future.done()
 

@@ -58,7 +58,7 @@ class PartitionFetchState:
         self.reported_ms = now_ms
         return True
 
-    def note_answer(self) -> None:
+    def note_response(self) -> None:
         """Note that a fetch was answered."""
         self.refused_since_ms = None
 

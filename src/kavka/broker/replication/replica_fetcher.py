@@ -209,15 +209,15 @@ class ReplicaFetcher:
             self._wake.clear()
             await self._send_leader_requests()
             self._fetch_due()
-            if not self._fetches.is_answered:
+            if not self._fetches.has_response:
                 await self._wait()
             await self._finish()
-            while self._fetches.is_answered:
-                self._apply_answers()
+            while self._fetches.has_response:
+                self._apply_response()
                 await self._finish()
 
     async def _finish(self) -> None:
-        """Wait for what an answer left to be done. Raise what failed in the task's place."""
+        """Wait for what a response left to be done. Raise what failed in the task's place."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -280,7 +280,7 @@ class ReplicaFetcher:
         self,
         asked: dict[TopicPartition, Q],
         request: object,
-        answers: Callable[
+        results: Callable[
             [Mapping[TopicPartition, Q], Any], Iterator[tuple[TopicPartition, Deliver]]
         ],
     ) -> None:
@@ -288,19 +288,19 @@ class ReplicaFetcher:
         assert self._peer is not None
         response = await self._peer.send(request, timeout_ms=self._context.timeout_ms)
         now_ms = self._context.clock.tick_ms()
-        unanswered = dict(asked)
+        missing = dict(asked)
         steps: list[Work] = []
-        for topic_partition, deliver in answers(asked, response):
+        for topic_partition, deliver in results(asked, response):
             followed = self._partitions.get(topic_partition)
             if followed is None or not followed.log.is_current:
                 continue
-            if unanswered.pop(topic_partition, None) is None:
+            if missing.pop(topic_partition, None) is None:
                 continue  # the response has the partition twice
             step = deliver(followed.machine, now_ms)
             if step is not None:
                 steps.append(partial(self._steps.perform, followed, step))
-        for topic_partition in unanswered:
-            # A leader that leaves a partition out of its answer is asked again, not at once.
+        for topic_partition in missing:
+            # A leader that leaves a partition out of its response is asked again, not at once.
             followed = self._partitions.get(topic_partition)
             if followed is not None:
                 followed.machine.delay(now_ms)
@@ -333,7 +333,7 @@ class ReplicaFetcher:
             else:
                 del self._due[topic_partition]
                 session.put(fetches.key(followed), self._requested(request))
-        fetches.post(peer, self._answered)
+        fetches.post(peer, self._on_response)
 
     def _requested(self, request: FetchRecords) -> FetchPartition:
         return FetchPartition(
@@ -344,18 +344,18 @@ class ReplicaFetcher:
             request.last_fetched_epoch,
         )
 
-    def _answered(self, future: asyncio.Future[Any]) -> None:
+    def _on_response(self, future: asyncio.Future[Any]) -> None:
         """Handle a response and fetch again at once, when the task rests and nothing is to be awaited: the usual case.
 
         All else is for the task, which would come two iterations of the loop later.
         """
         if not future.cancelled():
             future.exception()  # the loop asks for the result of the first only
-        if not self._is_backing_off or self._wake.is_set() or not self._fetches.is_answered:
+        if not self._is_backing_off or self._wake.is_set() or not self._fetches.has_response:
             self._wake.set()
             return
         try:
-            self._apply_answers()
+            self._apply_response()
             if self._left is None and self._only_fetches_records:
                 self._fetch_due()
         except Exception as error:  # noqa: BLE001 - the task raises it where it is caught
@@ -372,8 +372,8 @@ class ReplicaFetcher:
                 return False
         return True
 
-    def _apply_answers(self) -> None:
-        """Take the answer of the first fetch. What waits for the disk is begun, for all partitions together."""
+    def _apply_response(self) -> None:
+        """Take the response of the first fetch. What waits for the disk is begun, for all partitions together."""
         fetches = self._fetches
         request, future = fetches.in_flight.popleft()
         response: FetchResponse = future.result()
@@ -399,7 +399,7 @@ class ReplicaFetcher:
             self._left = asyncio.gather(*(step() for step in steps))
 
     def _process_partition(
-        self, request: SessionRequest, key: PartitionKey, answer: FetchResponsePartition
+        self, request: SessionRequest, key: PartitionKey, result: FetchResponsePartition
     ) -> Work | None:
         """Handle the response for one partition; return the remaining work."""
         session = self._fetches.session
@@ -422,11 +422,11 @@ class ReplicaFetcher:
             asked.current_leader_epoch,
         )
         fetched = FetchedPartition(
-            ErrorCode.of(answer.error_code),
-            answer.high_watermark,
-            answer.log_start_offset,
-            answer.diverging_epoch.epoch,
-            answer.diverging_epoch.end_offset,
+            ErrorCode.of(result.error_code),
+            result.high_watermark,
+            result.log_start_offset,
+            result.diverging_epoch.epoch,
+            result.diverging_epoch.end_offset,
         )
         now_ms = self._context.clock.tick_ms()
         step = followed.machine.records_fetched(question, fetched, now_ms)
@@ -434,10 +434,10 @@ class ReplicaFetcher:
             session.resend(key)
             log_refusal(followed, fetched.error, now_ms)
         elif followed.refused_since_ms is not None:
-            followed.note_answer()
+            followed.note_response()
         if step is None:
             return None
-        records = answer.records if isinstance(answer.records, memoryview) else None
+        records = result.records if isinstance(result.records, memoryview) else None
         if isinstance(step, Append):
             return self._steps.append(followed, step, records)
         return partial(self._steps.perform, followed, step)

@@ -18,7 +18,7 @@ class ReplicaFetcherManager:
 
     def __init__(self, context: BrokerContext, throttle: FollowerThrottle) -> None:
         """Follow nothing yet."""
-        self._configs = context.configs
+        self._effective_configs = context.effective_configs
         self._fetcher_context = FetcherContext(context, throttle)
         self._fetchers: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
@@ -27,7 +27,7 @@ class ReplicaFetcherManager:
         """Fetch a partition from its leader from now on, in its present leader epoch."""
         self.unfollow(replica.topic_partition)
         leader = replica.partition.leader
-        per_leader = self._configs.broker_integer("num.replica.fetchers")
+        per_leader = self._effective_configs.broker_integer("num.replica.fetchers")
         number = crc32(str(replica.topic_partition).encode()) % per_leader
         fetcher = self._fetchers.get((leader, number))
         if fetcher is None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.context import BrokerContext
-from kavka.broker.partitions.replica import Replica, Watcher
+from kavka.broker.partitions.replica import Replica, ReplicaObserver
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Clock
 from kavka.settings.declaration import LONG_MAX, Value
@@ -29,7 +29,7 @@ class Throttle:
         self._rate = rate
         # (beginning of the sample, bytes), oldest first.
         self._samples: deque[tuple[int, int]] = deque()
-        self._waiting: dict[Watcher, None] = {}
+        self._waiting: dict[ReplicaObserver, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -65,9 +65,9 @@ class Throttle:
         elapsed_ms = max(now_ms - self._samples[0][0], _SAMPLE_MS) if self._samples else _SAMPLE_MS
         return total * 1000 > rate * elapsed_ms
 
-    def call_when_free(self, watcher: Watcher) -> None:
-        """Touch a watcher when the rate is below the limit again."""
-        self._waiting[watcher] = None
+    def call_when_free(self, observer: ReplicaObserver) -> None:
+        """Notify an observer when the rate is below the limit again."""
+        self._waiting[observer] = None
         if self._timer is None:
             self._schedule_check()
 
@@ -81,8 +81,8 @@ class Throttle:
             self._schedule_check()
             return
         waiting, self._waiting = self._waiting, {}
-        for watcher in waiting:
-            watcher.notify()
+        for observer in waiting:
+            observer.notify()
 
     def close(self) -> None:
         """Stop the timer."""
@@ -94,15 +94,15 @@ class Throttle:
 class ThrottledReplicas:
     """The throttled replicas of a topic's setting: pairs of partition and broker, or all by `*`."""
 
-    def __init__(self, configs: Configs, setting: str) -> None:
+    def __init__(self, effective_configs: EffectiveConfigs, setting: str) -> None:
         """Read `setting` of each topic as it is now."""
-        self._configs = configs
+        self._effective_configs = effective_configs
         self._setting = setting
         self._known: dict[str, tuple[Mapping[str, Value], frozenset[str]]] = {}
 
     def includes(self, topic_partition: TopicPartition, replica: BrokerId) -> bool:
         """Return whether a replica is named."""
-        values = self._configs.topic(topic_partition.topic)
+        values = self._effective_configs.topic(topic_partition.topic)
         known = self._known.get(topic_partition.topic)
         if known is None or known[0] is not values:
             named = values[self._setting]
@@ -116,12 +116,15 @@ class LeaderThrottle(Throttle):
 
     def __init__(self, context: BrokerContext) -> None:
         """Apply the settings of the broker and of its topics as they are at each time."""
-        configs = context.configs
+        effective_configs = context.effective_configs
         super().__init__(
-            context.clock, partial(configs.broker_integer, "leader.replication.throttled.rate")
+            context.clock,
+            partial(effective_configs.broker_integer, "leader.replication.throttled.rate"),
         )
         self._context = context
-        self._replicas = ThrottledReplicas(configs, "leader.replication.throttled.replicas")
+        self._replicas = ThrottledReplicas(
+            effective_configs, "leader.replication.throttled.replicas"
+        )
 
     def throttles(self, replica: Replica, follower: BrokerId, now_ms: int) -> bool:
         """Return whether a follower must not get records now; one that the high watermark waits for always may."""
@@ -145,12 +148,15 @@ class FollowerThrottle(Throttle):
 
     def __init__(self, context: BrokerContext) -> None:
         """Apply the settings of the broker and of its topics as they are at each time."""
-        configs = context.configs
+        effective_configs = context.effective_configs
         super().__init__(
-            context.clock, partial(configs.broker_integer, "follower.replication.throttled.rate")
+            context.clock,
+            partial(effective_configs.broker_integer, "follower.replication.throttled.rate"),
         )
         self._context = context
-        self._replicas = ThrottledReplicas(configs, "follower.replication.throttled.replicas")
+        self._replicas = ThrottledReplicas(
+            effective_configs, "follower.replication.throttled.replicas"
+        )
 
     def throttles(self, replica: Replica) -> bool:
         """Return whether a replica must not be fetched now; one that has all that is committed always may."""

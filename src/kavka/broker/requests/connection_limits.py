@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.net.frames import READ_BYTES
 from kavka.net.request_budget import BudgetLimits
 from kavka.settings.connections import parse_overrides_per_ip
@@ -37,9 +37,9 @@ def budget_limits(config: BrokerConfig, memory_bytes: int) -> BudgetLimits:
 class ConnectionLimits:
     """Counts connections by address."""
 
-    def __init__(self, configs: Configs) -> None:
+    def __init__(self, effective_configs: EffectiveConfigs) -> None:
         """Begin with none, under the settings in force at any time."""
-        self._configs = configs
+        self._effective_configs = effective_configs
         self._by_address: dict[str, int] = {}
         self._overrides: tuple[str, dict[str, int]] = ("", {})
 
@@ -50,7 +50,7 @@ class ConnectionLimits:
         if limit is not None:
             if of_address >= limit:
                 return "max.connections.per.ip.overrides"
-        elif of_address >= self._configs.broker_integer("max.connections.per.ip"):
+        elif of_address >= self._effective_configs.broker_integer("max.connections.per.ip"):
             return "max.connections.per.ip"
         self._by_address[host] = of_address + 1
         return None
@@ -62,7 +62,9 @@ class ConnectionLimits:
             del self._by_address[host]
 
     def _overridden(self) -> dict[str, int]:
-        text = str(self._configs.broker_values()["max.connections.per.ip.overrides"] or "")
+        text = str(
+            self._effective_configs.broker_values()["max.connections.per.ip.overrides"] or ""
+        )
         if text != self._overrides[0]:
             self._overrides = (text, parse_overrides_per_ip(text))
         return self._overrides[1]

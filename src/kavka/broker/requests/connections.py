@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any, Protocol
 
-from kavka.broker.configs.effective_configs import Configs
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.requests.connection_limits import ConnectionLimits
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.policies import Policies
@@ -111,14 +111,14 @@ class OpenConnection:
 class OpenConnections:
     """All open connections, within the limits, and their counters."""
 
-    def __init__(self, configs: Configs, refusals: Refusals) -> None:
+    def __init__(self, effective_configs: EffectiveConfigs, refusals: Refusals) -> None:
         """Begin with none."""
         self.open: dict[Connection, OpenConnection] = {}
         self.counts: dict[str, ConnectionCounts] = {}
         """By listener."""
         self._last_number = 0
         self.control: ConnectionControl | None = None
-        self._limits = ConnectionLimits(configs)
+        self._limits = ConnectionLimits(effective_configs)
         self._refusals = refusals
         self._warnings = BoundedLog(log)
 

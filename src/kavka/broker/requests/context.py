@@ -175,7 +175,7 @@ class RequestContext:
             self.unblock_connection()
 
 
-class Answering(NamedTuple):
+class Responding(NamedTuple):
     """The last step of a second stage: the response is encoded and sent."""
 
     context: RequestContext

@@ -66,8 +66,8 @@ def error_steps(response: type) -> Callable[[Any, Callable[[int], None]], Iterat
 
 def _finder(response: type, *, yields: bool) -> Any:
     source = Source()
-    with source.block("def find(answer, note):"):
-        if not _write_finder(source, response, "answer", yields=yields):
+    with source.block("def find(response, note):"):
+        if not _write_finder(source, response, "response", yields=yields):
             return None
         if yields:
             source.line("yield")  # a generator, though there may be no array

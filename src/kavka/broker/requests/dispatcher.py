@@ -31,8 +31,8 @@ from kavka.broker.requests.deferred import with_result
 from kavka.broker.requests.failures import RequestFailures
 from kavka.broker.requests.large import LargeRequest
 from kavka.broker.requests.memory import (
-    ANSWER_SETTING,
     REQUEST_SETTING,
+    RESPONSE_SETTING,
     TOTAL_SETTING,
     RequestMemory,
     RequestTooLarge,
@@ -53,7 +53,7 @@ from kavka.wire.frame import decode_request_header
 
 if TYPE_CHECKING:
     from kavka.broker.configs.broker_config import BrokerConfig
-    from kavka.broker.configs.effective_configs import Configs
+    from kavka.broker.configs.effective_configs import EffectiveConfigs
     from kavka.io import Clock
 
 
@@ -64,7 +64,11 @@ class Dispatcher:
     """The first argument of handlers; set by `begin`, before which no request is handled."""
 
     def __init__(
-        self, config: BrokerConfig, configs: Configs, clock: Clock, slices: Slices
+        self,
+        config: BrokerConfig,
+        effective_configs: EffectiveConfigs,
+        clock: Clock,
+        slices: Slices,
     ) -> None:
         """Load no handler yet: each is imported at the first request for its API."""
         self._tick_ms = clock.tick_ms
@@ -78,13 +82,13 @@ class Dispatcher:
         self._memory = RequestMemory(config.integer(TOTAL_SETTING))
         self._max_decoded = config.integer(REQUEST_SETTING)
         self._failures = RequestFailures()
-        self._connections = OpenConnections(configs, self._failures.counts)
+        self._connections = OpenConnections(effective_configs, self._failures.counts)
         self._responses = Responses(
             self._failures,
             self._note_work,
             self._tick_ms,
             slices,
-            config.integer(ANSWER_SETTING),
+            config.integer(RESPONSE_SETTING),
             # Else the clock is read once for each request.
             records_times=config.values["kavka.metrics.port"] is not None,
         )

@@ -48,7 +48,7 @@ class RequestFailures:
     ) -> None:
         """Refuse an API or a version that is not served; only an ApiVersions request gets a response."""
         if header.api_key == ApiKey.API_VERSIONS:
-            connection.answer(
+            connection.respond(
                 slot, encode_response(unsupported_api_versions(), 0, header.correlation_id)
             )
         else:

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.requests.memory import (
-    ANSWER_SETTING,
+    RESPONSE_SETTING,
     DecodedBound,
     RequestMemory,
     RequestTooLarge,
@@ -132,7 +132,7 @@ def encode_slice(steps: Encoding, pace: Pace, api: ApiKey, most: int) -> list[Se
             length = next(steps)
             if length > most:
                 raise RequestTooLarge(
-                    f"the answer to a {api.name} is larger than {most} bytes: {ANSWER_SETTING}",
+                    f"the response to a {api.name} is larger than {most} bytes: {RESPONSE_SETTING}",
                     RefusalReason.RESPONSE_SIZE,
                 )
             if pace.is_over(_STEPS_A_SLICE):

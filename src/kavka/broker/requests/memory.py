@@ -14,7 +14,7 @@ from kavka.broker.requests.refusals import RefusalReason
 from kavka.wire.apis import ApiKey
 
 REQUEST_SETTING: Final = "kavka.request.decoded.max.bytes"
-ANSWER_SETTING: Final = "kavka.response.max.bytes"
+RESPONSE_SETTING: Final = "kavka.response.max.bytes"
 TOTAL_SETTING: Final = "kavka.requests.decoded.max.bytes"
 _MIN_BOUND: Final = 8 << 20
 _PER_BYTE: Final = 20
@@ -28,7 +28,7 @@ _CONTROL_REQUEST_FACTOR: Final = 4
 
 
 class RequestTooLarge(Exception):
-    """A request that would take more memory, or give a larger answer, than one may; its connection is closed."""
+    """A request that would take more memory, or give a larger response, than one may; its connection is closed."""
 
     def __init__(self, text: str, reason: RefusalReason) -> None:
         """`text` is for the log, `reason` for the metrics."""

@@ -46,15 +46,15 @@ async def topics_with_codes(
     for topic in requested:
         if pace.is_over():
             await pace.rest()
-        answer = topics.get(topic.name)
-        if answer is None:
-            answer = topics[topic.name] = make_topic(name=topic.name)
+        row = topics.get(topic.name)
+        if row is None:
+            row = topics[topic.name] = make_topic(name=topic.name)
         for asked in topic.partitions:
             index = asked.partition_index
             key = topic.name, index
             code = refused.get(topic.name) or _code(codes, existing, key)
             if code is not None:
-                answer.partitions.append(make_partition(partition_index=index, error_code=code))
+                row.partitions.append(make_partition(partition_index=index, error_code=code))
             if pace.is_over():
                 await pace.rest()
     return list(topics.values())

@@ -58,7 +58,7 @@ class Purgatory:
         return waiting
 
     def cancel(self, waiting: WatchedOperation[Hashable, DelayedOperation]) -> None:
-        """Remove a request without completing it, because its answer is no longer needed."""
+        """Remove a request without completing it, because its response is no longer needed."""
         self._delayed.cancel(waiting)
 
     def check_and_complete(self, key: Hashable) -> None:

@@ -1,7 +1,7 @@
 """Repeated names of a request, and their part of its response.
 
-Apache Kafka answers each. Here each name is looked up once, and its row is in the answer as often as it was asked for,
-up to a bound: two bytes that ask for thirty thousand are an attack.
+Apache Kafka answers each. Here each name is looked up once, and its row is in the response as often as it was asked
+for, up to a bound: two bytes that ask for thirty thousand are an attack.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Repetitions:
 
 
 def size_of(value: Any) -> int:
-    """Return about how many bytes a value takes in an answer."""
+    """Return about how many bytes a value takes in a response."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         return 2 + len(value)
     if isinstance(value, list):

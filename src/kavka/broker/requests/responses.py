@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.context import RequestContext, Responding
 from kavka.broker.requests.counters import error_finder, error_steps
 from kavka.broker.requests.deferred import DeferredResponse, LastResponse, SecondStage
 from kavka.broker.requests.failures import RequestFailures
@@ -33,7 +33,7 @@ class Responses:
     def __init__(
         self,
         failures: RequestFailures,
-        note_work: Callable[[Answering], None],
+        note_work: Callable[[Responding], None],
         tick_ms: Callable[[], int],
         slices: Slices,
         max_bytes: int,
@@ -56,7 +56,7 @@ class Responses:
         if kind is EncodedResponse:
             if self.quota is not None:
                 self._throttle(self.quota, context, result)
-            context.connection.answer(context.slot, (result,) if result else ())
+            context.connection.respond(context.slot, (result,) if result else ())
             if context.large is not None:
                 context.finish()
         elif kind is context.api.response:
@@ -127,7 +127,7 @@ class Responses:
             _release(context, response)
             self._failures.malformed(context, error)
             return
-        context.connection.answer(context.slot, parts)
+        context.connection.respond(context.slot, parts)
 
     async def _encode_later(self, context: RequestContext, response: Any) -> None:
         """Encode the response of a request that took long, in a later iteration of the loop."""
@@ -149,7 +149,7 @@ class Responses:
             self.waiting.run_step(context, step, partial(_release, context, response))
             return
         _count_errors(context, response)
-        context.connection.answer(context.slot, parts)
+        context.connection.respond(context.slot, parts)
         context.finish()
 
     async def _encode_on(
@@ -164,7 +164,7 @@ class Responses:
             parts = encode_slice(steps, pace, context.api.key, self._max_bytes)
             if parts is not None:
                 await _count_errors_in_slices(context, response, pace)
-                context.connection.answer(context.slot, parts)
+                context.connection.respond(context.slot, parts)
                 context.finish()
                 return
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from kavka.broker.lifecycle.periodic_tasks import TaskRun
-from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.context import RequestContext, Responding
 from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work
 from kavka.wire.apis import ApiKey
@@ -47,7 +47,7 @@ class StallWarnings:
         match work:
             case TaskRun(name=name):
                 return f"task={name}"
-            case Answering(context=context):
+            case Responding(context=context):
                 return _request(context)
             case RequestContext():
                 return _request(work)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kavka.broker.requests.context import Answering, RequestContext
+from kavka.broker.requests.context import RequestContext, Responding
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.broker.requests.failures import RequestFailures
 from kavka.broker.requests.pace import SLICE_MS
@@ -26,7 +26,7 @@ class Waiting:
         self,
         deliver: Deliver,
         failures: RequestFailures,
-        note_work: Callable[[Answering], None],
+        note_work: Callable[[Responding], None],
         tick_ms: Callable[[], int],
     ) -> None:
         """Take `deliver`, called with each result, and `note_work`, which names work for stalls of the loop."""
@@ -63,7 +63,7 @@ class Waiting:
         def done(finished: asyncio.Future[Any]) -> None:
             self.tasks.pop(finished, None)
             waiting.pop(finished, None)
-            self._note_work(Answering(context, self._tick_ms()))
+            self._note_work(Responding(context, self._tick_ms()))
             connection.release(context.slot)
             if finished.cancelled():
                 if stage.release is not None:
@@ -141,9 +141,9 @@ class Waiting:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._answer_woken)
+            asyncio.get_running_loop().call_soon(self._respond_woken)
 
-    def _answer_woken(self) -> None:
+    def _respond_woken(self) -> None:
         """Answer for a slice of the loop's time: one batch may have woken thousands of requests.
 
         One connection after the other: a client continues while the next one's response is built.
@@ -156,7 +156,7 @@ class Waiting:
             while self._being_answered:
                 connection = next(iter(self._being_answered))
                 woken = self._being_answered.pop(connection)
-                is_over = self._answer_all(connection, woken, end_ms)
+                is_over = self._respond_all(connection, woken, end_ms)
                 if woken:
                     self._being_answered[connection] = woken
                 if is_over:
@@ -165,7 +165,7 @@ class Waiting:
             if self._being_answered or self._woken:
                 self._schedule()
 
-    def _answer_all(
+    def _respond_all(
         self, connection: Connection, woken: deque[DeferredResponse], end_ms: int
     ) -> bool:
         """Answer what was woken of a connection until the time is over; return whether it is."""
@@ -174,14 +174,14 @@ class Waiting:
             while woken:
                 deferred = woken.popleft()
                 if not deferred.is_done:
-                    self._answer(deferred)
+                    self._respond(deferred)
                 if self._tick_ms() >= end_ms:
                     return True
         finally:
             connection.uncork()
         return False
 
-    def _answer(self, deferred: DeferredResponse) -> None:
+    def _respond(self, deferred: DeferredResponse) -> None:
         context = deferred.context
         context.connection.attachment.waiting.pop(deferred, None)
         if context.large is not None and context.large.memory_to_build:

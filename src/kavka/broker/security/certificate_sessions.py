@@ -60,7 +60,7 @@ class CertificateSessions:
 
 
 def _mapper(context: BrokerContext, listener: str) -> SslPrincipalMapper:
-    rules = context.configs.listener(listener).text("ssl.principal.mapping.rules")
+    rules = context.effective_configs.listener(listener).text("ssl.principal.mapping.rules")
     try:
         return SslPrincipalMapper(rules)
     except BadMappingRules as error:

@@ -32,7 +32,7 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
     protocol = next((e.protocol for e in config.advertised if e.name == name), "")
     if context.has_own_registry or not protocol.startswith("SASL_"):
         return None
-    settings = context.configs.listener(name)
+    settings = context.effective_configs.listener(name)
     mechanism = settings.text(_MECHANISM).upper()
     if mechanism not in _BETWEEN_BROKERS:
         reason = (

@@ -89,7 +89,7 @@ class SecurityParts:
 
     def _is_stored(self) -> bool:
         """Return whether any setting of security is stored in the registry."""
-        configs = self._context.configs
+        configs = self._context.effective_configs
         names = {*configs.broker_overrides(default=True), *configs.broker_overrides(default=False)}
         return any(is_of_a_listener(name) or name.startswith(("sasl.", "ssl.")) for name in names)
 

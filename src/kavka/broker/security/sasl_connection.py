@@ -147,4 +147,4 @@ class SaslConnection:
 
 
 def _answer_raw(connection: Connection, slot: ResponseSlot, reply: TokenReply) -> None:
-    connection.answer(slot, (_SIZE(len(reply.token)) + reply.token,))
+    connection.respond(slot, (_SIZE(len(reply.token)) + reply.token,))

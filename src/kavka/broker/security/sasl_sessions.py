@@ -56,7 +56,7 @@ class SaslSessions:
         To be called before the first connection: connections stay with the mechanisms of their beginning.
         """
         self._sasl = {
-            name: self._listener(self._context.configs.listener(name))
+            name: self._listener(self._context.effective_configs.listener(name))
             for name, protocol in self._protocols.items()
             if protocol.startswith("SASL_")
         }

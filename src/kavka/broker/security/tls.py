@@ -24,7 +24,7 @@ class BrokerTls:
     def __init__(self, context: BrokerContext) -> None:
         """Read no store yet."""
         self._config = context.config
-        self._configs = context.configs
+        self._configs = context.effective_configs
         # The port of the metrics is none of them: it has SSL.
         self._protocols = {one.name: one.protocol for one in context.config.listeners}
         self._listeners: dict[str, ListenerTls] = {}

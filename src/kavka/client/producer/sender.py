@@ -206,7 +206,7 @@ class Sender:
         try:
             version = self._requests.version(peer)
             if settings.acks == 0:
-                peer.post_unanswered(request, version)
+                peer.post_without_response(request, version)
             else:
                 answer = peer.post(request, version, settings.request_timeout_ms)
         except ConnectionError as error:

@@ -22,7 +22,7 @@ from kavka.core.controller.replies import (
     Reply,
 )
 from kavka.core.controller.unpublished_partitions import UnpublishedPartitions
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.ids import TopicId, TopicPartition
 from kavka.values import field, frozen, mutable, replace
 
@@ -51,7 +51,7 @@ class BrokerUpdate:
     """True if the set of live brokers has changed."""
 
 
-Effect = Answer[Reply] | BrokerUpdate
+Effect = SendReply[Reply] | BrokerUpdate
 
 
 @mutable

@@ -175,14 +175,14 @@ def shut_down(step: Step, event: ControlledShutdownRequested) -> None:
     state = step.state
     known = state.brokers.get(event.broker)
     if known is None:
-        step.answer(event.token, ShutdownReply(ErrorCode.BROKER_NOT_AVAILABLE))
+        step.reply(event.token, ShutdownReply(ErrorCode.BROKER_NOT_AVAILABLE))
         return
     if event.broker_epoch != known.epoch:
-        step.answer(event.token, ShutdownReply(ErrorCode.STALE_BROKER_EPOCH))
+        step.reply(event.token, ShutdownReply(ErrorCode.STALE_BROKER_EPOCH))
         return
     state.shutting_down.add(event.broker)
     remaining = [w for w in _replicated_on(step, event.broker) if not _leave(step, w, event.broker)]
-    step.answer(event.token, ShutdownReply(ErrorCode.NONE, tuple(remaining)))
+    step.reply(event.token, ShutdownReply(ErrorCode.NONE, tuple(remaining)))
 
 
 def _replicated_on(step: Step, broker: int) -> Iterable[TopicPartition]:

@@ -24,10 +24,10 @@ def change(step: Step, event: AlterPartitionRequested) -> None:
     """Judge each proposal by itself, and write those that hold."""
     known = step.state.brokers.get(event.broker)
     if known is None or known.epoch != event.broker_epoch:
-        step.answer(event.token, IsrReply(ErrorCode.STALE_BROKER_EPOCH))
+        step.reply(event.token, IsrReply(ErrorCode.STALE_BROKER_EPOCH))
         return
     outcomes = tuple(_one(step, event.broker, proposal) for proposal in event.changes)
-    step.answer(event.token, IsrReply(ErrorCode.NONE, outcomes))
+    step.reply(event.token, IsrReply(ErrorCode.NONE, outcomes))
 
 
 def _one(step: Step, leader: int, proposal: IsrChange) -> IsrOutcome:

@@ -65,7 +65,7 @@ from kavka.core.controller.state import (
     Leadership,
 )
 from kavka.core.controller.step import ControllerDecision, Step
-from kavka.core.machine import Answer, Decision
+from kavka.core.machine import Decision, SendReply
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.values import replace
@@ -143,17 +143,17 @@ class ControllerMachine:
         now_ms: int,
         reason: str | None = None,
     ) -> ControllerDecision:
-        """Answer the requests of a decision that could not be written with the reason, or with what Kafka says."""
+        """SendReply the requests of a decision that could not be written with the reason, or with what Kafka says."""
         said = reason or error.message
         answers: list[Effect] = []
         for effect in decision.effects:
-            if isinstance(effect, Answer):
-                answers.append(Answer(effect.token, refused(effect.reply, error, said)))
+            if isinstance(effect, SendReply):
+                answers.append(SendReply(effect.token, refused(effect.reply, error, said)))
         for record in decision.records:
             if isinstance(record, DeletionMarked):
                 verdict = TopicReply(Verdict(error, said))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
-                answers += [Answer(token, verdict) for token in tokens]
+                answers += [SendReply(token, verdict) for token in tokens]
         self._forget_unwritten(decision.records)
         self._needs_update = True
         return Decision((), tuple(answers))
@@ -183,7 +183,7 @@ class ControllerMachine:
             getattr(record, "topic_partition", None) for record in decision.records[applied:]
         }
         for effect in decision.effects:
-            if not isinstance(effect, Answer):
+            if not isinstance(effect, SendReply):
                 stops = {w: stop for w, stop in effect.stops.items() if w not in missing}
                 self.outbox.add(replace(effect, stops=stops))
 
@@ -346,7 +346,7 @@ class ControllerMachine:
         for topic_partition in event.leader_and_isr:
             node = step.node(topic_partition)
             if node is not None and node.leader == event.broker:
-                self.outbox.unpublished.leader_answered(topic_partition)
+                self.outbox.unpublished.leader_responded(topic_partition)
 
     def _publish(self, step: Step, partitions: list[TopicPartition]) -> None:
         """Publish partitions that are led now."""
@@ -370,4 +370,4 @@ class ControllerMachine:
         if event.partitions is None:
             needless = ErrorCode.ELECTION_NOT_NEEDED
             verdicts = {w: v for w, v in verdicts.items() if v.code is not needless}
-        step.answer(event.token, PartitionsReply(verdicts))
+        step.reply(event.token, PartitionsReply(verdicts))

@@ -56,7 +56,7 @@ def request(step: Step, event: ReassignmentRequested) -> None:
         _remove_from_znode(step, accepted)
     for topic_partition in accepted:
         _start(step, topic_partition, event.targets[topic_partition])
-    step.answer(event.token, PartitionsReply(verdicts))
+    step.reply(event.token, PartitionsReply(verdicts))
 
 
 def request_by_znode(step: Step, event: ReassignmentNodeRead) -> None:
@@ -153,7 +153,7 @@ def list_reassignments(step: Step, event: ListReassignmentsRequested) -> None:
         assignment = step.assignment(topic_partition)
         if assignment is not None and assignment.is_reassigning:
             moving[topic_partition] = OngoingReassignment(*assignment)
-    step.answer(event.token, ReassignmentsReply(moving))
+    step.reply(event.token, ReassignmentsReply(moving))
 
 
 # -- the steps

@@ -111,7 +111,7 @@ def _apply_state(
     before = topic.leadership[topic_partition.partition].node
     topic.leadership[topic_partition.partition] = Leadership(node, expected_version + 1)
     if node.leader == NO_LEADER:
-        outbox.unpublished.leader_answered(topic_partition)
+        outbox.unpublished.leader_responded(topic_partition)
     if node.leader_epoch > before.leader_epoch:
         due.written_by_others.pop(topic_partition, None)
         notify_replicas(state, outbox, topic_partition, is_new=False)

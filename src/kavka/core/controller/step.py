@@ -16,7 +16,7 @@ from kavka.core.controller.replies import (
 )
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import Assignment, ClusterState
-from kavka.core.machine import Answer, Decision, Token
+from kavka.core.machine import Decision, SendReply, Token
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 
@@ -95,9 +95,9 @@ class Step:
         """Send an update to brokers, once everything is written."""
         self.effects.append(update)
 
-    def answer(self, token: Token, reply: Reply) -> None:
-        """Answer a request, once everything is written."""
-        self.effects.append(Answer(token, reply))
+    def reply(self, token: Token, reply: Reply) -> None:
+        """SendReply a request, once everything is written."""
+        self.effects.append(SendReply(token, reply))
 
     def decision(self) -> ControllerDecision:
         """Return all that was decided: for each topic its assignment first, then its partitions."""

@@ -36,13 +36,13 @@ def create(step: Step, event: CreateTopicRequested) -> None:
     if topic.name in step.state.topics:
         message = f"Topic '{topic.name}' already exists."
         verdict = Verdict(ErrorCode.TOPIC_ALREADY_EXISTS, message)
-        step.answer(event.token, TopicReply(verdict))
+        step.reply(event.token, TopicReply(verdict))
         return
     assignments = {p: Assignment(tuple(topic.assignment[p])) for p in sorted(topic.assignment)}
     step.before.append(TopicCreated(topic.name, topic.topic_id, assignments, topic.config))
     for partition, assignment in assignments.items():
         _elect_first(step, TopicPartition(topic.name, partition), assignment)
-    step.answer(event.token, TopicReply(DONE))
+    step.reply(event.token, TopicReply(DONE))
 
 
 def _elect_first(step: Step, topic_partition: TopicPartition, assignment: Assignment) -> None:
@@ -58,14 +58,14 @@ def add_partitions(step: Step, event: CreatePartitionsRequested) -> None:
         verdict = Verdict(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{event.topic}' does not exist."
         )
-        step.answer(event.token, TopicReply(verdict))
+        step.reply(event.token, TopicReply(verdict))
         return
     if any(assignment.is_reassigning for assignment in topic.assignments.values()):
         verdict = Verdict(
             ErrorCode.REASSIGNMENT_IN_PROGRESS,
             f"A partition reassignment is in progress for the topic '{event.topic}'.",
         )
-        step.answer(event.token, TopicReply(verdict))
+        step.reply(event.token, TopicReply(verdict))
         return
     for partition in sorted(event.added):
         topic_partition = TopicPartition(event.topic, partition)
@@ -73,7 +73,7 @@ def add_partitions(step: Step, event: CreatePartitionsRequested) -> None:
             assignment = Assignment(tuple(event.added[partition]))
             step.put_assignment(topic_partition, assignment)
             _elect_first(step, topic_partition, assignment)
-    step.answer(event.token, TopicReply(DONE))
+    step.reply(event.token, TopicReply(DONE))
 
 
 def adopt_topics(step: Step, event: TopicsChanged) -> list[TopicPartition]:
@@ -151,7 +151,7 @@ def request_deletion(step: Step, event: DeleteTopicRequested) -> None:
     is_other = topic is not None and event.topic_id not in (NO_TOPIC_ID, topic.topic_id)
     if topic is None or is_other:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        step.answer(event.token, TopicReply(Verdict(code, code.message)))
+        step.reply(event.token, TopicReply(Verdict(code, code.message)))
     elif event.topic in step.state.deletions:
         step.state.deletions[event.topic].tokens.append(event.token)
     else:
@@ -198,7 +198,7 @@ def advance_deletion(step: Step, name: str) -> None:
     elif not deletion.requested:
         step.after.append(TopicRemoved(name))
         for token in deletion.tokens:  # they go with the deletion, when that is written
-            step.answer(token, TopicReply(DONE))
+            step.reply(token, TopicReply(DONE))
 
 
 def _stop_replicas(step: Step, topic: Topic, deletion: Deletion) -> bool:
@@ -231,7 +231,7 @@ def _send_topic_deleted(step: Step, topic: Topic) -> None:
 def _complete_deletion_requests(step: Step, deletion: Deletion) -> None:
     """Answer waiting requests: the topic is gone, or will be as soon as its brokers are back."""
     for token in deletion.tokens:
-        step.answer(token, TopicReply(DONE))
+        step.reply(token, TopicReply(DONE))
     deletion.tokens.clear()
 
 

@@ -60,7 +60,7 @@ class UnpublishedPartitions:
         withheld.partitions[topic_partition] = None
         withheld.waiting.add(topic_partition)
 
-    def leader_answered(self, topic_partition: TopicPartition) -> None:
+    def leader_responded(self, topic_partition: TopicPartition) -> None:
         """Note that a partition's leader has answered, or that it has no leader."""
         withheld = self._topics.get(topic_partition.topic)
         if withheld is not None:

@@ -37,7 +37,7 @@ def join(group: Group, event: Join, step: Step) -> None:
 
 def refuse(event: Join, error: ErrorCode, step: Step) -> None:
     """Answer a join with an error; the member keeps its id."""
-    step.answer(event.token, JoinReply(error, event.member_id))
+    step.reply(event.token, JoinReply(error, event.member_id))
 
 
 def _accepts_member(group: Group, member_id: str, step: Step) -> bool:
@@ -71,7 +71,7 @@ def _refuse(group: Group, event: Join, step: Step) -> None:
     if event.member_id in group.members:
         group.remove(event.member_id)
     group.forget_pending(event.member_id)
-    step.answer(event.token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    step.reply(event.token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
 
 
 def _join_without_id(group: Group, event: Join, step: Step) -> None:
@@ -84,7 +84,7 @@ def _join_without_id(group: Group, event: Join, step: Step) -> None:
             _replace_static(group, old_id, event, step)
     elif event.requires_known_member_id:
         group.await_member(new_id, step.wake(step.now_ms + event.session_timeout_ms))
-        step.answer(event.token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+        step.reply(event.token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
     else:
         _add(group, event, new_id, step)
 
@@ -109,7 +109,7 @@ def _rejoin(group: Group, event: Join, step: Step) -> None:
 
 def _reply_with_current_generation(group: Group, member: Member, event: Join, step: Step) -> None:
     step.renew_session(member)
-    step.answer(event.token, rebalance.joined_reply(group, member))
+    step.reply(event.token, rebalance.joined_reply(group, member))
 
 
 def _add(group: Group, event: Join, member_id: str, step: Step) -> None:
@@ -135,7 +135,7 @@ def _add(group: Group, event: Join, member_id: str, step: Step) -> None:
 def _update(group: Group, member: Member, event: Join, step: Step) -> None:
     if member.join_token is not None and member.join_token != event.token:
         # Its client gave the first request up and reads no response, but no token is left without one.
-        step.answer(member.join_token, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        step.reply(member.join_token, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.join_token = event.token
     _update_static_member(group, member, event)
     step.renew_session(member)
@@ -172,9 +172,9 @@ def _replace_static(group: Group, old_id: str, event: Join, step: Step) -> None:
 
 def _fence(member: Member, step: Step) -> None:
     if member.join_token is not None:
-        step.answer(member.join_token, JoinReply(ErrorCode.FENCED_INSTANCE_ID, member.member_id))
+        step.reply(member.join_token, JoinReply(ErrorCode.FENCED_INSTANCE_ID, member.member_id))
     if member.sync_token is not None:
-        step.answer(member.sync_token, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
+        step.reply(member.sync_token, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
     member.join_token = member.sync_token = None
 
 
@@ -211,7 +211,7 @@ def _store_replacement(
             group.protocol_name,
             former_leader,
         )
-    step.answer(event.token, reply)
+    step.reply(event.token, reply)
 
 
 def roll_back_replacement(group: Group, new_id: str, step: Step) -> None:

@@ -30,7 +30,7 @@ def commit(group: Group, event: CommitOffsets, step: Step) -> None:
     """Write the offsets of a request; partitions with too much metadata are refused one by one."""
     error = check_commit(group, event)
     if error is not ErrorCode.NONE:
-        step.answer(event.token, refused_commit(event, error))
+        step.reply(event.token, refused_commit(event, error))
         return
     member = group.members.get(event.member_id)
     if member is not None:
@@ -43,7 +43,7 @@ def commit(group: Group, event: CommitOffsets, step: Step) -> None:
         if error is ErrorCode.NONE:
             _write(group, offset, event.retention_time_ms, step)
         results.append((offset.topic, offset.partition, error))
-    step.answer(event.token, CommitReply(tuple(results)))
+    step.reply(event.token, CommitReply(tuple(results)))
 
 
 def _is_overtaken(member: Member, offset: OffsetToCommit, connection: int) -> bool:
@@ -151,10 +151,10 @@ def _is_unstable(group: Group, key: tuple[str, int]) -> bool:
 def delete(group: Group | None, event: DeleteOffsets, step: Step) -> None:
     """Delete offsets, but not of topics that the group is reading (KIP-496)."""
     if group is None or group.state is GroupState.DEAD:
-        step.answer(event.token, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
+        step.reply(event.token, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
         return
     if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        step.answer(event.token, DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP))
+        step.reply(event.token, DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP))
         return
     results: list[tuple[str, int, ErrorCode]] = []
     for topic, partition in event.partitions:
@@ -163,7 +163,7 @@ def delete(group: Group | None, event: DeleteOffsets, step: Step) -> None:
         else:
             append_tombstone(group, (topic, partition), step)
             results.append((topic, partition, ErrorCode.NONE))
-    step.answer(event.token, DeleteOffsetsReply(ErrorCode.NONE, tuple(results)))
+    step.reply(event.token, DeleteOffsetsReply(ErrorCode.NONE, tuple(results)))
 
 
 def append_tombstone(group: Group, key: tuple[str, int], step: Step) -> None:

@@ -112,7 +112,7 @@ def _begin_generation(group: Group, step: Step) -> None:
     group.sync_deadline_ms = step.wake(step.now_ms + group.rebalance_timeout_ms)
     for member in group.members.values():
         if member.join_token is not None:
-            step.answer(member.join_token, joined_reply(group, member))
+            step.reply(member.join_token, joined_reply(group, member))
         member.join_token = None
         member.is_new = False
         step.renew_session(member)
@@ -148,7 +148,7 @@ def refuse_syncs(group: Group, error: ErrorCode, step: Step) -> None:
     for member in group.members.values():
         group.assign(member, b"")
         if member.sync_token is not None:
-            step.answer(member.sync_token, SyncReply(error))
+            step.reply(member.sync_token, SyncReply(error))
             member.sync_token = None
             step.renew_session(member)
 
@@ -157,9 +157,9 @@ def remove_member(group: Group, member_id: str, step: Step) -> None:
     """Remove a member that left, was removed by an administrator or timed out, and rebalance without it."""
     member = group.remove(member_id)
     if member.join_token is not None:
-        step.answer(member.join_token, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))
+        step.reply(member.join_token, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))
     if member.sync_token is not None:
-        step.answer(member.sync_token, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+        step.reply(member.sync_token, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
     begin_if_possible(group, step)
     complete_if_all_joined(group, step)
 

@@ -60,7 +60,7 @@ from kavka.core.group.records import (
 from kavka.core.group.refused_records import reply_for_refused_append, store_error
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.step import GroupDecision, Step
-from kavka.core.group.sync import answer_late_syncs, assignment_refused, assignment_stored, sync
+from kavka.core.group.sync import assignment_refused, assignment_stored, reply_to_late_syncs, sync
 from kavka.errors import ErrorCode
 
 Durable = dict[
@@ -106,7 +106,7 @@ class GroupShard:
             case DeleteTopicsOffsets():
                 self._delete_topics_offsets(event)
             case _ if self.is_loading:
-                _answer_while_loading(event, step)
+                _reply_while_loading(event, step)
             case Join():
                 self._join(event, step)
             case Sync():
@@ -163,7 +163,7 @@ class GroupShard:
                 touched[record.group_id] = group
                 _roll_back(group, record, error, step)
         for effect in decision.effects:
-            step.answer(effect.token, reply_for_refused_append(effect.reply, error))
+            step.reply(effect.token, reply_for_refused_append(effect.reply, error))
         for group in touched.values():
             rebalance.complete_if_all_joined(group, step)
             self._settle(group, step)
@@ -220,11 +220,11 @@ class GroupShard:
         for group in self._groups.values():
             for member in group.members.values():
                 if member.join_token is not None:
-                    step.answer(
+                    step.reply(
                         member.join_token, JoinReply(ErrorCode.NOT_COORDINATOR, member.member_id)
                     )
                 if member.sync_token is not None:
-                    step.answer(member.sync_token, SyncReply(ErrorCode.NOT_COORDINATOR))
+                    step.reply(member.sync_token, SyncReply(ErrorCode.NOT_COORDINATOR))
         self._groups.clear()
         self.members_memory.clear()
         self._timers.clear()
@@ -309,7 +309,7 @@ class GroupShard:
     def _sync(self, event: Sync, step: Step) -> None:
         group, error = self._find(event.group_id)
         if group is None:
-            step.answer(event.token, SyncReply(error))
+            step.reply(event.token, SyncReply(error))
             return
         sync(group, event, step)
         self._settle(group, step)
@@ -319,14 +319,14 @@ class GroupShard:
         is_stable = all(code is ErrorCode.NONE for *_, code in reply.partitions)
         # A client that gets unstable offsets asks again, and uses none of these.
         step.must_confirm = event.require_stable and is_stable
-        step.answer(event.token, reply)
+        step.reply(event.token, reply)
 
     def _heartbeat(self, event: Heartbeat, step: Step) -> None:
         group, error = self._find(event.group_id)
         if group is not None:
             error = membership.heartbeat(group, event, step)
             self._settle(group, step)
-        step.answer(event.token, HeartbeatReply(error))
+        step.reply(event.token, HeartbeatReply(error))
 
     def _leave(self, event: Leave, step: Step) -> None:
         group, error = self._find(event.group_id)
@@ -337,12 +337,12 @@ class GroupShard:
             reply = LeaveReply(error)
         else:
             reply = LeaveReply(ErrorCode.NONE, tuple((m, error) for m in event.members))
-        step.answer(event.token, reply)
+        step.reply(event.token, reply)
 
     def _commit(self, event: CommitOffsets, step: Step) -> None:
         group = self._groups.get(event.group_id)
         if group is None and event.generation_id >= 0:
-            step.answer(event.token, offsets.refused_commit(event, ErrorCode.ILLEGAL_GENERATION))
+            step.reply(event.token, offsets.refused_commit(event, ErrorCode.ILLEGAL_GENERATION))
             return
         group = group or self._make(event.group_id)
         offsets.commit(group, event, step)
@@ -351,14 +351,14 @@ class GroupShard:
     def _commit_in_transaction(self, event: CommitOffsetsInTransaction, step: Step) -> None:
         if not event.group_id:
             refusal = offsets.refused_commit(event, ErrorCode.INVALID_GROUP_ID)
-            step.answer(event.token, refusal)
+            step.reply(event.token, refusal)
             return
         group = self._groups.get(event.group_id) or self._make(event.group_id)
         transactions.commit(group, event, step)
 
     def _delete_offsets(self, event: DeleteOffsets, step: Step) -> None:
         if not event.group_id:
-            step.answer(event.token, DeleteOffsetsReply(ErrorCode.INVALID_GROUP_ID))
+            step.reply(event.token, DeleteOffsetsReply(ErrorCode.INVALID_GROUP_ID))
             return
         offsets.delete(self._groups.get(event.group_id), event, step)
 
@@ -387,7 +387,7 @@ class GroupShard:
         error, may_forget = expiry.delete(self._groups.get(event.group_id), step)
         if may_forget:
             del self._groups[event.group_id]
-        step.answer(event.token, DeleteGroupReply(error))
+        step.reply(event.token, DeleteGroupReply(error))
 
     def _find(self, group_id: str) -> tuple[Group | None, ErrorCode]:
         """Return the group, or the error for a member of an unknown one."""
@@ -496,7 +496,7 @@ class GroupShard:
 
 def _run_timers(group: Group, step: Step) -> None:
     if group.has_late_syncs:
-        answer_late_syncs(group, step)
+        reply_to_late_syncs(group, step)
     membership.expire_sessions(group, step)
     if group.sync_deadline_ms is not None and group.sync_deadline_ms <= step.now_ms:
         rebalance.sync_deadline_passed(group, step)
@@ -525,23 +525,23 @@ def _roll_back(
             assignment_refused(group, stored, store_error(error), step)
 
 
-def _answer_while_loading(event: Request, step: Step) -> None:
+def _reply_while_loading(event: Request, step: Step) -> None:
     loading_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     match event:
         case Join():
             refuse(event, loading_error, step)
         case Sync():
             # Its rebalance is lost: the member joins again, without looking for another coordinator.
-            step.answer(event.token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
+            step.reply(event.token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
         case Heartbeat():
-            step.answer(event.token, HeartbeatReply(ErrorCode.NONE))
+            step.reply(event.token, HeartbeatReply(ErrorCode.NONE))
         case Leave():
-            step.answer(event.token, LeaveReply(loading_error))
+            step.reply(event.token, LeaveReply(loading_error))
         case CommitOffsets() | CommitOffsetsInTransaction():
-            step.answer(event.token, offsets.refused_commit(event, loading_error))
+            step.reply(event.token, offsets.refused_commit(event, loading_error))
         case FetchOffsets():
-            step.answer(event.token, FetchOffsetsReply(loading_error))
+            step.reply(event.token, FetchOffsetsReply(loading_error))
         case DeleteOffsets():
-            step.answer(event.token, DeleteOffsetsReply(loading_error))
+            step.reply(event.token, DeleteOffsetsReply(loading_error))
         case DeleteGroup():
-            step.answer(event.token, DeleteGroupReply(loading_error))
+            step.reply(event.token, DeleteGroupReply(loading_error))

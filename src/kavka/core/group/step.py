@@ -6,10 +6,10 @@ from kavka.core.group.events import Reply
 from kavka.core.group.group import Group, Member
 from kavka.core.group.records import GroupRecord, Record, StoredGroup
 from kavka.core.group.settings import GroupSettings
-from kavka.core.machine import Answer, Decision, Token
+from kavka.core.machine import Decision, SendReply, Token
 from kavka.values import field, mutable
 
-GroupDecision = Decision[Record, Answer[Reply]]
+GroupDecision = Decision[Record, SendReply[Reply]]
 
 
 @mutable
@@ -19,14 +19,14 @@ class Step:
     now_ms: int
     settings: GroupSettings
     records: list[Record] = field(factory=list)
-    effects: list[Answer[Reply]] = field(factory=list)
+    effects: list[SendReply[Reply]] = field(factory=list)
     wake_ms: int | None = None
     must_confirm: bool = False
     """True if replies without records must be confirmed to be current."""
 
-    def answer(self, token: Token, reply: Reply) -> None:
-        """Answer a request, once the records of the step are committed."""
-        self.effects.append(Answer(token, reply))
+    def reply(self, token: Token, reply: Reply) -> None:
+        """SendReply a request, once the records of the step are committed."""
+        self.effects.append(SendReply(token, reply))
 
     def wake(self, deadline_ms: int) -> int:
         """Schedule a check of the group; return the deadline."""

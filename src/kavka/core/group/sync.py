@@ -14,7 +14,7 @@ def sync(group: Group, event: Sync, step: Step) -> None:
     """Reply with a member's assignment, now or when the leader's is stored."""
     error = _check(group, event)
     if error is not ErrorCode.NONE:
-        step.answer(event.token, SyncReply(error))
+        step.reply(event.token, SyncReply(error))
         return
     is_assigning = (
         group.state is not GroupState.STABLE
@@ -23,7 +23,7 @@ def sync(group: Group, event: Sync, step: Step) -> None:
     )
     stored = group.to_store(dict(event.assignments), step.now_ms) if is_assigning else None
     if stored is not None and not _has_memory(group, stored, step):
-        step.answer(event.token, SyncReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        step.reply(event.token, SyncReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
         return
     member = group.members[event.member_id]
     group.pending_sync.pop(event.member_id, None)
@@ -31,10 +31,10 @@ def sync(group: Group, event: Sync, step: Step) -> None:
         group.sync_deadline_ms = None
     step.renew_session(member)
     if group.state is GroupState.STABLE:
-        step.answer(event.token, assigned_reply(group, member))
+        step.reply(event.token, assigned_reply(group, member))
         return
     if member.sync_token is not None:
-        step.answer(member.sync_token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
+        step.reply(member.sync_token, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_token = event.token
     if stored is not None:
         _store_assignment(group, stored, step)
@@ -71,7 +71,7 @@ def _store_assignment(group: Group, stored: StoredGroup, step: Step) -> None:
             reply = SyncReply(
                 ErrorCode.NONE, group.protocol_type, group.protocol_name, part.assignment
             )
-            step.answer(member.sync_token, reply)
+            step.reply(member.sync_token, reply)
             member.sync_token = None
             step.renew_session(member)
 
@@ -97,12 +97,12 @@ def assignment_stored(group: Group, stored: StoredGroup) -> None:
         group.has_late_syncs = group.has_late_syncs or member.sync_token is not None
 
 
-def answer_late_syncs(group: Group, step: Step) -> None:
+def reply_to_late_syncs(group: Group, step: Step) -> None:
     """Answer SyncGroups that arrived after the decision on the replies, while the record was pending."""
     group.has_late_syncs = False
     for member in group.members.values():
         if member.sync_token is not None:
-            step.answer(member.sync_token, assigned_reply(group, member))
+            step.reply(member.sync_token, assigned_reply(group, member))
             member.sync_token = None
             step.renew_session(member)
 

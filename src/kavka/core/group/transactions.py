@@ -30,7 +30,7 @@ def commit(group: Group, event: CommitOffsetsInTransaction, step: Step) -> None:
     """Write the offsets of a request; partitions with too much metadata are refused one by one."""
     error = check_commit(group, event)
     if error is not ErrorCode.NONE:
-        step.answer(event.token, refused_commit(event, error))
+        step.reply(event.token, refused_commit(event, error))
         return
     results: list[tuple[str, int, ErrorCode]] = []
     for offset in event.offsets:
@@ -38,7 +38,7 @@ def commit(group: Group, event: CommitOffsetsInTransaction, step: Step) -> None:
         if error is ErrorCode.NONE:
             _write(group, offset, event, step)
         results.append((offset.topic, offset.partition, error))
-    step.answer(event.token, CommitReply(tuple(results)))
+    step.reply(event.token, CommitReply(tuple(results)))
 
 
 def check_commit(group: Group, event: CommitOffsetsInTransaction) -> ErrorCode:

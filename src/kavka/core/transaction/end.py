@@ -112,7 +112,7 @@ def _end(transaction: Transaction, value: StoredTransaction, event: End, step: S
             client_transaction_version=event.client_transaction_version,  # its markers raise no epoch
         )
         step.store(transaction, prepared)
-        step.answer(event.token, EndReply(ErrorCode.NONE))
+        step.reply(event.token, EndReply(ErrorCode.NONE))
         step.send_markers(transaction.transactional_id, prepared)
     else:
         _refuse(event, _error_of_retry(value, event.committed), step)
@@ -195,10 +195,10 @@ def _prepare(is_commit: bool) -> TransactionState:
 
 def _reply(event: End, error: ErrorCode, producer_id: int, producer_epoch: int, step: Step) -> None:
     if error is ErrorCode.NONE:
-        step.answer(event.token, EndReply(error, producer_id, producer_epoch))
+        step.reply(event.token, EndReply(error, producer_id, producer_epoch))
     else:
         _refuse(event, error, step)
 
 
 def _refuse(event: End, error: ErrorCode, step: Step) -> None:
-    step.answer(event.token, EndReply(error))
+    step.reply(event.token, EndReply(error))

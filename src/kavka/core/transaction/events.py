@@ -5,7 +5,7 @@ An event with a token is a request; its answer may come later. The others bring 
 
 from __future__ import annotations
 
-from kavka.core.machine import Answer, Decision, Token
+from kavka.core.machine import Decision, SendReply, Token
 from kavka.core.transaction.records import TransactionRecord
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -201,5 +201,5 @@ class ListedTransaction:
 Request = InitProducer | AddPartitions | Verify | End
 Event = Request | ProducerIdGiven | ProducerIdRefused | MarkersWritten
 Reply = InitProducerReply | AddPartitionsReply | VerifyReply | EndReply
-Effect = Answer[Reply] | NeedProducerId | SendMarkers | TimedOut
+Effect = SendReply[Reply] | NeedProducerId | SendMarkers | TimedOut
 TransactionDecision = Decision[TransactionRecord, Effect]

@@ -107,7 +107,7 @@ def _allocate_new_producer(
     )
     step.store(transaction, kept, NO_PRODUCER_EPOCH)
     ongoing = (value.producer_id, value.producer_epoch)
-    step.answer(event.token, InitProducerReply(ErrorCode.NONE, *successor, *ongoing))
+    step.reply(event.token, InitProducerReply(ErrorCode.NONE, *successor, *ongoing))
 
 
 def _timeout_ms(event: InitProducer) -> int:
@@ -158,8 +158,8 @@ def _next_epoch(
 
 def _grant(event: InitProducer, value: StoredTransaction, step: Step) -> None:
     reply = InitProducerReply(ErrorCode.NONE, value.producer_id, value.producer_epoch)
-    step.answer(event.token, reply)
+    step.reply(event.token, reply)
 
 
 def _refuse(event: InitProducer, error: ErrorCode, step: Step) -> None:
-    step.answer(event.token, InitProducerReply(error))
+    step.reply(event.token, InitProducerReply(error))

@@ -14,13 +14,13 @@ def add_partitions(transaction: Transaction | None, event: AddPartitions, step: 
     """Make partitions take part; the first ones begin the transaction."""
     error = _refusal(transaction, event)
     if error is not ErrorCode.NONE:
-        step.answer(event.token, AddPartitionsReply(error))
+        step.reply(event.token, AddPartitionsReply(error))
         return
     assert transaction is not None
     assert transaction.value is not None
     value, added = transaction.value, frozenset(event.partitions)
     is_ongoing = value.state is TransactionState.ONGOING
-    step.answer(event.token, AddPartitionsReply(ErrorCode.NONE))
+    step.reply(event.token, AddPartitionsReply(ErrorCode.NONE))
     if is_ongoing and added <= value.partitions:
         return
     step.store(

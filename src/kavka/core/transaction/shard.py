@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kavka.core.machine import Answer
+from kavka.core.machine import SendReply
 from kavka.core.transaction import describe
 from kavka.core.transaction.end import abort_with_next_epoch, complete, end
 from kavka.core.transaction.events import (
@@ -79,7 +79,7 @@ class TransactionShard:
             case MarkersWritten():
                 self._markers_written(event, step)
             case _ if self.is_loading:
-                step.answer(event.token, _refused(event, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+                step.reply(event.token, _refused(event, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             case AddPartitions():
                 step.cancelled = True
                 add_partitions(self._transactions.get(event.transactional_id), event, step)
@@ -88,7 +88,7 @@ class TransactionShard:
                 # refusals are confirmed. Of what is allowed, the partition's leader fences older epochs by itself.
                 step.cancelled = True
                 found = self._transactions.get(event.transactional_id)
-                step.answer(event.token, verify(found, event))
+                step.reply(event.token, verify(found, event))
             case End():
                 step.cancelled = True
                 end(self._transactions.get(event.transactional_id), event, step)
@@ -123,8 +123,8 @@ class TransactionShard:
                 self._timers.time_out(transaction.transactional_id, transaction.value)
         for effect in decision.effects:
             # Markers do not leave, since the outcome is not stored; a producer id is asked for without a record.
-            if isinstance(effect, Answer):
-                step.answer(effect.token, _refused_reply(effect.reply, _client_error(error)))
+            if isinstance(effect, SendReply):
+                step.reply(effect.token, _refused_reply(effect.reply, _client_error(error)))
         return step.decision()
 
     def tick(self, now_ms: int) -> TransactionDecision:
@@ -166,12 +166,12 @@ class TransactionShard:
         return step.decision()
 
     def resign(self, now_ms: int) -> TransactionDecision:
-        """Answer all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
+        """SendReply all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
         step = Step(now_ms, self.settings)
         for transaction in self._transactions.values():
             if transaction.waiting is not None:
                 waiting, transaction.waiting = transaction.waiting, None
-                step.answer(waiting.token, _refused(waiting, ErrorCode.NOT_COORDINATOR))
+                step.reply(waiting.token, _refused(waiting, ErrorCode.NOT_COORDINATOR))
         self._transactions.clear()
         self._timers = Timers()
         self.is_loading = True
@@ -223,7 +223,7 @@ class TransactionShard:
         if error is ErrorCode.NONE and self.is_loading:
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if error is not ErrorCode.NONE:
-            step.answer(event.token, InitProducerReply(error))
+            step.reply(event.token, InitProducerReply(error))
             return
         step.cancelled = True
         init_producer(self._find_or_make(event.transactional_id), event, step)
@@ -241,7 +241,7 @@ class TransactionShard:
     def _fail_init(self, event: ProducerIdRefused, step: Step) -> None:
         transaction, waiting = self._remove_waiting(event.transactional_id)
         if waiting is not None:
-            step.answer(waiting.token, _refused(waiting, event.error))
+            step.reply(waiting.token, _refused(waiting, event.error))
         if transaction is not None and transaction.value is None and not transaction.is_busy:
             del self._transactions[event.transactional_id]
 

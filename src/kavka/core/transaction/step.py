@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kavka.core.machine import Answer, Decision, Token
+from kavka.core.machine import Decision, SendReply, Token
 from kavka.core.transaction.events import (
     Effect,
     End,
@@ -31,9 +31,9 @@ class Step:
     cancelled: bool = False
     """True if the reply depends on stored state; a malformed request is refused without it."""
 
-    def answer(self, token: Token, reply: Reply) -> None:
-        """Answer a request, once the records of the step are committed."""
-        self.effects.append(Answer(token, reply))
+    def reply(self, token: Token, reply: Reply) -> None:
+        """SendReply a request, once the records of the step are committed."""
+        self.effects.append(SendReply(token, reply))
 
     def store(
         self,
@@ -83,7 +83,7 @@ class Step:
 
 
 def _is_final_reply(effect: Effect) -> bool:
-    if not isinstance(effect, Answer):
+    if not isinstance(effect, SendReply):
         return False
     if isinstance(effect.reply, VerifyReply):
         codes = [code for _partition, code in effect.reply.partitions]

@@ -20,7 +20,7 @@ _Ready = dict[TopicPartition, PartitionMarkers]
 class BrokerQueue:
     """Partitions that are ready for a request to one broker, and the number of its requests in flight.
 
-    Both are kept twice: for partitions that take their markers, and for suspects, which did not take one.
+    Both are kept twice: for partitions that take their markers, and for isolated ones, which did not take one.
     """
 
     def __init__(self, broker_id: BrokerId) -> None:
@@ -32,7 +32,7 @@ class BrokerQueue:
 
     def add(self, partition: PartitionMarkers) -> None:
         """Add a partition to those that wait for a request."""
-        self._ready[partition.is_suspect][partition.topic_partition] = partition
+        self._ready[partition.is_isolated][partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> None:
         """Remove a partition from those that wait, if it does."""
@@ -45,20 +45,20 @@ class BrokerQueue:
         return not (any(self._ready) or any(self._in_time) or self._late)
 
     def take(self, number: int) -> MarkerRequest | None:
-        """Return the next request: what is ready in one, up to a bound, each suspect in its own; None without place."""
-        for is_suspect in (False, True):
-            ready = self._ready[is_suspect]
-            if ready and self._in_time[is_suspect] < _MAX_IN_TIME:
-                self._in_time[is_suspect] += 1
-                some = [_take_one(ready)] if is_suspect else _take_some(ready)
-                return MarkerRequest(number, self.broker_id, some, is_suspect=is_suspect)
+        """Return the next request: all that is ready, up to a bound, or one isolated partition; None without place."""
+        for is_isolated in (False, True):
+            ready = self._ready[is_isolated]
+            if ready and self._in_time[is_isolated] < _MAX_IN_TIME:
+                self._in_time[is_isolated] += 1
+                some = [_take_one(ready)] if is_isolated else _take_some(ready)
+                return MarkerRequest(number, self.broker_id, some, is_isolated=is_isolated)
         return None
 
     def add_late(self, request: MarkerRequest) -> None:
         """Allow another request in place of one that is not answered, up to a bound."""
         if self._late < _MAX_LATE:
             self._late += 1
-            self._in_time[request.is_suspect] -= 1
+            self._in_time[request.is_isolated] -= 1
             request.is_late = True
 
     def release(self, request: MarkerRequest) -> None:
@@ -66,7 +66,7 @@ class BrokerQueue:
         if request.is_late:
             self._late -= 1
         else:
-            self._in_time[request.is_suspect] -= 1
+            self._in_time[request.is_isolated] -= 1
 
 
 def _take_one(ready: _Ready) -> PartitionMarkers:

@@ -13,7 +13,7 @@ MarkerCodes = Mapping[tuple[int, TopicPartition], ErrorCode]
 """Error codes of a WriteTxnMarkers response, by producer id and partition."""
 
 
-class Sender(Protocol):
+class Coordinator(Protocol):
     """The coordinator of some transactional ids, as long as it leads their partition."""
 
     @property
@@ -63,21 +63,21 @@ class TransactionMarkers(NamedTuple):
 class MarkersNeeded(NamedTuple):
     """The outcome of a transaction is stored: its partitions need markers."""
 
-    sender: Sender
+    coordinator: Coordinator
     transaction: SendMarkers
 
 
-class SenderResigned(NamedTuple):
+class CoordinatorResigned(NamedTuple):
     """A coordinator leads its partition no longer: its successor sends the markers."""
 
-    sender: Sender
+    coordinator: Coordinator
 
 
 class MetadataChanged(NamedTuple):
     """Brokers, topics or leaders have changed."""
 
 
-class RequestAnswered(NamedTuple):
+class ResponseReceived(NamedTuple):
     """A request was answered, or was not sent because `markers_of` was empty."""
 
     number: int
@@ -100,9 +100,9 @@ class DeletionChecked(NamedTuple):
 
 Event = (
     MarkersNeeded
-    | SenderResigned
+    | CoordinatorResigned
     | MetadataChanged
-    | RequestAnswered
+    | ResponseReceived
     | RequestFailed
     | DeletionChecked
 )
@@ -137,7 +137,7 @@ class CheckDeletion(NamedTuple):
 class ReportWritten(NamedTuple):
     """Post an event to the coordinator of a transaction."""
 
-    sender: Sender
+    coordinator: Coordinator
     event: MarkersWritten
 
 

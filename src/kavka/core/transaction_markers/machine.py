@@ -1,18 +1,18 @@
 """The decisions about transaction markers: events come in, effects go out. Pure.
 
-    MarkersNeeded --> ready --> in flight: SendRequest --RequestAnswered--> ReportWritten
+    MarkersNeeded --> ready --> in flight: SendRequest --ResponseReceived--> ReportWritten
                         ^                      |
-                        '------ pausing <------'  not written: no leader, too few replicas, no answer
+                        '------ pausing <------'  not written: no leader, too few replicas, no response
 
     a partition's code                      what follows
     NONE                                    it has its marker
     UNSUPPORTED_FOR_MESSAGE_FORMAT,         nothing is left there that the marker could end: as if it were written
     INVALID_PRODUCER_EPOCH
-    none, since there is no answer          sent again after a pause; after a time-out the partition is suspect
-    any other                               sent again after a pause; the partition is suspect
+    none, since there is no response        sent again after a pause; after a time-out the partition is isolated
+    any other                               sent again after a pause; the partition is isolated
 
 A partition has at most one request in flight: a marker that came twice, and late, would end the transaction after it.
-Several requests are in flight to one broker; one that is not answered soon leaves its place to another. A suspect
+Several requests are in flight to one broker; one that is not answered soon leaves its place to another. An isolated
 partition has requests of its own, so it delays no other. A partition goes to each later leader at once. Retries end
 only when the topic is deleted, with or without a marker in flight, or when the coordinator's leadership ends: its
 successor loads the markers to send from `__transaction_state`.
@@ -29,6 +29,8 @@ from kavka.core.transaction_markers.broker_queue import BrokerQueue
 from kavka.core.transaction_markers.events import (
     CheckDeletion,
     ClusterMetadata,
+    Coordinator,
+    CoordinatorResigned,
     DeletionChecked,
     Disconnect,
     Effect,
@@ -38,10 +40,8 @@ from kavka.core.transaction_markers.events import (
     MarkerCodes,
     MarkersNeeded,
     MetadataChanged,
-    RequestAnswered,
     RequestFailed,
-    Sender,
-    SenderResigned,
+    ResponseReceived,
     SendRequest,
     TransactionMarkers,
 )
@@ -92,10 +92,10 @@ class TransactionMarkerMachine:
         match event:
             case MarkersNeeded():
                 self._add(event)
-            case RequestAnswered(number, codes):
+            case ResponseReceived(number, codes):
                 self._end_request(self._requests.pop(number), codes)
-            case SenderResigned(sender):
-                self._withdraw(sender)
+            case CoordinatorResigned(coordinator):
+                self._withdraw(coordinator)
             case MetadataChanged():
                 self._follow_metadata()
             case RequestFailed(number, has_timed_out):
@@ -149,10 +149,10 @@ class TransactionMarkerMachine:
             if is_new:
                 self._assign(partition)
 
-    def _withdraw(self, sender: Sender) -> None:
+    def _withdraw(self, coordinator: Coordinator) -> None:
         for partition in list(self._partitions.values()):
             for producer_id, marker in list(partition.markers.items()):
-                if marker.sender is sender:
+                if marker.coordinator is coordinator:
                     del partition.markers[producer_id]
             self._drop_if_done(partition)
 
@@ -176,7 +176,7 @@ class TransactionMarkerMachine:
         if has_timed_out:
             # One of them blocks the others; sending each alone shows which one.
             for partition, _markers in request.partitions():
-                partition.is_suspect = True
+                partition.is_isolated = True
         self._end_request(request, {})
 
     def _end_request(self, request: MarkerRequest, codes: MarkerCodes) -> None:
@@ -202,7 +202,7 @@ class TransactionMarkerMachine:
     def _continue(self, partition: PartitionMarkers, errors: list[ErrorCode]) -> None:
         """Continue with a partition after its request has ended."""
         if any(code not in (*_WRITTEN, _NOT_ANSWERED) for code in errors):
-            partition.is_suspect = True
+            partition.is_isolated = True
         elif not errors:
             partition.trust()
         if self._drop_if_done(partition):
@@ -231,7 +231,7 @@ class TransactionMarkerMachine:
         queue.add(partition)
 
     def _unassign(self, partition: PartitionMarkers) -> None:
-        """Take a partition back from where it is; an answer that is still to come is not for it any more."""
+        """Take a partition back from where it is; a response that is still to come is not for it any more."""
         queue = self._queues.get(partition.leader)
         if queue is not None:
             queue.remove(partition.topic_partition)

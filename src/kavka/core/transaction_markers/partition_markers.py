@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kavka.core.partition import NO_LEADER
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
-from kavka.core.transaction_markers.events import ReportWritten, Sender, TransactionMarkers
+from kavka.core.transaction_markers.events import Coordinator, ReportWritten, TransactionMarkers
 from kavka.ids import BrokerId, TopicPartition
 
 _FIRST_PAUSE_MS: Final = 20
@@ -17,12 +17,12 @@ _MAX_PAUSE_MS: Final = 500
 class Marker(NamedTuple):
     """A marker that a partition does not have yet. It is compared by identity: each `SendMarkers` has its own."""
 
-    sender: Sender
+    coordinator: Coordinator
     transaction: SendMarkers
 
 
 class DeletionCheck(NamedTuple):
-    """A request to the registry, and the markers that its answer is about: later ones may be of a new topic."""
+    """A request to the registry, and the markers that its response is about: later ones may be of a new topic."""
 
     number: int
     markers: dict[int, Marker]
@@ -34,8 +34,8 @@ class PartitionMarkers:
     __slots__ = (
         "check",
         "check_pause_ms",
+        "is_isolated",
         "is_pausing",
-        "is_suspect",
         "leader",
         "markers",
         "pause_ms",
@@ -52,7 +52,7 @@ class PartitionMarkers:
         self.request: MarkerRequest | None = None  # in flight
         self.is_pausing = False
         self.pause_ms = 0
-        self.is_suspect = False
+        self.is_isolated = False
         # The timer that counts: it ends the pause, or checks again whether the partition is deleted.
         self.timer: int | None = None
         self.check: DeletionCheck | None = None  # on its way
@@ -69,8 +69,8 @@ class PartitionMarkers:
         return self.check_pause_ms
 
     def trust(self) -> None:
-        """Note that the partition takes its markers, or that another broker leads it: begin without suspicion."""
-        self.is_suspect, self.pause_ms = False, 0
+        """Note that the partition takes its markers, or that another broker leads it: isolate it no longer."""
+        self.is_isolated, self.pause_ms = False, 0
 
 
 def _longer(pause_ms: int) -> int:
@@ -80,7 +80,7 @@ def _longer(pause_ms: int) -> int:
 class MarkerRequest:
     """A WriteTxnMarkers to one broker, in flight."""
 
-    __slots__ = ("broker_id", "is_late", "is_suspect", "number", "taken")
+    __slots__ = ("broker_id", "is_isolated", "is_late", "number", "taken")
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class MarkerRequest:
         broker_id: BrokerId,
         partitions: list[PartitionMarkers],
         *,
-        is_suspect: bool,
+        is_isolated: bool,
     ) -> None:
         """Take all markers that the partitions have now."""
         self.number = number
         self.broker_id = broker_id
-        self.is_suspect = is_suspect
+        self.is_isolated = is_isolated
         self.is_late = False
         self.taken = [(partition, dict(partition.markers)) for partition in partitions]
         for partition in partitions:
@@ -114,8 +114,8 @@ class MarkerRequest:
                     continue
                 entry = found.get(producer_id)
                 if entry is None:
-                    sender, transaction = marker
-                    entry = TransactionMarkers(sender.coordinator_epoch, transaction, [])
+                    coordinator, transaction = marker
+                    entry = TransactionMarkers(coordinator.coordinator_epoch, transaction, [])
                     found[producer_id] = entry
                 entry.partitions.append(partition.topic_partition)
         return list(found.values())
@@ -128,7 +128,7 @@ def report(written: Iterable[tuple[TopicPartition, Marker]]) -> list[ReportWritt
         done.setdefault(marker.transaction.producer_id, (marker, []))[1].append(topic_partition)
     return [
         ReportWritten(
-            sender,
+            coordinator,
             MarkersWritten(
                 transaction.transactional_id,
                 transaction.producer_id,
@@ -136,5 +136,5 @@ def report(written: Iterable[tuple[TopicPartition, Marker]]) -> list[ReportWritt
                 tuple(sorted(partitions)),
             ),
         )
-        for (sender, transaction), partitions in done.values()
+        for (coordinator, transaction), partitions in done.values()
     ]

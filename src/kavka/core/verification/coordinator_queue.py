@@ -71,7 +71,7 @@ class CoordinatorQueue:
     def take_moved(self, has_moved: Callable[[VerificationRequest], bool]) -> Moved:
         """Remove and return the verifications that this broker cannot answer any more.
 
-        A request in flight with one of them is not waited for; its others get no answer either.
+        A request in flight with one of them is not waited for; its others get no response either.
         """
         moved, unanswered = _part(self._in_flight, has_moved)
         given_up: int | None = None

@@ -54,7 +54,7 @@ class TransactionalProducer(NamedTuple):
 
 
 class VerificationNeeded(NamedTuple):
-    """A batch, or offsets, wait for a verification; those of one `key` share it and its answer.
+    """A batch, or offsets, wait for a verification; those of one `key` share it and its response.
 
     The key of a batch is of its producer, epoch and partition.
     """
@@ -64,7 +64,7 @@ class VerificationNeeded(NamedTuple):
     request: VerificationRequest
 
 
-class RequestAnswered(NamedTuple):
+class ResponseReceived(NamedTuple):
     """A coordinator has answered. `error` is that of the whole request."""
 
     number: int
@@ -108,7 +108,7 @@ class Stopped(NamedTuple):
 
 Event = (
     VerificationNeeded
-    | RequestAnswered
+    | ResponseReceived
     | RequestFailed
     | CoordinatorTooOld
     | VerifiedHere

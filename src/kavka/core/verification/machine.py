@@ -36,8 +36,8 @@ from kavka.core.verification.events import (
     GiveUpRequest,
     KnownCoordinators,
     MetadataChanged,
-    RequestAnswered,
     RequestFailed,
+    ResponseReceived,
     SendRequest,
     Stopped,
     TransactionalProducer,
@@ -96,7 +96,7 @@ class VerificationMachine:
                 self._finish(self._verifying.pop(number), code)
             case AddedHere(producer, code):
                 self._added(producer, code)
-            case RequestAnswered(number, codes, error):
+            case ResponseReceived(number, codes, error):
                 if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                     error = ErrorCode.INVALID_TXN_STATE
                 self._end_request(number, codes, error)
@@ -168,7 +168,7 @@ class VerificationMachine:
             queue.add(verification)
 
     def _finish(self, verification: PendingVerification, code: ErrorCode) -> None:
-        """Report the answer, or ask again after a back-off."""
+        """Report the response, or ask again after a back-off."""
         if self._is_stopped:
             return
         if code is ErrorCode.CONCURRENT_TRANSACTIONS and verification.left_ms > 0:

@@ -1,4 +1,4 @@
-"""The meaning of a coordinator's answer for the batches and offsets that waited for it. Pure.
+"""The meaning of a coordinator's response for the batches and offsets that waited for it. Pure.
 
 code                                         for a batch                     for offsets
 NONE, and the log has not changed meanwhile  appended                        appended

@@ -21,7 +21,7 @@ SCRATCH_BYTES = 256 << 10
 _CHUNK_BYTES = 64 << 10  # of plain text that is encrypted at once
 _SLICE_BYTES = 1 << 20  # what one connection may send before the loop serves the others
 _RECORD_BYTES = 20_000  # above the longest record
-_MAX_CONTROL_BYTES = 64 << 10  # of answers to key updates that a client does not read
+_MAX_CONTROL_BYTES = 64 << 10  # of responses to key updates that a client does not read
 
 
 class TlsSession:
@@ -146,7 +146,7 @@ class TlsTransport(SocketTransport):
     def _answer_control(self) -> None:
         """Send what OpenSSL answers by itself, to a key update say."""
         if self._session.outgoing.pending > _MAX_CONTROL_BYTES:
-            self._fail(OSError("the client does not read the answers to its key updates"))
+            self._fail(OSError("the client does not read the responses to its key updates"))
         elif not self._waits_for_socket:
             self._send()
 

@@ -89,7 +89,7 @@ class OsFile:
     def is_cached(self, length: int, position: int) -> bool:
         """Return, without blocking, whether a read of this range would be served from memory.
 
-        One byte per stride is probed, and the last one. On file systems without this information the answer is
+        One byte per stride is probed, and the last one. On file systems without this information the result is
         no: the caller then reads in the pool, which is slower and never wrong.
         """
         probe = self._probe

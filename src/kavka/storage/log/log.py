@@ -249,7 +249,7 @@ class Log:
     def end_offset_for(self, epoch: int) -> EpochStart:
         """Return the largest epoch <= `epoch` and the offset where it ended; (-1, -1) when nothing is known.
 
-        This is the leader's answer to OffsetsForLeaderEpoch (KIP-279), and what a follower compares it with (KIP-320).
+        A leader responds with this to OffsetsForLeaderEpoch (KIP-279); a follower compares it with its own (KIP-320).
         """
         return self.epochs.end_offset_for(epoch, self._segments.end_offset)
 

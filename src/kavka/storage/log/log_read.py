@@ -44,7 +44,7 @@ class LogRange:
 
 
 class LogRead:
-    """The answer to `Log.read`.
+    """The result of `Log.read`.
 
     `range` is None when there is nothing to send: the offset is at the end, or the place is not known yet because
     finding it needs the disk (then `is_cached` is false). Send when `is_cached`; else send what `await load()`
@@ -70,7 +70,7 @@ class LogRead:
     def is_cached(self) -> bool:
         """Return whether the bytes were in the page cache at the first call, so that sending them does not block.
 
-        All callers get the same answer, also when a part of the range is read into memory meanwhile.
+        All callers get the same result, also when a part of the range is read into memory meanwhile.
         """
         if self._is_cached is None:
             found = self.range

@@ -4,8 +4,8 @@
     client: RequestHeader, request      server: ReplyHeader, response (nothing behind an error)
                                         server: ReplyHeader(xid -1), WatcherEvent
 
-Each is a frame behind four bytes of size. Answers come in the order of the requests. A multi is a chain of
-`MultiHeader` and operation, ended by a header that is `done`; its answer has the same form.
+Each is a frame behind four bytes of size. Replies come in the order of the requests. A multi is a chain of
+`MultiHeader` and operation, ended by a header that is `done`; its reply has the same form.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class AuthRequest(NamedTuple):
 
 
 class SaslToken(NamedTuple):
-    """SASL, and its answer; null where the server offers no SASL."""
+    """SASL, and its reply; null where the server offers no SASL."""
 
     token: buffer
 
