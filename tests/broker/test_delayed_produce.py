@@ -7,18 +7,18 @@ import gc
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from kavka.broker.api import produce
+from kavka.broker.lazy import Lazy
 from kavka.broker.partitions.current_leaders import CurrentLeaders
 from kavka.broker.partitions.replica import AppendOutcome
 from kavka.broker.partitions.traffic import TopicTraffic
 from kavka.broker.produce.delayed_produce import DelayedProduce
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.purgatory import Purgatory
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemClock
@@ -53,6 +53,10 @@ class Replica:
         return self.verdict
 
 
+def _missing(part: str) -> NoReturn:
+    raise AssertionError(f"nothing here needs {part}")
+
+
 def handle(
     replicas: Sequence[Replica], purgatory: Purgatory, verifier: Any = None, **changes: Any
 ) -> Any:
@@ -61,12 +65,12 @@ def handle(
         find=lambda topic_partition: replicas[topic_partition.partition]
     )
     metadata: Any = SimpleNamespace()
-    services = SimpleNamespace(
-        replica_manager=replica_manager,
-        produce_purgatory=purgatory,
-        current_leaders=CurrentLeaders(metadata, replica_manager),
-        metadata=metadata,
-        verifier=verifier,
+    handler = produce.Handler(
+        replica_manager,
+        purgatory,
+        Lazy(lambda: _missing("batch checks")),
+        Lazy(lambda: verifier),
+        Lazy(lambda: CurrentLeaders(metadata, replica_manager)),
     )
     batches = [(index, memoryview(b"batch")) for index in (0, 1)]
     request = produce_request("t", batches, **{"timeout_ms": 0} | changes)
@@ -74,7 +78,7 @@ def handle(
     context = SimpleNamespace(
         version=_VERSION, header=header, listener_name="PLAINTEXT", authorizer=None
     )
-    return produce.handle(cast(Services, services), cast(RequestContext, context), request)
+    return handler.handle(cast(RequestContext, context), request)
 
 
 class Leader:

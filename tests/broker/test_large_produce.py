@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.api import produce
+from kavka.broker.produce import request_appender
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.crc32c import crc32c
@@ -202,7 +202,7 @@ def test_a_request_of_many_batches_is_appended_in_slices(run: Run) -> None:
 def test_what_a_request_decompresses_to_has_a_bound(
     run: Run, monkeypatch: pytest.MonkeyPatch, codec: Compression
 ) -> None:
-    monkeypatch.setattr(produce, "_DECOMPRESSED_BYTES", 12_000_000)
+    monkeypatch.setattr(request_appender, "_DECOMPRESSED_BYTES", 12_000_000)
 
     async def story(served: Served) -> None:
         await served.topic("t")
@@ -213,7 +213,7 @@ def test_what_a_request_decompresses_to_has_a_bound(
         assert [row.error_code for row in rows] == [0, 0, too_large, too_large]
 
     if codec is Compression.SNAPPY:  # its batch is large enough to say how much there may be
-        monkeypatch.setattr(produce, "_DECOMPRESSED_RATIO", 0)
+        monkeypatch.setattr(request_appender, "_DECOMPRESSED_RATIO", 0)
     run(story)
 
 
@@ -318,7 +318,7 @@ def test_requests_that_came_before_the_start_was_over_stay_in_order(run: Run) ->
             connection.block()
         reader, writer = await pipelined(served, first, second)
         await until(lambda: any(one.waiting_frames == 2 for one in dispatcher.connections))
-        dispatcher.begin(served.broker.services)
+        dispatcher.begin(served.broker.handler_parts.bind)
         assert await next_base_offset(reader) == (0, 0)
         assert await next_base_offset(reader) == (0, LARGE)
         writer.close()

@@ -91,8 +91,8 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         context = request_context(connection, ApiKey.FETCH, 11)
         asked = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         topics = [FetchRequestTopic(topic="t", partitions=[asked])]
-        deferred = fetch.handle(
-            broker.services, context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
+        deferred = broker.handler_parts.bind(fetch)(
+            context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
         )
         assert isinstance(deferred, DeferredResponse)
         answers: list[Any] = []

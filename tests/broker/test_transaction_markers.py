@@ -28,7 +28,7 @@ async def mark(
         coordinator_epoch=coordinator_epoch,
     )
     # As the coordinators in this process do: from the network, no epoch is taken that no coordinator has.
-    appender = served.broker.services.marker_appender
+    appender = served.broker.lazy.marker_appender.get()
     response = await appender.write(WriteTxnMarkersRequest(markers=[marker]))
     (answer,) = response.markers
     assert answer.producer_id == 7

@@ -290,8 +290,8 @@ def test_others_have_their_turn_while_many_coordinators_are_looked_for(run: Run)
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=names)
         (connection,) = served.broker.dispatcher.connections
         context = request_context(connection, ApiKey.FIND_COORDINATOR, 4)
-        services = served.broker.services
-        many = asyncio.ensure_future(find_coordinator.handle(services, context, request))
+        find = served.broker.handler_parts.bind(find_coordinator)
+        many = asyncio.ensure_future(find(context, request))
         await asyncio.sleep(0)
         assert not many.done()
         assert [found.key for found in (await many).coordinators] == names

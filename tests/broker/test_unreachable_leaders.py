@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.api.metadata import _has_unreachable_leaders
+from kavka.broker.api.metadata import has_unreachable_leaders
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
@@ -28,20 +28,19 @@ ANYBODY: Any = SimpleNamespace(allows=lambda *_asked, **_how: True)
 """The context of a client that may do everything."""
 
 
-def broker(topics: dict[str, Topic]) -> Any:
-    metadata = SimpleNamespace(
+def metadata(topics: dict[str, Topic]) -> Any:
+    return SimpleNamespace(
         topics=topics,
         is_unreachable=lambda leader, now_ms: leader == 2,
         name_of={b"\x05" * 16: "other"}.get,
     )
-    return SimpleNamespace(metadata=metadata, clock=SimpleNamespace(tick_ms=lambda: 0))
 
 
 @pytest.mark.parametrize("unreachable", [True, False])
 def test_a_topic_that_is_named_many_times_is_looked_at_once(unreachable: bool) -> None:
     topic = Topic(1, 2 if unreachable else 3, 1)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")] * 20_000)
-    assert _has_unreachable_leaders(broker({"t": topic}), ANYBODY, request) is unreachable
+    assert has_unreachable_leaders(metadata({"t": topic}), 0, ANYBODY, request) is unreachable
     assert topic.reads == 1
 
 
@@ -49,10 +48,10 @@ def test_topics_are_found_by_name_and_by_id() -> None:
     topics = {"t": Topic(1), "other": Topic(2)}
     by_id = MetadataRequestTopic(name=None, topic_id=b"\x05" * 16)
     by_name = MetadataRequestTopic(name="t")
-    found = broker(topics)
-    assert not _has_unreachable_leaders(found, ANYBODY, MetadataRequest(topics=[by_name]))
-    assert _has_unreachable_leaders(found, ANYBODY, MetadataRequest(topics=[by_name, by_id]))
-    assert _has_unreachable_leaders(found, ANYBODY, MetadataRequest(topics=None))
-    assert not _has_unreachable_leaders(
-        found, ANYBODY, MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+    found = metadata(topics)
+    assert not has_unreachable_leaders(found, 0, ANYBODY, MetadataRequest(topics=[by_name]))
+    assert has_unreachable_leaders(found, 0, ANYBODY, MetadataRequest(topics=[by_name, by_id]))
+    assert has_unreachable_leaders(found, 0, ANYBODY, MetadataRequest(topics=None))
+    assert not has_unreachable_leaders(
+        found, 0, ANYBODY, MetadataRequest(topics=[MetadataRequestTopic(name="new")])
     )

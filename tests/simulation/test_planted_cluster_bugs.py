@@ -218,7 +218,7 @@ class Plant:
             is_decided = value is not None and value.state.is_prepared
             if is_decided and transaction.pending is None and transaction.waiting is None:
                 reply = InitProducerReply(ErrorCode.NONE, *value.successor)
-                step.answer(event.token, reply)
+                step.reply(event.token, reply)
             else:
                 init_producer(transaction, event, step, new_id)
 

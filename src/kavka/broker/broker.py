@@ -28,6 +28,7 @@ from kavka.broker.control.controller import Controller
 from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.broker.control.finalized_features import Features
 from kavka.broker.control.topics import Topics
+from kavka.broker.handler_parts import HandlerParts
 from kavka.broker.lazy_parts import LazyParts
 from kavka.broker.lifecycle.identity import establish_identity, refuse_other_cluster
 from kavka.broker.lifecycle.listeners import Listeners
@@ -48,7 +49,6 @@ from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.stalls import StallWarnings
 from kavka.broker.security.parts import SecurityParts
-from kavka.broker.services import Services
 from kavka.core.controller.events import UncleanEnabled
 from kavka.core.controller.topics import NewTopic
 from kavka.core.fetch_session import FetchSessionCache
@@ -357,7 +357,7 @@ class Broker:
         )
         self.context.broker_id = identity.broker_id
         self.metadata.cluster_id = identity.cluster_id
-        self.services = self._make_services()
+        self.handler_parts = self._make_handler_parts()
         await self.config_changes.start()
         await self.dynamic_configs.load_brokers()
         await self.security.start()
@@ -378,7 +378,7 @@ class Broker:
         self.iterations.watch(
             self.config.integer("kavka.event.loop.stall.warn.ms"), self._stall_warnings.stalled
         )
-        self.dispatcher.begin(self.services)
+        self.dispatcher.begin(self.handler_parts.bind)
         self.periodic_tasks.start()
         self.security.repeat(self.periodic_tasks, lambda: self.controller.is_active)
         if self.config.flag("log.cleaner.enable"):
@@ -484,9 +484,9 @@ class Broker:
 
     # -- serving
 
-    def _make_services(self) -> Services:
+    def _make_handler_parts(self) -> HandlerParts:
         """Return the parts that request handlers may use."""
-        return Services(
+        return HandlerParts(
             broker_id=self.broker_id,
             has_own_registry=self.has_own_registry,
             config=self.config,

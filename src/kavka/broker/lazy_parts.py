@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kavka.broker.coordination.marker_appends import MarkerAppender
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
+    from kavka.broker.fetch.fetch_reader import ReadableLogs
     from kavka.broker.metadata.encoded_topics import EncodedTopics
     from kavka.broker.partitions.cleaner import Cleaner
     from kavka.broker.partitions.current_leaders import CurrentLeaders
@@ -70,6 +71,7 @@ class LazyParts:
         self.replication_manager = Lazy(self._make_replication_manager)
         self.alter_log_dirs = Lazy(self._make_alter_log_dirs)
         self.cleaner = Lazy(self._make_cleaner)
+        self.readable_logs = Lazy(self._make_readable_logs)
 
     def coordinators_of(self, topic: str) -> Coordinators[Any] | None:
         """Return the coordinators over an internal topic; None for any other topic."""
@@ -160,6 +162,18 @@ class LazyParts:
         from kavka.broker.partitions.cleaner import Cleaner
 
         return Cleaner(self._context.effective_configs, self._replica_manager, self._context.clock)
+
+    def _make_readable_logs(self) -> ReadableLogs:
+        from kavka.broker.fetch.fetch_reader import ReadableLogs
+
+        return ReadableLogs(
+            self._context.broker_id,
+            self._context.config,
+            self._context.environment.disk,
+            self._request_budget,
+            self._context.metadata,
+            self._replica_manager,
+        )
 
     async def _next_producer_id(self) -> ProducerId:
         return await self.producer_ids.get().next()

@@ -97,10 +97,10 @@ def test_a_response_that_is_too_large_counts_as_refused(run: Any, page: Any) -> 
 def test_requests_that_the_broker_gives_up_are_counted(
     run: Any, page: Any, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
-    async def full(*_: object) -> None:
+    async def full(context: object, request: object) -> None:
         raise OSError("disk full")
 
-    def faulty(*_: object) -> None:
+    def faulty(context: object, request: object) -> None:
         raise ZeroDivisionError
 
     async def story(served: Served) -> None:

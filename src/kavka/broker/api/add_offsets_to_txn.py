@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kavka.broker.lazy import Lazy
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
+
 _FIRST_WITH_PRODUCER_FENCED = 2
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+    groups: Lazy[GroupCoordinators],
+    transactions: TransactionCoordinators,
+    context: RequestContext,
+    request: AddOffsetsToTxnRequest,
 ) -> AddOffsetsToTxnResponse:
     """Add the group's partition of `__consumer_offsets` to the transaction; the topic is created on first use."""
-    topic_partition = services.groups.partition_of(request.group_id)
+    topic_partition = groups.get().partition_of(request.group_id)
     if topic_partition is None:
-        await services.groups.leader_of(request.group_id)
-        topic_partition = services.groups.partition_of(request.group_id)
+        await groups.get().leader_of(request.group_id)
+        topic_partition = groups.get().partition_of(request.group_id)
     if topic_partition is None:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    code = await _add(services, request, topic_partition)
+    code = await _add(transactions, request, topic_partition)
     if code is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=code)
 
 
 async def _add(
-    services: Services, request: AddOffsetsToTxnRequest, topic_partition: TopicPartition
+    transactions: TransactionCoordinators,
+    request: AddOffsetsToTxnRequest,
+    topic_partition: TopicPartition,
 ) -> ErrorCode:
-    reply: AddPartitionsReply | ErrorCode = await services.transactions.submit(
+    reply: AddPartitionsReply | ErrorCode = await transactions.submit(
         request.transactional_id,
         lambda token: AddPartitions(
             token,

@@ -7,12 +7,12 @@ add their partition for producers that leave this to them (transaction version 2
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from kavka.broker.metadata.cache import INTERNAL_TOPICS
+from kavka.broker.metadata.cache import INTERNAL_TOPICS, MetadataCache
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -25,6 +25,10 @@ from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponseTransaction,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
+
 _FIRST_WITH_PRODUCER_FENCED = 2
 _FIRST_BATCHED = 4
 _FIRST_WITH_TRANSACTION_ABORTABLE = 5
@@ -35,7 +39,10 @@ _Codes = dict[TopicPartition, ErrorCode]
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+    metadata: MetadataCache,
+    transactions: TransactionCoordinators,
+    context: RequestContext,
+    request: AddPartitionsToTxnRequest,
 ) -> AddPartitionsToTxnResponse:
     """Ask the shard of each transactional id."""
     if context.version < _FIRST_BATCHED:
@@ -46,7 +53,7 @@ async def handle(
             verify_only=False,
             topics=request.v3_and_below_topics,
         )
-        codes = await _handle_transaction(services, context, transaction)
+        codes = await _handle_transaction(metadata, transactions, context, transaction)
         return AddPartitionsToTxnResponse(
             results_by_topic_v3_and_below=await _topics(codes, context.pace)
         )
@@ -54,7 +61,7 @@ async def handle(
     for at in range(0, len(request.transactions), _AT_ONCE):
         some = request.transactions[at : at + _AT_ONCE]
         results = await asyncio.gather(
-            *(_handle_transaction(services, context, each) for each in some)
+            *(_handle_transaction(metadata, transactions, context, each) for each in some)
         )
         rows += [
             AddPartitionsToTxnResponseTransaction(
@@ -67,7 +74,10 @@ async def handle(
 
 
 async def _handle_transaction(
-    services: Services, context: RequestContext, transaction: AddPartitionsToTxnRequestTransaction
+    metadata: MetadataCache,
+    transactions: TransactionCoordinators,
+    context: RequestContext,
+    transaction: AddPartitionsToTxnRequestTransaction,
 ) -> _Codes:
     """Return what became of each partition; where one is not known, none is added."""
     version = context.version
@@ -79,7 +89,7 @@ async def _handle_transaction(
         for index in topic.partitions:
             topic_partition = TopicPartition(topic.name, index)
             asked[topic_partition] = None
-            code = _refusal(services, context, topic_partition)
+            code = _refusal(metadata, context, topic_partition)
             if code is not ErrorCode.NONE:
                 refused[topic_partition] = code
             if context.pace.is_over():
@@ -88,17 +98,17 @@ async def _handle_transaction(
         return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     partitions = tuple(asked)
     if transaction.verify_only:
-        codes = await _verify(services, transaction, partitions)
+        codes = await _verify(transactions, transaction, partitions)
     else:
         client_version = 0 if version < _FIRST_BATCHED else 2
-        codes = await _add(services, transaction, partitions, client_version)
+        codes = await _add(transactions, transaction, partitions, client_version)
     return {
         topic_partition: _code_for_version(code, version) for topic_partition, code in codes.items()
     }
 
 
 def _refusal(
-    services: Services, context: RequestContext, topic_partition: TopicPartition
+    metadata: MetadataCache, context: RequestContext, topic_partition: TopicPartition
 ) -> ErrorCode:
     """Return why a partition can take no part: it is unknown, or the client may not write there."""
     topic = topic_partition.topic
@@ -107,18 +117,18 @@ def _refusal(
         or not context.allows(AclOperation.WRITE, AclResourceType.TOPIC, topic)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if services.metadata.partition(topic_partition) is None:
+    if metadata.partition(topic_partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
 
 async def _add(
-    services: Services,
+    transactions: TransactionCoordinators,
     transaction: AddPartitionsToTxnRequestTransaction,
     partitions: tuple[TopicPartition, ...],
     client_version: int,
 ) -> _Codes:
-    reply: AddPartitionsReply | ErrorCode = await services.transactions.submit(
+    reply: AddPartitionsReply | ErrorCode = await transactions.submit(
         transaction.transactional_id,
         lambda token: AddPartitions(
             token,
@@ -134,11 +144,11 @@ async def _add(
 
 
 async def _verify(
-    services: Services,
+    transactions: TransactionCoordinators,
     transaction: AddPartitionsToTxnRequestTransaction,
     partitions: tuple[TopicPartition, ...],
 ) -> _Codes:
-    reply: VerifyReply | ErrorCode = await services.transactions.submit(
+    reply: VerifyReply | ErrorCode = await transactions.submit(
         transaction.transactional_id,
         lambda token: Verify(
             token,

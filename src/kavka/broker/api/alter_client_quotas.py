@@ -6,10 +6,10 @@ import logging
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.memory import check_count
-from kavka.broker.services import Services
 from kavka.core.quota.alterations import InvalidAlteration, QuotaOp, entity_of, parts_of
 from kavka.core.quota.entities import QuotaEntity
 from kavka.errors import ErrorCode, error_message
+from kavka.registry.interface import Registry
 from kavka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntry,
@@ -24,13 +24,13 @@ _MAX_OPS = 10_000
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AlterClientQuotasRequest
+    registry: Registry, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Store each entity's changes, in the order of the request; on any broker, as in Apache Kafka."""
     response = AlterClientQuotasResponse()
     for entry in request.entries:
         response.entries.append(
-            await _alter_entry(services, entry, validate_only=request.validate_only)
+            await _alter_entry(registry, entry, validate_only=request.validate_only)
         )
         if context.pace.is_over():
             await context.pace.rest()
@@ -38,7 +38,7 @@ async def handle(
 
 
 async def _alter_entry(
-    services: Services, entry: AlterClientQuotasRequestEntry, *, validate_only: bool
+    registry: Registry, entry: AlterClientQuotasRequestEntry, *, validate_only: bool
 ) -> AlterClientQuotasResponseEntry:
     result = AlterClientQuotasResponseEntry(
         entity=[
@@ -51,7 +51,7 @@ async def _alter_entry(
     check_count("ALTER_CLIENT_QUOTAS", "quotas of one entity", len(entry.ops), _MAX_OPS)
     try:
         entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
-        await _alter(services, entity, entry, validate_only=validate_only)
+        await _alter(registry, entity, entry, validate_only=validate_only)
     except InvalidAlteration as error:
         result.error_code = ErrorCode.INVALID_REQUEST
         result.error_message = error_message(str(error))
@@ -59,7 +59,7 @@ async def _alter_entry(
 
 
 async def _alter(
-    services: Services,
+    registry: Registry,
     entity: QuotaEntity,
     entry: AlterClientQuotasRequestEntry,
     *,
@@ -68,7 +68,7 @@ async def _alter(
     from kavka.broker.quotas.stored_quotas import alter_quotas
 
     ops = [QuotaOp(op.key, None if op.remove else op.value) for op in entry.ops]
-    await alter_quotas(services.registry, entity, ops, validate_only=validate_only)
+    await alter_quotas(registry, entity, ops, validate_only=validate_only)
     if not validate_only:
         shown = ", ".join(f"{kind}={name or '<default>'}" for kind, name in parts_of(entity))
         log.info("client quotas altered entity=%r quotas=%r", shown, ops)

@@ -12,9 +12,9 @@ from kavka.broker.control.config_resources import (
     check_changes,
     duplicates,
 )
+from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -25,7 +25,7 @@ from kavka.wire.messages.alter_configs import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AlterConfigsRequest
+    dynamic_configs: DynamicConfigs, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Replace the overrides of each resource, or say why not."""
     pace = context.pace
@@ -34,7 +34,9 @@ async def handle(
     responses = []
     for resource in request.resources:
         validate_only = request.validate_only
-        result = await _alter(services, context, resource, duplicated, validate_only=validate_only)
+        result = await _alter(
+            dynamic_configs, context, resource, duplicated, validate_only=validate_only
+        )
         responses.append(result)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -42,7 +44,7 @@ async def handle(
 
 
 async def _alter(
-    services: Services,
+    dynamic_configs: DynamicConfigs,
     context: RequestContext,
     resource: AlterConfigsRequestResource,
     duplicated: Collection[tuple[int, str]],
@@ -60,7 +62,7 @@ async def _alter(
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
         check_access(context, AclOperation.ALTER_CONFIGS, kind, name)
         check_changes((config.name, config.value) for config in resource.configs)
-        await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
+        await alter(dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         result.error_code, result.error_message = refused.code, str(refused)
     return result

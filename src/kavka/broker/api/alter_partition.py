@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.requests import alter_partition
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AlterPartitionRequest
+    has_own_registry: bool,
+    controller: Controller,
+    context: RequestContext,
+    request: AlterPartitionRequest,
 ) -> AlterPartitionResponse:
     """Judge each proposal by itself."""
-    if services.has_own_registry:  # there is no other broker that could ask
+    if has_own_registry:  # there is no other broker that could ask
         return AlterPartitionResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await alter_partition(services.controller, request, context.version)
+    return await alter_partition(controller, request, context.version)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
-from kavka.broker.services import Services
 from kavka.core.controller.events import (
     ReassignmentRequested,
 )
@@ -31,7 +31,7 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
+    controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Begin each reassignment or refuse it; ListPartitionReassignments returns the progress."""
     pace = context.pace
@@ -45,7 +45,7 @@ async def handle(
             if pace.is_over():
                 await pace.rest()
     try:
-        verdicts = await _reassign(services, targets, pace)
+        verdicts = await _reassign(controller, targets, pace)
     except NotControllerError:
         code = ErrorCode.NOT_CONTROLLER
         return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.message)
@@ -70,14 +70,14 @@ async def handle(
 
 
 async def _reassign(
-    services: Services, targets: Targets, pace: Pace
+    controller: Controller, targets: Targets, pace: Pace
 ) -> dict[TopicPartition, Verdict]:
     """Reassign partitions, some at a time. Raise NotControllerError."""
     verdicts: dict[TopicPartition, Verdict] = {}
     wanted = list(targets.items())
     for at in range(0, max(1, len(wanted)), _AT_ONCE):
         event = partial(_event, dict(wanted[at : at + _AT_ONCE]))
-        reply: PartitionsReply = await services.controller.submit_and_wait(event)
+        reply: PartitionsReply = await controller.submit_and_wait(event)
         verdicts |= reply.verdicts
         if pace.is_over(_AT_ONCE):
             await pace.rest()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -15,12 +17,19 @@ from kavka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
+
+
 _MAX_PREFERRED = 10_000
 """Maximum of stored directories for partitions that do not exist yet. The oldest are dropped."""
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+    replica_manager: ReplicaManager,
+    alter_log_dirs: AlterLogDirsManager,
+    context: RequestContext,
+    request: AlterReplicaLogDirsRequest,
 ) -> AlterReplicaLogDirsResponse:
     """Begin each move; it continues when this is answered. Of what is named repeatedly the last counts."""
     pace = context.pace
@@ -42,7 +51,7 @@ async def handle(
             topic = topics[topic_partition.topic] = AlterReplicaLogDirsResponseTopic(
                 topic_name=topic_partition.topic
             )
-        code = await _move(services, topic_partition, path)
+        code = await _move(replica_manager, alter_log_dirs, topic_partition, path)
         topic.partitions.append(
             AlterReplicaLogDirsResponsePartition(
                 partition_index=topic_partition.partition, error_code=code
@@ -53,19 +62,24 @@ async def handle(
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-async def _move(services: Services, topic_partition: TopicPartition, path: str) -> ErrorCode:
+async def _move(
+    replica_manager: ReplicaManager,
+    alter_log_dirs: AlterLogDirsManager,
+    topic_partition: TopicPartition,
+    path: str,
+) -> ErrorCode:
     if bad_name(topic_partition.topic) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    store = services.replica_manager.store
+    store = replica_manager.store
     path = path.rstrip("/") or "/"
     directory = next((each for each in store.directories if each.path == path), None)
     if directory is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    replica = services.replica_manager.find(topic_partition)
+    replica = replica_manager.find(topic_partition)
     if isinstance(replica, Replica):
-        return await services.alter_log_dirs.move(replica, path)
+        return await alter_log_dirs.move(replica, path)
     if replica is ErrorCode.KAFKA_STORAGE_ERROR:
         return replica
     # The broker has no such replica yet: it will be made there.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kavka.broker.configs.entity_configs import edit_entity_config
+from kavka.broker.control.controller import Controller
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.security.sasl_sessions import SaslSessions
 from kavka.broker.security.scram_changes import (
     CheckedChanges,
     Deletion,
@@ -15,8 +17,8 @@ from kavka.broker.security.scram_changes import (
     changed_config,
 )
 from kavka.broker.security.scram_credentials import USERS
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode, error_message
+from kavka.registry.interface import Registry
 from kavka.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -26,7 +28,11 @@ from kavka.wire.stored import znodes
 
 
 async def handle(
-    services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
+    registry: Registry,
+    sasl_sessions: SaslSessions | None,
+    controller: Controller,
+    context: RequestContext,
+    request: AlterUserScramCredentialsRequest,
 ) -> AlterUserScramCredentialsResponse:
     """Change each user's credentials as a whole, or return why not."""
     pace = context.pace
@@ -45,10 +51,10 @@ async def handle(
     response = AlterUserScramCredentialsResponse()
     for user, refusal in checked.outcomes.items():
         outcome = refusal
-        if not services.controller.is_active:
+        if not controller.is_active:
             outcome = Refusal(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
         elif refusal is None:
-            outcome = await _change(services, user, checked.of_user[user])
+            outcome = await _change(registry, sasl_sessions, user, checked.of_user[user])
         response.results.append(_result(user, outcome))
         if pace.is_over():
             await pace.rest()
@@ -64,18 +70,19 @@ def _changes(request: AlterUserScramCredentialsRequest) -> Iterator[Upsertion | 
 
 
 async def _change(
-    services: Services, user: str, changes: list[Upsertion | Deletion]
+    registry: Registry,
+    sasl_sessions: SaslSessions | None,
+    user: str,
+    changes: list[Upsertion | Deletion],
 ) -> Refusal | None:
     path = f"{USERS}/{znodes.sanitized_name(user)}"
     try:
-        await edit_entity_config(
-            services.registry, path, lambda config: changed_config(config, changes)
-        )
+        await edit_entity_config(registry, path, lambda config: changed_config(config, changes))
     except NothingToDelete:
         message = "Attempt to delete a user credential that does not exist"
         return Refusal(ErrorCode.RESOURCE_NOT_FOUND, message)
-    if services.sasl_sessions is not None:  # before the client may use it here
-        await services.sasl_sessions.entity_changed(path)
+    if sasl_sessions is not None:  # before the client may use it here
+        await sasl_sessions.entity_changed(path)
     return None
 
 

@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 from struct import Struct
 
+from kavka.broker.control.finalized_features import Features
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, version_ranges
-from kavka.broker.services import Services
 from kavka.core.features import SUPPORTED
 from kavka.errors import ErrorCode
 from kavka.wire.frame import EncodedResponse, encode_response
@@ -27,14 +27,13 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    services: Services, context: RequestContext, request: ApiVersionsRequest
+    features: Features, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse | EncodedResponse:
     """List the served APIs. INVALID_REQUEST for a software name or version that is not well formed (KIP-511)."""
     if context.version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = services.features
     frame = EncodedResponse(_frame(context.version, features.epoch, tuple(features.levels.items())))
     _CORRELATION_ID.pack_into(frame, _CORRELATION_ID_POSITION, context.header.correlation_id)
     return frame

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.security.access_control import AccessControl
 from kavka.broker.security.acl_requests import NO_AUTHORIZER, acl_store, create, read_binding
-from kavka.broker.services import Services
 from kavka.core.access.entries import AclBinding
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_acls import (
@@ -15,10 +15,10 @@ from kavka.wire.messages.create_acls import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: CreateAclsRequest
+    access_control: AccessControl | None, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
     """Store each ACL, or say why not: INVALID_REQUEST; SECURITY_DISABLED without an authorizer that keeps ACLs."""
-    store = acl_store(services.access_control)
+    store = acl_store(access_control)
     if store is None:
         refused = CreateAclsResponseResult(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation, AclResourceType, Principal
+from kavka.broker.security.delegation_tokens import DelegationTokens
 from kavka.broker.security.token_requests import may_ask
-from kavka.broker.services import Services
 from kavka.core.delegation_tokens import created, refusal_of_creation
 from kavka.errors import ErrorCode
 from kavka.ids import uuid_text
+from kavka.io import Clock, Random
 from kavka.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -20,7 +21,11 @@ _MAX_RENEWERS = 10_000
 
 
 async def handle(
-    services: Services, context: RequestContext, request: CreateDelegationTokenRequest
+    clock: Clock,
+    random: Random,
+    tokens: DelegationTokens | None,
+    context: RequestContext,
+    request: CreateDelegationTokenRequest,
 ) -> CreateDelegationTokenResponse:
     """Make a token with a random id; any broker may."""
     requester = context.session.principal
@@ -49,27 +54,27 @@ async def handle(
         return context.allows(AclOperation.CREATE_TOKENS, AclResourceType.USER, str(other))
 
     response.error_code = refusal_of_creation(owner, requester, renewers, may_create_for)
-    if response.error_code or services.tokens is None:
+    if response.error_code or tokens is None:
         response.error_code = response.error_code or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return response
     if len(request.renewers) > _MAX_RENEWERS:
         response.error_code = ErrorCode.INVALID_REQUEST
         return response
     token = created(
-        uuid_text(services.random.random_bytes(_ID_BYTES)),
+        uuid_text(random.random_bytes(_ID_BYTES)),
         owner,
         requester,
         renewers,
         max_lifetime_ms=request.max_lifetime_ms,
-        now_ms=services.clock.now_ms(),
-        limits=services.tokens.limits,
+        now_ms=clock.now_ms(),
+        limits=tokens.limits,
     )
-    response.error_code = await services.tokens.create(token)
+    response.error_code = await tokens.create(token)
     if response.error_code:
         return response
     response.issue_timestamp_ms = token.issue_ms
     response.expiry_timestamp_ms = token.expiry_ms
     response.max_timestamp_ms = token.max_ms
     response.token_id = token.token_id
-    response.hmac = services.tokens.hmac_of(token.token_id)
+    response.hmac = tokens.hmac_of(token.token_id)
     return response

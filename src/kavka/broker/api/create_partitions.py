@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kavka.broker.control.controller import Controller
+from kavka.broker.control.topics import Topics
+from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.create_partitions import (
@@ -21,7 +23,11 @@ _FIRST_STRICT = 3
 
 
 async def handle(
-    services: Services, context: RequestContext, request: CreatePartitionsRequest
+    quotas: QuotaManager,
+    topics: Topics,
+    controller: Controller,
+    context: RequestContext,
+    request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse:
     """Add partitions to each topic up to the requested count, or return why not; a topic has one result."""
     pace = context.pace
@@ -35,19 +41,19 @@ async def handle(
     results = []
     request.topics = []
     context.begin_wait()
-    changes = services.quotas.topic_changes(context, strict_since=_FIRST_STRICT)
+    changes = quotas.topic_changes(context, strict_since=_FIRST_STRICT)
     for topic in distinct.values():
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-        elif services.controller.is_active and not context.allows(
+        elif controller.is_active and not context.allows(
             AclOperation.ALTER, AclResourceType.TOPIC, topic.name
         ):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             refusal = TopicRefusal(code, "The topic authorization is failed.")
         else:
             given = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
-            refusal = await services.topics.create_partitions(
+            refusal = await topics.create_partitions(
                 topic.name,
                 topic.count,
                 given,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
+from kavka.broker.security.access_control import AccessControl
 from kavka.broker.security.acl_requests import (
     NO_AUTHORIZER,
     Deleted,
@@ -10,7 +12,6 @@ from kavka.broker.security.acl_requests import (
     delete,
     read_filter,
 )
-from kavka.broker.services import Services
 from kavka.core.access.entries import AclFilter
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.delete_acls import (
@@ -22,10 +23,13 @@ from kavka.wire.messages.delete_acls import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DeleteAclsRequest
+    slices: Slices,
+    access_control: AccessControl | None,
+    context: RequestContext,
+    request: DeleteAclsRequest,
 ) -> DeleteAclsResponse:
     """Remove ACLs, each for the first filter that chooses it; SECURITY_DISABLED as with CreateAcls."""
-    store = acl_store(services.access_control)
+    store = acl_store(access_control)
     if store is None:
         refused = DeleteAclsResponseFilterResult(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
@@ -37,7 +41,7 @@ async def handle(
         if context.pace.is_over():
             await context.pace.rest()
     usable = [each for each in filters if isinstance(each, AclFilter)]
-    deleted = iter(await delete(store, usable, services.slices.pace()))
+    deleted = iter(await delete(store, usable, slices.pace()))
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsResponseFilterResult(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.group.events import DeleteGroup
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -14,9 +15,12 @@ from kavka.wire.messages.delete_groups import (
     DeleteGroupsResponseGroup,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 async def handle(
-    services: Services, context: RequestContext, request: DeleteGroupsRequest
+    groups: GroupCoordinators, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Ask each group's shard."""
     pace = context.pace
@@ -27,7 +31,7 @@ async def handle(
             return DeleteGroup(token, group_id)
 
         if context.allows(AclOperation.DELETE, AclResourceType.GROUP, group_id):
-            reply = await services.groups.submit(group_id, make)
+            reply = await groups.submit(group_id, make)
             code = reply if isinstance(reply, ErrorCode) else reply.error_code
         else:
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED

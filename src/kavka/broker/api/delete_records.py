@@ -6,9 +6,10 @@ import asyncio
 
 from kavka.broker.metadata.cache import INTERNAL_TOPICS
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.failures import OffsetOutOfRange
@@ -30,12 +31,25 @@ class _LowWatermarkWait:
     waited for, though its broker's session may last.
     """
 
-    __slots__ = ("_epoch", "_replica", "_services", "_wanted", "done", "result")
+    __slots__ = (
+        "_epoch",
+        "_purgatory",
+        "_replica",
+        "_replica_manager",
+        "_wanted",
+        "done",
+        "result",
+    )
 
     def __init__(
-        self, services: Services, replica: Replica, result: DeleteRecordsResponsePartition
+        self,
+        replica_manager: ReplicaManager,
+        purgatory: Purgatory,
+        replica: Replica,
+        result: DeleteRecordsResponsePartition,
     ) -> None:
-        self._services = services
+        self._replica_manager = replica_manager
+        self._purgatory = purgatory
         self._replica = replica
         self._epoch = replica.partition.leader_epoch
         self._wanted = result.low_watermark
@@ -43,7 +57,7 @@ class _LowWatermarkWait:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _judge(self) -> ErrorCode | None:
-        replica = self._services.replica_manager.find(self._replica.topic_partition)
+        replica = self._replica_manager.find(self._replica.topic_partition)
         if isinstance(replica, ErrorCode):  # its disk has failed, say
             return replica
         partition = replica.partition
@@ -64,7 +78,7 @@ class _LowWatermarkWait:
         if self.is_complete():
             self.wake()
         else:
-            self._services.produce_purgatory.wait([self._replica.topic_partition], timeout_ms, self)
+            self._purgatory.wait([self._replica.topic_partition], timeout_ms, self)
 
     async def end(self) -> None:
         """Set the outcome in the response."""
@@ -76,11 +90,14 @@ class _LowWatermarkWait:
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DeleteRecordsRequest
+    replica_manager: ReplicaManager,
+    produce_purgatory: Purgatory,
+    context: RequestContext,
+    request: DeleteRecordsRequest,
 ) -> DeleteRecordsResponse:
     """Move the log start offset of each partition; of those named repeatedly the last counts.
 
-    It is durable before the result leaves, and all replicas have it.
+    It is durable before the response leaves, and all replicas have it.
     """
     pace = context.pace
     offsets: dict[TopicPartition, int] = {}
@@ -94,19 +111,19 @@ async def handle(
     topics: dict[str, DeleteRecordsResponseTopic] = {}
     waits = []
     for topic_partition, offset in offsets.items():
-        result = _delete(services, context, topic_partition, offset)
+        result = _delete(replica_manager, context, topic_partition, offset)
         of_topic = topics.get(topic_partition.topic)
         if of_topic is None:
             of_topic = topics[topic_partition.topic] = DeleteRecordsResponseTopic(
                 name=topic_partition.topic
             )
         of_topic.partitions.append(result)
-        replica = services.replica_manager.find(topic_partition)
+        replica = replica_manager.find(topic_partition)
         if not result.error_code and isinstance(replica, Replica):
-            waits.append(_LowWatermarkWait(services, replica, result))
+            waits.append(_LowWatermarkWait(replica_manager, produce_purgatory, replica, result))
         if pace.is_over():
             await pace.rest()
-    await services.replica_manager.write_checkpoints()
+    await replica_manager.write_checkpoints()
     for wait in waits:
         wait.begin(request.timeout_ms)
     request.topics, offsets = [], {}  # it may wait long
@@ -120,7 +137,10 @@ async def handle(
 
 
 def _delete(
-    services: Services, context: RequestContext, topic_partition: TopicPartition, offset: int
+    replica_manager: ReplicaManager,
+    context: RequestContext,
+    topic_partition: TopicPartition,
+    offset: int,
 ) -> DeleteRecordsResponsePartition:
     result = DeleteRecordsResponsePartition(
         partition_index=topic_partition.partition, low_watermark=-1
@@ -131,7 +151,7 @@ def _delete(
     if topic_partition.topic in INTERNAL_TOPICS:
         result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return result
-    replica = services.replica_manager.find(topic_partition)
+    replica = replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         result.error_code = replica
         return result

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
+from kavka.broker.security.access_control import AccessControl
 from kavka.broker.security.acl_requests import acl_store, chosen, read_filter
-from kavka.broker.services import Services
 from kavka.core.access.entries import ResourcePattern
 from kavka.errors import ErrorCode, error_message
 from kavka.wire.messages.describe_acls import (
@@ -16,10 +17,13 @@ from kavka.wire.messages.describe_acls import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeAclsRequest
+    slices: Slices,
+    access_control: AccessControl | None,
+    context: RequestContext,
+    request: DescribeAclsRequest,
 ) -> DescribeAclsResponse:
     """List ACLs by their patterns; SECURITY_DISABLED where there is no authorizer that keeps any."""
-    store = acl_store(services.access_control)
+    store = acl_store(access_control)
     if store is None:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,
@@ -31,7 +35,7 @@ async def handle(
             error_code=ErrorCode.INVALID_REQUEST, error_message=error_message(wanted)
         )
     resources: dict[ResourcePattern, DescribeAclsResponseResource] = {}
-    pace = services.slices.pace()
+    pace = slices.pace()
     async for pattern, entry in chosen(store, wanted, pace):
         resource = resources.get(pattern)
         if resource is None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from kavka.broker.quotas.stored_quotas import read_quotas
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.quota.alterations import Component, QuotaFilter, parts_of
 from kavka.core.quota.entities import DEFAULT, Name, QuotaEntity
 from kavka.errors import ErrorCode, error_message
+from kavka.registry.interface import Registry
 from kavka.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
@@ -24,7 +24,7 @@ _EXACT, _DEFAULT, _ANY = range(3)
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeClientQuotasRequest
+    registry: Registry, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """Answer with what is stored at this moment. What Apache Kafka refuses to look for is refused."""
     refusal = _refusal(request.components)
@@ -35,7 +35,7 @@ async def handle(
         )
     components = [_component(component) for component in request.components]
     wanted = QuotaFilter(components, is_strict=request.strict)
-    found = await read_quotas(services.registry, wanted)
+    found = await read_quotas(registry, wanted)
     entries = []
     for entity, quotas in found.items():
         entries.append(_entry(entity, quotas))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.requests.authorized_operations import cluster_operations
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -17,7 +17,7 @@ _CONTROLLERS = 2
 
 
 def handle(
-    services: Services, context: RequestContext, request: DescribeClusterRequest
+    metadata: MetadataCache, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Answer for brokers; this cluster has no separate controllers to ask for (KIP-919)."""
     if request.endpoint_type != _BROKERS:
@@ -29,7 +29,6 @@ def handle(
             error_message="The request was sent to an endpoint of the wrong type: this is a broker.",
             endpoint_type=_BROKERS,
         )
-    metadata = services.metadata
     response = DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=metadata.cluster_id,

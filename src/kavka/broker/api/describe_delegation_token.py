@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.session import AclOperation, AclResourceType, Principal
 from kavka.broker.security.delegation_tokens import DelegationTokens
 from kavka.broker.security.token_requests import may_ask
-from kavka.broker.services import Services
 from kavka.core.delegation_tokens import DelegationToken, is_shown
 from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_delegation_token import (
@@ -18,14 +18,16 @@ from kavka.wire.messages.describe_delegation_token import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
+    slices: Slices,
+    tokens: DelegationTokens | None,
+    context: RequestContext,
+    request: DescribeDelegationTokenRequest,
 ) -> DescribeDelegationTokenResponse:
     """Answer with tokens and their secrets; with none for an empty list of owners."""
-    pace = services.slices.pace()
+    pace = slices.pace()
     if not may_ask(context):
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return DescribeDelegationTokenResponse(error_code=code)
-    tokens = services.tokens
     if tokens is None:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners: set[Principal] | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.authorized_operations import group_operations
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.group.events import DescribedGroup
 from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_groups import (
@@ -16,36 +18,42 @@ from kavka.wire.messages.describe_groups import (
     DescribeGroupsResponseMember,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeGroupsRequest
+    slices: Slices,
+    groups: GroupCoordinators,
+    context: RequestContext,
+    request: DescribeGroupsRequest,
 ) -> DescribeGroupsResponse:
     """Show each group; one that does not exist is Dead."""
-    pace = services.slices.pace()
+    pace = slices.pace()
     repetitions = Repetitions("DESCRIBE_GROUPS")
     shown: dict[str, DescribeGroupsResponseGroup] = {}
-    groups = []
+    rows = []
     for group_id in request.groups:
         group = shown.get(group_id)
         if group is None:
-            group = shown[group_id] = _describe(services, context, group_id)
+            group = shown[group_id] = _describe(groups, context, group_id)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = group_operations(context, group_id)
         else:
             repetitions.add(group)
-        groups.append(group)
+        rows.append(group)
         if pace.is_over(1 + len(group.members)):
             await pace.rest()
-    return DescribeGroupsResponse(groups=groups)
+    return DescribeGroupsResponse(groups=rows)
 
 
 def _describe(
-    services: Services, context: RequestContext, group_id: str
+    groups: GroupCoordinators, context: RequestContext, group_id: str
 ) -> DescribeGroupsResponseGroup:
     if not context.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return DescribeGroupsResponseGroup(group_id=group_id, error_code=code)
-    return _show(services.groups.describe(group_id))
+    return _show(groups.describe(group_id))
 
 
 def _show(group: DescribedGroup) -> DescribeGroupsResponseGroup:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.requests.pace import Pace
-from kavka.broker.services import Services
+from kavka.broker.requests.pace import Pace, Slices
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.store.log_store import DirectoryReport
@@ -20,24 +20,27 @@ from kavka.wire.messages.describe_log_dirs import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+    slices: Slices,
+    replica_manager: ReplicaManager,
+    context: RequestContext,
+    request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse:
     """Describe every directory; null topics mean all."""
-    pace = services.slices.pace()
+    pace = slices.pace()
     wanted = None
     if request.topics is not None:
-        wanted = await _known(services, request.topics, pace)
-    reports = await services.replica_manager.describe_directories()
+        wanted = await _known(replica_manager, request.topics, pace)
+    reports = await replica_manager.describe_directories()
     return DescribeLogDirsResponse(
-        results=[await _directory(services, report, wanted, pace) for report in reports]
+        results=[await _directory(replica_manager, report, wanted, pace) for report in reports]
     )
 
 
 async def _known(
-    services: Services, topics: list[DescribeLogDirsRequestTopic], pace: Pace
+    replica_manager: ReplicaManager, topics: list[DescribeLogDirsRequestTopic], pace: Pace
 ) -> set[TopicPartition]:
     """Return the partitions that are asked for and have a log here."""
-    store = services.replica_manager.store
+    store = replica_manager.store
     known = set()
     for topic in topics:
         if pace.is_over():
@@ -52,7 +55,10 @@ async def _known(
 
 
 async def _directory(
-    services: Services, report: DirectoryReport, wanted: set[TopicPartition] | None, pace: Pace
+    replica_manager: ReplicaManager,
+    report: DirectoryReport,
+    wanted: set[TopicPartition] | None,
+    pace: Pace,
 ) -> DescribeLogDirsResponseLogDir:
     result = DescribeLogDirsResponseLogDir(
         log_dir=report.path, total_bytes=report.total_bytes, usable_bytes=report.usable_bytes
@@ -72,7 +78,7 @@ async def _directory(
                 DescribeLogDirsResponsePartition(
                     partition_index=topic_partition.partition,
                     partition_size=size,
-                    offset_lag=_lag(services, topic_partition, is_future=is_future),
+                    offset_lag=_lag(replica_manager, topic_partition, is_future=is_future),
                     is_future_key=is_future,
                 )
             )
@@ -82,15 +88,17 @@ async def _directory(
     return result
 
 
-def _lag(services: Services, topic_partition: TopicPartition, *, is_future: bool) -> int:
+def _lag(
+    replica_manager: ReplicaManager, topic_partition: TopicPartition, *, is_future: bool
+) -> int:
     """Return how far a copy is behind its log, or a log behind the high watermark."""
-    store = services.replica_manager.store
+    store = replica_manager.store
     log, future = store.get(topic_partition), store.future(topic_partition)
     if is_future:
         if log is None or future is None:
             return 0
         return max(0, log.log_end_offset - future.log_end_offset)
-    replica = services.replica_manager.find(topic_partition)
+    replica = replica_manager.find(topic_partition)
     if log is None or not isinstance(replica, Replica):
         return 0
     return max(0, replica.partition.high_watermark - log.log_end_offset)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.producer_state import ProducerEntry
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -20,10 +21,13 @@ from kavka.wire.messages.describe_producers import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeProducersRequest
+    slices: Slices,
+    replica_manager: ReplicaManager,
+    context: RequestContext,
+    request: DescribeProducersRequest,
 ) -> DescribeProducersResponse:
     """Answer each partition that is hosted here, as often as it is named."""
-    pace = services.slices.pace()
+    pace = slices.pace()
     repetitions = Repetitions("DESCRIBE_PRODUCERS")
     rows: dict[TopicPartition, DescribeProducersResponsePartition] = {}
     topics = []
@@ -36,7 +40,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, index)
             row = rows.get(topic_partition)
             if row is None:
-                row = rows[topic_partition] = _partition(services, context, topic_partition)
+                row = rows[topic_partition] = _partition(replica_manager, context, topic_partition)
             else:
                 repetitions.add(row)
             result.partitions.append(row)
@@ -46,11 +50,11 @@ async def handle(
 
 
 def _partition(
-    services: Services, context: RequestContext, topic_partition: TopicPartition
+    replica_manager: ReplicaManager, context: RequestContext, topic_partition: TopicPartition
 ) -> DescribeProducersResponsePartition:
     replica: Replica | ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if context.allows(AclOperation.READ, AclResourceType.TOPIC, topic_partition.topic):
-        replica = services.replica_manager.find(topic_partition)
+        replica = replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return DescribeProducersResponsePartition(
             partition_index=topic_partition.partition,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.transaction.events import DescribedTransaction
 from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_transactions import (
@@ -15,19 +17,25 @@ from kavka.wire.messages.describe_transactions import (
     DescribeTransactionsResponseTransactionState,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeTransactionsRequest
+    slices: Slices,
+    transactions: TransactionCoordinators,
+    context: RequestContext,
+    request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse:
     """Describe each; NOT_COORDINATOR for one with another coordinator."""
-    pace = services.slices.pace()
+    pace = slices.pace()
     repetitions = Repetitions("DESCRIBE_TRANSACTIONS")
     shown: dict[str, DescribeTransactionsResponseTransactionState] = {}
     states = []
     for name in request.transactional_ids:
         state = shown.get(name)
         if state is None:
-            state = shown[name] = _describe(services, context, name)
+            state = shown[name] = _describe(transactions, context, name)
             steps = 1 + sum(len(topic.partitions) for topic in state.topics)
         else:
             repetitions.add(state)
@@ -39,7 +47,7 @@ async def handle(
 
 
 def _describe(
-    services: Services, context: RequestContext, name: str
+    transactions: TransactionCoordinators, context: RequestContext, name: str
 ) -> DescribeTransactionsResponseTransactionState:
     """Describe a transaction with the topics that the client may describe."""
     describe = AclOperation.DESCRIBE
@@ -47,7 +55,7 @@ def _describe(
         return DescribeTransactionsResponseTransactionState(
             error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=name
         )
-    state = _show(services.transactions.describe(name))
+    state = _show(transactions.describe(name))
     if context.authorizer is not None:
         state.topics = [
             topic

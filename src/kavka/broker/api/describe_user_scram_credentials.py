@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.security.scram_credentials import stored_credentials
-from kavka.broker.services import Services
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential
 from kavka.errors import ErrorCode, error_message
+from kavka.registry.interface import Registry
 from kavka.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -19,7 +19,7 @@ from kavka.wire.messages.describe_user_scram_credentials import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    registry: Registry, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Answer with mechanisms and iterations as the registry has them. Codes and texts are Apache Kafka's."""
     asked: Counter[str] = Counter()
@@ -28,9 +28,7 @@ async def handle(
         if context.pace.is_over():
             await context.pace.rest()
     once = (name for name, times in asked.items() if name and times == 1)
-    stored = await stored_credentials(
-        services.registry, once if asked else None, context.pace.rest_if_over
-    )
+    stored = await stored_credentials(registry, once if asked else None, context.pace.rest_if_over)
     response = DescribeUserScramCredentialsResponse(error_message="")
     for name in asked or stored:
         credentials = stored.get(name)

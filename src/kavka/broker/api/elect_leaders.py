@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from functools import partial
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
-from kavka.broker.services import Services
 from kavka.core.controller.events import (
     ElectionKind,
     ElectionRequested,
@@ -33,7 +33,7 @@ _AT_ONCE = 500
 
 
 async def handle(
-    services: Services, context: RequestContext, request: ElectLeadersRequest
+    controller: Controller, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     """Elect leaders, and respond when the metadata of this broker has them."""
     try:
@@ -45,7 +45,7 @@ async def handle(
     if request.topic_partitions is not None:
         asked = await _distinct(request.topic_partitions, pace)
     try:
-        rows = await _elect(services, kind, asked, pace)
+        rows = await _elect(controller, kind, asked, pace)
     except NotControllerError:
         code = ErrorCode.NOT_CONTROLLER
         if context.version > 0:
@@ -60,7 +60,7 @@ async def handle(
     context.begin_wait()
     try:
         async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
-            await services.controller.flushed()
+            await controller.flushed()
     except TimeoutError:
         for row in rows.elected():
             row.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -84,15 +84,13 @@ async def _distinct(topics: list[ElectLeadersRequestTopic], pace: Pace) -> list[
 
 
 async def _elect(
-    services: Services, kind: ElectionKind, asked: list[TopicPartition] | None, pace: Pace
+    controller: Controller, kind: ElectionKind, asked: list[TopicPartition] | None, pace: Pace
 ) -> _Rows:
     """Elect leaders, of some partitions at a time, or of all. Raise NotControllerError."""
     rows = _Rows()
     for at in range(0, max(1, len(asked or ())), _AT_ONCE):
         some = None if asked is None else asked[at : at + _AT_ONCE]
-        reply: PartitionsReply = await services.controller.submit_and_wait(
-            partial(_event, kind, some)
-        )
+        reply: PartitionsReply = await controller.submit_and_wait(partial(_event, kind, some))
         for topic_partition, verdict in reply.verdicts.items():
             rows.add(topic_partition, verdict)
             if pace.is_over():

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.transaction.events import End, EndReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
 
 _FIRST_WITH_PRODUCER_FENCED = 2
 _FIRST_WITH_NEXT_EPOCH = 5
 
 
 async def handle(
-    services: Services, context: RequestContext, request: EndTxnRequest
+    transactions: TransactionCoordinators, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse:
     """Ask the transactional id's shard; the response comes when the outcome is stored, before markers are written."""
-    reply: EndReply | ErrorCode = await services.transactions.submit(
+    reply: EndReply | ErrorCode = await transactions.submit(
         request.transactional_id,
         lambda token: End(
             token,

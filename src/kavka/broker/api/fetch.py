@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader
+from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader, ReadableLogs
+from kavka.broker.lazy import Lazy
+from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
     forgotten_partitions,
@@ -13,17 +15,19 @@ from kavka.broker.replication.fetch_messages import (
 )
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
-from kavka.broker.requests.pace import Pace
-from kavka.broker.services import Services
+from kavka.broker.requests.pace import Pace, Slices
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.core.fetch_session import (
     FetchContext,
     FetchOutcome,
     FetchPartition,
+    FetchSessionCache,
     FetchSessionResult,
     PartitionKey,
 )
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId
+from kavka.io import Random
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -32,7 +36,9 @@ from kavka.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
+    from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.quotas.client_quotas import ClientQuotas
+    from kavka.broker.replication.replication_manager import ReplicationManager
 
 _PARTITION_BYTES: Final = 64
 """What a partition takes of a response besides its records, about."""
@@ -40,50 +46,256 @@ _MANY_PARTITIONS: Final = 64
 """More are read in slices of the loop's time: one takes 5 to 10 us, and a thousand clients may ask at the same time."""
 
 
-def handle(
-    services: Services, context: RequestContext, request: FetchRequest
-) -> FetchResponse | DeferredResponse | SecondStage:
-    """Begin or continue a session, read, and wait when there is too little."""
-    by_id = context.version >= FIRST_BY_TOPIC_ID
-    replica_id = request.replica_id if context.version < 15 else request.replica_state.replica_id
-    if replica_id >= 0:
-        if not context.may_act_in_cluster():
-            return SecondStage(_unauthorized(context, request))
-        return services.replication_manager.followers.handle(context, request, replica_id)
-    quotas = services.quotas.client_quotas
-    if quotas is not None and (max_bytes := quotas.max_fetch_bytes(context)) is not None:
-        request.max_bytes = min(request.max_bytes, max_bytes)
-    if context.large is not None:
-        return SecondStage(_handle_many(services, context, request))
-    session = services.fetch_sessions.begin(
-        request.session_id,
-        request.session_epoch,
-        dict(named_partitions(request)),
-        list(forgotten_partitions(request)),
-        by_topic_id=by_id,
-        is_follower=False,
-        now_ms=context.received_ms,
-    )
-    if isinstance(session, ErrorCode):
-        return FetchResponse(error_code=session)
-    if len(session) > _MANY_PARTITIONS:
-        context.pace = services.slices.pace()
-        return SecondStage(_fetch_many(services, context, request, session))
-    reader = FetchReader(
-        services, request, context.version, session.partitions(), _restricted(context)
-    )
-    reads = reader.read()
-    if any(read.is_uncached for read in reads):
-        return _load_later(services, context, request, session, reader, reads)
-    if _is_enough(request, reader, reads):
-        return _response(services, context, request, session, reads)
-    have = sum(read.length for read in reads)
-    reader.release(reads)
-    request.topics, request.forgotten_topics_data = (
-        [],
-        [],
-    )  # all is in the session: it may wait long
-    return _DelayedFetch(services, context, request, session, reader, have)
+class Handler:
+    """Fetch: reads, waits for bytes, and keeps the sessions of consumers."""
+
+    def __init__(
+        self,
+        random: Random,
+        slices: Slices,
+        quotas: QuotaManager,
+        readable_logs: ReadableLogs,
+        fetch_sessions: FetchSessionCache,
+        fetch_purgatory: Purgatory,
+        current_leaders: Lazy[CurrentLeaders],
+        replication_manager: Lazy[ReplicationManager],
+    ) -> None:
+        """Take the parts that it works with."""
+        self._random = random
+        self._slices = slices
+        self._quotas = quotas
+        self._fetch_sessions = fetch_sessions
+        self.purgatory = fetch_purgatory
+        """Where requests wait for records."""
+        self._current_leaders = current_leaders
+        self._replication_manager = replication_manager
+        self._logs = readable_logs
+
+    def handle(
+        self, context: RequestContext, request: FetchRequest
+    ) -> FetchResponse | DeferredResponse | SecondStage:
+        """Begin or continue a session, read, and wait when there is too little."""
+        by_id = context.version >= FIRST_BY_TOPIC_ID
+        replica_id = (
+            request.replica_id if context.version < 15 else request.replica_state.replica_id
+        )
+        if replica_id >= 0:
+            if not context.may_act_in_cluster():
+                return SecondStage(_unauthorized(context, request))
+            return self._replication_manager.get().followers.handle(context, request, replica_id)
+        quotas = self._quotas.client_quotas
+        if quotas is not None and (max_bytes := quotas.max_fetch_bytes(context)) is not None:
+            request.max_bytes = min(request.max_bytes, max_bytes)
+        if context.large is not None:
+            return SecondStage(self._handle_many(context, request))
+        session = self._fetch_sessions.begin(
+            request.session_id,
+            request.session_epoch,
+            dict(named_partitions(request)),
+            list(forgotten_partitions(request)),
+            by_topic_id=by_id,
+            is_follower=False,
+            now_ms=context.received_ms,
+        )
+        if isinstance(session, ErrorCode):
+            return FetchResponse(error_code=session)
+        if len(session) > _MANY_PARTITIONS:
+            context.pace = self._slices.pace()
+            return SecondStage(self._fetch_many(context, request, session))
+        reader = FetchReader(
+            self._logs, request, context.version, session.partitions(), _restricted(context)
+        )
+        reads = reader.read()
+        if any(read.is_uncached for read in reads):
+            return self._load_later(context, request, session, reader, reads)
+        if _is_enough(request, reader, reads):
+            return self._response(context, request, session, reads)
+        have = sum(read.length for read in reads)
+        reader.release(reads)
+        # All is in the session: it may wait long.
+        request.topics, request.forgotten_topics_data = [], []
+        return _DelayedFetch(self, context, request, session, reader, have)
+
+    async def _handle_many(
+        self, context: RequestContext, request: FetchRequest
+    ) -> FetchResponse | DeferredResponse:
+        """Handle a large request as `handle` does, in time slices."""
+        pace = context.pace
+        named: dict[PartitionKey, FetchPartition] = {}
+        for key, asked in named_partitions(request):
+            named[key] = asked
+            if pace.is_over():
+                await pace.rest()
+        session = self._fetch_sessions.begin(
+            request.session_id,
+            request.session_epoch,
+            named,
+            list(forgotten_partitions(request)),
+            by_topic_id=context.version >= FIRST_BY_TOPIC_ID,
+            is_follower=False,
+            now_ms=context.received_ms,
+        )
+        if isinstance(session, ErrorCode):
+            return FetchResponse(error_code=session)
+        return await self._fetch_many(context, request, session)
+
+    async def _fetch_many(
+        self, context: RequestContext, request: FetchRequest, session: FetchContext
+    ) -> FetchResponse | DeferredResponse:
+        """Read many partitions, and wait when there is too little, in slices of the loop's time."""
+        pace = context.pace
+        request.topics, request.forgotten_topics_data = [], []  # all is in the session
+        await pace.rest_if_over()
+        reader = FetchReader(
+            self._logs, request, context.version, session.partitions(), _restricted(context)
+        )
+        await pace.rest_if_over()
+        before = reader.appended_bytes()
+        reads = await reader.read_at(pace)
+        if any(read.is_uncached for read in reads) or _is_enough(request, reader, reads):
+            return await self._load_and_respond(context, request, session, reader, reads)
+        have = sum(read.length for read in reads)
+        reader.release(reads)
+        # What was appended between two slices wakes nothing.
+        if reader.appended_bytes() - before >= max(1, reader.min_bytes - have):
+            return await self._read_and_respond(context, request, session, reader)
+        return _DelayedFetch(self, context, request, session, reader, have, before)
+
+    def respond_after_wait(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reader: FetchReader,
+    ) -> FetchResponse | SecondStage:
+        """Read again, and respond with the available records."""
+        if context.is_paced:
+            return SecondStage(self._read_and_respond(context, request, session, reader))
+        reads = reader.read()
+        if any(read.is_uncached for read in reads):
+            return self._load_later(context, request, session, reader, reads)
+        return self._response(context, request, session, reads)
+
+    async def _read_and_respond(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reader: FetchReader,
+    ) -> FetchResponse:
+        """Read many partitions again, after the wait, and respond with the available records."""
+        await context.pace.rest_if_over()
+        reads = await reader.read_at(context.pace)
+        return await self._load_and_respond(context, request, session, reader, reads)
+
+    async def _load_and_respond(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reader: FetchReader,
+        reads: list[ConsumerRead],
+    ) -> FetchResponse:
+        """Load what is not in the page cache, then build the response in time slices."""
+        try:
+            if any(read.is_uncached for read in reads):
+                await reader.load(reads)
+            return await self._response_at(context, request, session, reads, context.pace)
+        except BaseException:
+            reader.release(reads)
+            raise
+
+    def _load_later(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reader: FetchReader,
+        reads: list[ConsumerRead],
+    ) -> SecondStage:
+        load = self._load(context, request, session, reader, reads)
+        return SecondStage(load, lambda: reader.release(reads))
+
+    async def _load(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reader: FetchReader,
+        reads: list[ConsumerRead],
+    ) -> FetchResponse:
+        """Load what is not in the page cache, in the pool, then answer."""
+        await reader.load(reads)
+        return self._response(context, request, session, reads)
+
+    def _response(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reads: list[ConsumerRead],
+    ) -> FetchResponse:
+        if self._quotas.client_quotas is not None and _is_throttled(
+            self._quotas.client_quotas, context, reads
+        ):
+            return _throttled(session, reads)
+        result = self._finish(context, session, reads)
+        included = set(result.partitions)
+        topics: dict[str | bytes, FetchResponseTopic] = {}
+        for read in reads:
+            _add(topics, request, read, is_included=read.key in included)
+        return self._headed(context, result, topics, reads)
+
+    async def _response_at(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext,
+        reads: list[ConsumerRead],
+        pace: Pace,
+    ) -> FetchResponse:
+        """Return what `_response` does, in time slices."""
+        await pace.rest_if_over()
+        if self._quotas.client_quotas is not None and _is_throttled(
+            self._quotas.client_quotas, context, reads
+        ):
+            return _throttled(session, reads)
+        result = self._finish(context, session, reads)
+        await pace.rest_if_over()
+        included = set(result.partitions)
+        topics: dict[str | bytes, FetchResponseTopic] = {}
+        for read in reads:
+            _add(topics, request, read, is_included=read.key in included)
+            if pace.is_over():
+                await pace.rest()
+        return self._headed(context, result, topics, reads)
+
+    def _finish(
+        self, context: RequestContext, session: FetchContext, reads: list[ConsumerRead]
+    ) -> FetchSessionResult:
+        outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
+        candidate = 0
+        if session.makes_session:
+            candidate = int.from_bytes(self._random.random_bytes(4)) & 0x7FFFFFFF
+        return session.finish(outcomes, candidate, context.received_ms)
+
+    def _headed(
+        self,
+        context: RequestContext,
+        result: FetchSessionResult,
+        topics: dict[str | bytes, FetchResponseTopic],
+        reads: list[ConsumerRead],
+    ) -> FetchResponse:
+        response = FetchResponse(
+            error_code=result.error_code,
+            session_id=result.session_id,
+            responses=list(topics.values()),
+        )
+        if any(read.error for read in reads):
+            self._current_leaders.get().add_to_fetch(
+                context.listener_name, context.version, response
+            )
+        return response
 
 
 def _restricted(context: RequestContext) -> RequestContext | None:
@@ -113,84 +325,6 @@ async def _unauthorized(context: RequestContext, request: FetchRequest) -> Fetch
     return FetchResponse(responses=topics)
 
 
-async def _handle_many(
-    services: Services, context: RequestContext, request: FetchRequest
-) -> FetchResponse | DeferredResponse:
-    """Handle a large request as `handle` does, in time slices."""
-    pace = context.pace
-    named: dict[PartitionKey, FetchPartition] = {}
-    for key, asked in named_partitions(request):
-        named[key] = asked
-        if pace.is_over():
-            await pace.rest()
-    session = services.fetch_sessions.begin(
-        request.session_id,
-        request.session_epoch,
-        named,
-        list(forgotten_partitions(request)),
-        by_topic_id=context.version >= FIRST_BY_TOPIC_ID,
-        is_follower=False,
-        now_ms=context.received_ms,
-    )
-    if isinstance(session, ErrorCode):
-        return FetchResponse(error_code=session)
-    return await _fetch_many(services, context, request, session)
-
-
-async def _fetch_many(
-    services: Services, context: RequestContext, request: FetchRequest, session: FetchContext
-) -> FetchResponse | DeferredResponse:
-    """Read many partitions, and wait when there is too little, in slices of the loop's time."""
-    pace = context.pace
-    request.topics, request.forgotten_topics_data = [], []  # all is in the session
-    await pace.rest_if_over()
-    reader = FetchReader(
-        services, request, context.version, session.partitions(), _restricted(context)
-    )
-    await pace.rest_if_over()
-    before = reader.appended_bytes()
-    reads = await reader.read_at(pace)
-    if any(read.is_uncached for read in reads) or _is_enough(request, reader, reads):
-        return await _load_and_respond(services, context, request, session, reader, reads)
-    have = sum(read.length for read in reads)
-    reader.release(reads)
-    # What was appended between two slices wakes nothing.
-    if reader.appended_bytes() - before >= max(1, reader.min_bytes - have):
-        return await _read_and_respond(services, context, request, session, reader)
-    return _DelayedFetch(services, context, request, session, reader, have, before)
-
-
-async def _read_and_respond(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reader: FetchReader,
-) -> FetchResponse:
-    """Read many partitions again, after the wait, and respond with the available records."""
-    await context.pace.rest_if_over()
-    reads = await reader.read_at(context.pace)
-    return await _load_and_respond(services, context, request, session, reader, reads)
-
-
-async def _load_and_respond(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reader: FetchReader,
-    reads: list[ConsumerRead],
-) -> FetchResponse:
-    """Load what is not in the page cache, then build the response in time slices."""
-    try:
-        if any(read.is_uncached for read in reads):
-            await reader.load(reads)
-        return await _response_at(services, context, request, session, reads, context.pace)
-    except BaseException:
-        reader.release(reads)
-        raise
-
-
 def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[ConsumerRead]) -> bool:
     """Return whether to answer now: enough bytes, or as many as there can be, an error, or nothing to wait for."""
     if request.max_wait_ms <= 0 or not reads:
@@ -203,31 +337,6 @@ def _is_enough(request: FetchRequest, reader: FetchReader, reads: list[ConsumerR
     return total >= reader.min_bytes
 
 
-def _load_later(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reader: FetchReader,
-    reads: list[ConsumerRead],
-) -> SecondStage:
-    load = _load(services, context, request, session, reader, reads)
-    return SecondStage(load, lambda: reader.release(reads))
-
-
-async def _load(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reader: FetchReader,
-    reads: list[ConsumerRead],
-) -> FetchResponse:
-    """Load what is not in the page cache, in the pool, then answer."""
-    await reader.load(reads)
-    return _response(services, context, request, session, reads)
-
-
 class _DelayedFetch(DeferredResponse):
     """A fetch that waits until its partitions have grown by enough bytes, or its time is over.
 
@@ -237,9 +346,9 @@ class _DelayedFetch(DeferredResponse):
     __slots__ = (
         "_before",
         "_context",
+        "_handler",
         "_reader",
         "_request",
-        "_services",
         "_session",
         "_ticket",
         "_wanted",
@@ -247,7 +356,7 @@ class _DelayedFetch(DeferredResponse):
 
     def __init__(
         self,
-        services: Services,
+        handler: Handler,
         context: RequestContext,
         request: FetchRequest,
         session: FetchContext,
@@ -257,16 +366,14 @@ class _DelayedFetch(DeferredResponse):
     ) -> None:
         """Begin to wait; `have` bytes were there, when `before` had been appended, now if that is not given."""
         super().__init__()
-        self._services = services
+        self._handler = handler
         self._context = context
         self._request = request
         self._session = session
         self._reader = reader
         self._wanted = reader.min_bytes - have
         self._before = reader.appended_bytes() if before is None else before
-        self._ticket = services.fetch_purgatory.wait(
-            reader.topic_partitions(), request.max_wait_ms, self
-        )
+        self._ticket = handler.purgatory.wait(reader.topic_partitions(), request.max_wait_ms, self)
 
     def is_complete(self) -> bool:
         """Return whether to respond, now that one of the partitions has changed."""
@@ -292,67 +399,13 @@ class _DelayedFetch(DeferredResponse):
     def release(self) -> None:
         """Leave the purgatory."""
         if self._ticket is not None:
-            self._services.fetch_purgatory.cancel(self._ticket)
+            self._handler.purgatory.cancel(self._ticket)
 
     def build(self) -> FetchResponse | SecondStage:
         """Read again, and respond with the available records."""
-        services, context, request, session = (
-            self._services,
-            self._context,
-            self._request,
-            self._session,
+        return self._handler.respond_after_wait(
+            self._context, self._request, self._session, self._reader
         )
-        reader = self._reader
-        if context.is_paced:
-            return SecondStage(_read_and_respond(services, context, request, session, reader))
-        reads = reader.read()
-        if any(read.is_uncached for read in reads):
-            return _load_later(services, context, request, session, reader, reads)
-        return _response(services, context, request, session, reads)
-
-
-def _response(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reads: list[ConsumerRead],
-) -> FetchResponse:
-    if services.quotas.client_quotas is not None and _is_throttled(
-        services.quotas.client_quotas, context, reads
-    ):
-        return _throttled(session, reads)
-    result = _finish(services, context, session, reads)
-    included = set(result.partitions)
-    topics: dict[str | bytes, FetchResponseTopic] = {}
-    for read in reads:
-        _add(topics, request, read, is_included=read.key in included)
-    return _headed(services, context, result, topics, reads)
-
-
-async def _response_at(
-    services: Services,
-    context: RequestContext,
-    request: FetchRequest,
-    session: FetchContext,
-    reads: list[ConsumerRead],
-    pace: Pace,
-) -> FetchResponse:
-    """Return what `_response` does, in time slices."""
-    await pace.rest_if_over()
-    if services.quotas.client_quotas is not None and _is_throttled(
-        services.quotas.client_quotas, context, reads
-    ):
-        return _throttled(session, reads)
-    result = _finish(services, context, session, reads)
-    await pace.rest_if_over()
-    included = set(result.partitions)
-    topics: dict[str | bytes, FetchResponseTopic] = {}
-    for read in reads:
-        _add(topics, request, read, is_included=read.key in included)
-        if pace.is_over():
-            await pace.rest()
-    return _headed(services, context, result, topics, reads)
 
 
 def _is_throttled(
@@ -371,16 +424,6 @@ def _throttled(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchRes
         read.release()
     result = session.refuse()
     return FetchResponse(error_code=result.error_code, session_id=result.session_id)
-
-
-def _finish(
-    services: Services, context: RequestContext, session: FetchContext, reads: list[ConsumerRead]
-) -> FetchSessionResult:
-    outcomes: dict[PartitionKey, FetchOutcome] = {read.key: read.outcome for read in reads}
-    candidate = 0
-    if session.makes_session:
-        candidate = int.from_bytes(services.random.random_bytes(4)) & 0x7FFFFFFF
-    return session.finish(outcomes, candidate, context.received_ms)
 
 
 def _add(
@@ -403,23 +446,6 @@ def _add(
     if topic is None:
         topic = topics[name] = _topic(name)
     topic.partitions.append(_partition(request, read))
-
-
-def _headed(
-    services: Services,
-    context: RequestContext,
-    result: FetchSessionResult,
-    topics: dict[str | bytes, FetchResponseTopic],
-    reads: list[ConsumerRead],
-) -> FetchResponse:
-    response = FetchResponse(
-        error_code=result.error_code,
-        session_id=result.session_id,
-        responses=list(topics.values()),
-    )
-    if any(read.error for read in reads):
-        services.current_leaders.add_to_fetch(context.listener_name, context.version, response)
-    return response
 
 
 def _topic(name: str | bytes) -> FetchResponseTopic:

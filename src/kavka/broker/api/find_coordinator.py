@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kavka.broker.lazy import Lazy
+from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -12,17 +16,27 @@ from kavka.wire.messages.find_coordinator import (
     FindCoordinatorResponseCoordinator,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
+
 _GROUP = 0
 _TRANSACTION = 1
 _FIRST_BATCHED = 4
 
 
 async def handle(
-    services: Services, context: RequestContext, request: FindCoordinatorRequest
+    slices: Slices,
+    metadata: MetadataCache,
+    groups: Lazy[GroupCoordinators],
+    transactions: Lazy[TransactionCoordinators],
+    context: RequestContext,
+    request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse:
     """Answer one key, or many from version 4 on."""
     if context.version < _FIRST_BATCHED:
-        one = await _find(services, context, request.key_type, request.key)
+        one = await _find(metadata, groups, transactions, context, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=one.error_message,
@@ -30,12 +44,12 @@ async def handle(
             host=one.host,
             port=one.port,
         )
-    pace = services.slices.pace()
+    pace = slices.pace()
     found: dict[str, FindCoordinatorResponseCoordinator] = {}
     found_all = []
     for key in request.coordinator_keys:
         if key not in found:
-            found[key] = await _find(services, context, request.key_type, key)
+            found[key] = await _find(metadata, groups, transactions, context, request.key_type, key)
         found_all.append(found[key])
         if pace.is_over():
             await pace.rest()
@@ -56,7 +70,12 @@ def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | No
 
 
 async def _find(
-    services: Services, context: RequestContext, key_type: int, key: str
+    metadata: MetadataCache,
+    groups: Lazy[GroupCoordinators],
+    transactions: Lazy[TransactionCoordinators],
+    context: RequestContext,
+    key_type: int,
+    key: str,
 ) -> FindCoordinatorResponseCoordinator:
     result = FindCoordinatorResponseCoordinator(key=key, node_id=-1, host="", port=-1)
     refused = _refusal(context, key_type, key)
@@ -64,14 +83,14 @@ async def _find(
         result.error_code, result.error_message = refused, refused.message
         return result
     if key_type == _GROUP:
-        leader = await services.groups.leader_of(key)
+        leader = await groups.get().leader_of(key)
     elif key_type == _TRANSACTION:
-        leader = await services.transactions.leader_of(key)
+        leader = await transactions.get().leader_of(key)
     else:
         result.error_code = ErrorCode.INVALID_REQUEST
         result.error_message = f"Unknown coordinator key type {key_type}"
         return result
-    live = None if isinstance(leader, ErrorCode) else services.metadata.brokers.get(leader)
+    live = None if isinstance(leader, ErrorCode) else metadata.brokers.get(leader)
     endpoint = None if live is None else live.endpoint(context.listener_name)
     if live is None or endpoint is None:
         code = leader if isinstance(leader, ErrorCode) else ErrorCode.COORDINATOR_NOT_AVAILABLE

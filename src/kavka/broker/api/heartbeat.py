@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.group.events import Heartbeat
 from kavka.errors import ErrorCode
 from kavka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 async def handle(
-    services: Services, context: RequestContext, request: HeartbeatRequest
+    groups: GroupCoordinators, context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse:
     """Ask the group's shard."""
-    reply = await services.groups.submit(
+    reply = await groups.submit(
         request.group_id,
         lambda token: Heartbeat(
             token,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.configs.loggers import alter_loggers
 from kavka.broker.configs.overrides import ConfigRefused, Operation, changed
 from kavka.broker.control.config_resources import (
@@ -18,10 +19,11 @@ from kavka.broker.control.config_resources import (
     check_logger_resource,
     duplicates,
 )
+from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
+from kavka.ids import BrokerId
 from kavka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestResource,
@@ -31,7 +33,11 @@ from kavka.wire.messages.incremental_alter_configs import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
+    broker_id: BrokerId,
+    effective_configs: EffectiveConfigs,
+    dynamic_configs: DynamicConfigs,
+    context: RequestContext,
+    request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource, or say why not."""
     pace = context.pace
@@ -40,7 +46,15 @@ async def handle(
     responses = []
     for resource in request.resources:
         validate_only = request.validate_only
-        result = await _alter(services, context, resource, duplicated, validate_only=validate_only)
+        result = await _alter(
+            broker_id,
+            effective_configs,
+            dynamic_configs,
+            context,
+            resource,
+            duplicated,
+            validate_only=validate_only,
+        )
         responses.append(result)
         if pace.is_over(1 + len(resource.configs)):
             await pace.rest()
@@ -48,7 +62,9 @@ async def handle(
 
 
 async def _alter(
-    services: Services,
+    broker_id: BrokerId,
+    effective_configs: EffectiveConfigs,
+    dynamic_configs: DynamicConfigs,
     context: RequestContext,
     resource: IncrementalAlterConfigsRequestResource,
     duplicated: Collection[tuple[int, str]],
@@ -60,11 +76,7 @@ async def _alter(
 
     def edit(present: dict[str, str]) -> dict[str, str | None]:
         is_topic = kind == ResourceType.TOPIC
-        effective = (
-            services.effective_configs.topic(name)
-            if is_topic
-            else services.effective_configs.broker_values()
-        )
+        effective = effective_configs.topic(name) if is_topic else effective_configs.broker_values()
         return changed(present, changes, effective, topic=is_topic)
 
     try:
@@ -73,10 +85,10 @@ async def _alter(
         check_access(context, AclOperation.ALTER_CONFIGS, kind, name)
         changes = _changes(resource)
         if kind == ResourceType.BROKER_LOGGER:
-            check_logger_resource(name, services.broker_id)
+            check_logger_resource(name, broker_id)
             alter_loggers(changes, validate_only=validate_only)
             return result
-        await alter(services.dynamic_configs, kind, name, edit, validate_only=validate_only)
+        await alter(dynamic_configs, kind, name, edit, validate_only=validate_only)
     except ConfigRefused as refused:
         result.error_code, result.error_message = refused.code, str(refused)
     return result

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
+from kavka.broker.control.finalized_features import Features
 from kavka.broker.control.producer_ids import NoProducerId
+from kavka.broker.lazy import Lazy
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.transaction.events import InitProducer, InitProducerReply
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.control.producer_ids import ProducerIdManager
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +25,11 @@ _FIRST_WITH_PRODUCER_FENCED = 4
 
 
 async def handle(
-    services: Services, context: RequestContext, request: InitProducerIdRequest
+    features: Features,
+    producer_ids: Lazy[ProducerIdManager],
+    transactions: Lazy[TransactionCoordinators],
+    context: RequestContext,
+    request: InitProducerIdRequest,
 ) -> InitProducerIdResponse:
     """Allocate a new producer id with epoch 0, with any earlier id; with a transactional id its shard decides.
 
@@ -27,12 +38,12 @@ async def handle(
     """
     if (request.producer_id < 0) != (request.producer_epoch < 0) or request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
-    if request.keep_prepared_txn and services.features.transaction_version < 2:
+    if request.keep_prepared_txn and features.transaction_version < 2:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     if request.transactional_id is not None:
-        return await _transactional(services, context, request, request.transactional_id)
+        return await _transactional(transactions, context, request, request.transactional_id)
     try:
-        producer_id = await services.producer_ids.next()
+        producer_id = await producer_ids.get().next()
     except (ConnectionError, RegistryRefused):
         # What Kafka 3.9 answers while it has no block of ids.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -47,12 +58,12 @@ async def handle(
 
 
 async def _transactional(
-    services: Services,
+    transactions: Lazy[TransactionCoordinators],
     context: RequestContext,
     request: InitProducerIdRequest,
     transactional_id: str,
 ) -> InitProducerIdResponse:
-    reply: InitProducerReply | ErrorCode = await services.transactions.submit(
+    reply: InitProducerReply | ErrorCode = await transactions.get().submit(
         transactional_id,
         lambda token: InitProducer(
             token,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.memory import check_count
-from kavka.broker.services import Services
 from kavka.core.group.events import Join, JoinReply
 from kavka.errors import ErrorCode
+from kavka.io import Random
 from kavka.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 _MAX_PROTOCOLS = 1000
 """Each is compared with those of all members; a client has a handful."""
@@ -22,16 +27,16 @@ _MAX_STEM_LENGTH = 8_000
 
 
 async def handle(
-    services: Services, context: RequestContext, request: JoinGroupRequest
+    random: Random, groups: GroupCoordinators, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the group's shard; it answers when the generation is complete."""
     check_count("JOIN_GROUP", "protocols", len(request.protocols), _MAX_PROTOCOLS)
     stem = (request.group_instance_id or context.client_id)[:_MAX_STEM_LENGTH]
-    suffix = uuid.UUID(bytes=services.random.random_bytes(16), version=4)
+    suffix = uuid.UUID(bytes=random.random_bytes(16), version=4)
     rebalance_ms = (
         request.session_timeout_ms if context.version == 0 else request.rebalance_timeout_ms
     )
-    reply = await services.groups.submit(
+    reply = await groups.submit(
         request.group_id,
         lambda token: Join(
             token,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
@@ -13,20 +15,27 @@ from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.control.control_request_check import ControlRequestCheck
+
+
 _FIRST_BY_ID = 5
 
 
 async def handle(
-    services: Services, context: RequestContext, request: LeaderAndIsrRequest
+    control_requests: ControlRequests,
+    control_request_check: ControlRequestCheck,
+    context: RequestContext,
+    request: LeaderAndIsrRequest,
 ) -> LeaderAndIsrResponse:
     """Apply the request if it comes from the controller."""
     if not context.may_act_in_cluster():
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
-        error = await services.control_request_check.check(request)
+        error = await control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
-    return await services.control_requests.leader_and_isr(request, context.version)
+    return await control_requests.leader_and_isr(request, context.version)
 
 
 async def _refused(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.group.events import Leave, LeavingMember
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -16,18 +16,22 @@ from kavka.wire.messages.leave_group import (
     LeaveGroupResponseMember,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
+
 _FIRST_BATCHED = 3
 _AT_ONCE = 500
 
 
 async def handle(
-    services: Services, context: RequestContext, request: LeaveGroupRequest
+    groups: GroupCoordinators, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse:
     """Ask the group's shard."""
     leaving = request.members
     if context.version < _FIRST_BATCHED:
         leaving = [LeaveGroupRequestMember(member_id=request.member_id)]
-    result = await _leave(services, context, request.group_id, leaving)
+    result = await _leave(groups, context, request.group_id, leaving)
     if context.version < _FIRST_BATCHED:
         code = result.error_code or next((row.error_code for row in result.members), 0)
         return LeaveGroupResponse(error_code=code)
@@ -35,7 +39,7 @@ async def handle(
 
 
 async def _leave(
-    services: Services,
+    groups: GroupCoordinators,
     context: RequestContext,
     group_id: str,
     leaving: list[LeaveGroupRequestMember],
@@ -47,7 +51,7 @@ async def _leave(
             LeavingMember(member.member_id, member.group_instance_id)
             for member in leaving[at : at + _AT_ONCE]
         )
-        reply = await services.groups.submit(group_id, partial(_event, group_id, some))
+        reply = await groups.submit(group_id, partial(_event, group_id, some))
         if isinstance(reply, ErrorCode):
             return LeaveGroupResponse(error_code=reply)
         if reply.error_code is not ErrorCode.NONE:

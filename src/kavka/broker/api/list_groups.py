@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.wire.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
     ListGroupsResponseGroup,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 def handle(
-    services: Services, context: RequestContext, request: ListGroupsRequest
+    groups: GroupCoordinators, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
     """List groups, filtered by state (version 4 on) and type (version 5 on)."""
     describe = AclOperation.DESCRIBE
     sees_all = context.allows(describe, AclResourceType.CLUSTER, CLUSTER_NAME, is_asked=False)
-    code, groups = services.groups.list(request.states_filter, request.types_filter)
+    code, found = groups.list(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=code,
         groups=[
@@ -28,7 +32,7 @@ def handle(
                 group_state=group.state,
                 group_type=group.group_type,
             )
-            for group in groups
+            for group in found
             if sees_all
             or context.allows(describe, AclResourceType.GROUP, group.group_id, is_asked=False)
         ],

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Set
 
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
 from kavka.broker.requests.pace import UNPACED, Pace
 from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.failures import CorruptFile
@@ -48,14 +48,14 @@ _NOTHING = TimedOffset(-1, -1, -1)
 
 
 def handle(
-    services: Services, context: RequestContext, request: ListOffsetsRequest
+    replica_manager: ReplicaManager, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | SecondStage:
     """Answer each partition that this broker leads; INVALID_REQUEST for one that is named twice, but in version 0.
 
     Nearly every request asks for the ends of logs, which are known: it is answered in this iteration of the loop. Times
     are looked up in the pool, one of a request after the other.
     """
-    listing = _list_all(services, context, request)
+    listing = _list_all(replica_manager, context, request)
     if context.large is not None or context.version == 0 or _asks_for_times(request):
         return SecondStage(listing)
     try:
@@ -76,7 +76,7 @@ def _asks_for_times(request: ListOffsetsRequest) -> bool:
 
 
 async def _list_all(
-    services: Services, context: RequestContext, request: ListOffsetsRequest
+    replica_manager: ReplicaManager, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     pace = context.pace
     repeated = _repeated(request) if pace is UNPACED else await _repeated_at(request, pace)
@@ -95,7 +95,9 @@ async def _list_all(
                 error = _misuse(asked.timestamp, context.version, is_repeated=is_repeated)
             if error is ErrorCode.NONE:
                 topic_partition = TopicPartition(topic.name, asked.partition_index)
-                error = await _fill(result, services, context, request, topic_partition, asked)
+                error = await _fill(
+                    result, replica_manager, context, request, topic_partition, asked
+                )
             result.error_code = error
             partitions.append(result)
             if is_repeated:
@@ -148,14 +150,14 @@ def _misuse(timestamp: int, version: int, *, is_repeated: bool) -> ErrorCode:
 
 async def _fill(
     result: ListOffsetsResponsePartition,
-    services: Services,
+    replica_manager: ReplicaManager,
     context: RequestContext,
     request: ListOffsetsRequest,
     topic_partition: TopicPartition,
     asked: ListOffsetsRequestPartition,
 ) -> ErrorCode:
     """Fill the response with what is found, or return the error."""
-    replica = services.replica_manager.find(topic_partition)
+    replica = replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return replica
     partition = replica.partition

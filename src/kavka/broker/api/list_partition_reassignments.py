@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
-from kavka.broker.services import Services
 from kavka.core.controller.events import (
     ListReassignmentsRequested,
 )
@@ -24,15 +25,18 @@ from kavka.wire.messages.list_partition_reassignments import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
+    metadata: MetadataCache,
+    controller: Controller,
+    context: RequestContext,
+    request: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse:
     """Answer for the partitions that are asked for, or for all."""
     pace = context.pace
     asked = None
     if request.topics is not None:
-        asked = await _known(services, request.topics, pace)
+        asked = await _known(metadata, request.topics, pace)
     try:
-        reply: ReassignmentsReply = await services.controller.submit_and_wait(
+        reply: ReassignmentsReply = await controller.submit_and_wait(
             lambda token: ListReassignmentsRequested(token, asked)
         )
     except NotControllerError:
@@ -60,7 +64,7 @@ async def handle(
 
 
 async def _known(
-    services: Services, topics: list[ListPartitionReassignmentsRequestTopic], pace: Pace
+    metadata: MetadataCache, topics: list[ListPartitionReassignmentsRequestTopic], pace: Pace
 ) -> list[TopicPartition]:
     """Return the partitions that are asked for and exist, each once: no other is on its way."""
     known: dict[TopicPartition, None] = {}
@@ -69,7 +73,7 @@ async def _known(
             await pace.rest()
         for index in topic.partition_indexes:
             topic_partition = TopicPartition(topic.name, index)
-            if services.metadata.partition(topic_partition) is not None:
+            if metadata.partition(topic_partition) is not None:
                 known[topic_partition] = None
             if pace.is_over():
                 await pace.rest()

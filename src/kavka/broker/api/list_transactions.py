@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.transaction.describe import STATE_NAMES
 from kavka.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -12,13 +13,16 @@ from kavka.wire.messages.list_transactions import (
     ListTransactionsResponseTransactionState,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.transactions import TransactionCoordinators
+
 
 def handle(
-    services: Services, context: RequestContext, request: ListTransactionsRequest
+    transactions: TransactionCoordinators, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """List the transactions that match all filters; an unknown state matches nothing, and is returned as unknown."""
     wanted = dict.fromkeys(request.state_filters)
-    code, listed = services.transactions.list(
+    code, listed = transactions.list(
         wanted, frozenset(request.producer_id_filters), request.duration_filter
     )
     return ListTransactionsResponse(

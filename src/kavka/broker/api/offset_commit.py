@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.partition_codes import Codes, topics_with_codes
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsets, OffsetToCommit
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -18,11 +19,18 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
+
 _AT_ONCE = 500
 
 
 async def handle(
-    services: Services, context: RequestContext, request: OffsetCommitRequest
+    metadata: MetadataCache,
+    groups: GroupCoordinators,
+    context: RequestContext,
+    request: OffsetCommitRequest,
 ) -> OffsetCommitResponse:
     """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION.
 
@@ -42,7 +50,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
                 await pace.rest()
-            if services.metadata.partition(topic_partition) is None:
+            if metadata.partition(topic_partition) is None:
                 continue
             wanted[topic_partition] = OffsetToCommit(
                 topic.name,
@@ -54,7 +62,7 @@ async def handle(
             )
     codes: Codes = {}
     for some in batches(list(wanted.values())):
-        codes |= await _commit(services, request, some, context.connection.attachment.number)
+        codes |= await _commit(groups, request, some, context.connection.attachment.number)
         if pace.is_over(len(some)):
             await pace.rest()
     topics = await topics_with_codes(
@@ -76,12 +84,12 @@ def batches(offsets: list[OffsetToCommit]) -> Iterator[tuple[OffsetToCommit, ...
 
 
 async def _commit(
-    services: Services,
+    groups: GroupCoordinators,
     request: OffsetCommitRequest,
     wanted: tuple[OffsetToCommit, ...],
     connection: int,
 ) -> Codes:
-    reply = await services.groups.submit(
+    reply = await groups.submit(
         request.group_id,
         lambda token: CommitOffsets(
             token,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
+from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.partition_codes import Codes, topics_with_codes
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.group.events import DeleteOffsets
 from kavka.core.machine import Token
 from kavka.errors import ErrorCode
@@ -19,11 +20,18 @@ from kavka.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
+
 _AT_ONCE = 500
 
 
 async def handle(
-    services: Services, context: RequestContext, request: OffsetDeleteRequest
+    metadata: MetadataCache,
+    groups: GroupCoordinators,
+    context: RequestContext,
+    request: OffsetDeleteRequest,
 ) -> OffsetDeleteResponse:
     """Ask the group's shard about partitions that exist."""
     pace = context.pace
@@ -37,11 +45,11 @@ async def handle(
             continue
         for asked in topic.partitions:
             topic_partition = TopicPartition(topic.name, asked.partition_index)
-            if services.metadata.partition(topic_partition) is not None:
+            if metadata.partition(topic_partition) is not None:
                 known[topic_partition] = None
             if pace.is_over():
                 await pace.rest()
-    codes = await _delete(services, context, request.group_id, tuple(known))
+    codes = await _delete(groups, context, request.group_id, tuple(known))
     if isinstance(codes, ErrorCode):
         return OffsetDeleteResponse(error_code=codes)
     topics = await topics_with_codes(
@@ -57,13 +65,16 @@ async def handle(
 
 
 async def _delete(
-    services: Services, context: RequestContext, group_id: str, known: tuple[TopicPartition, ...]
+    groups: GroupCoordinators,
+    context: RequestContext,
+    group_id: str,
+    known: tuple[TopicPartition, ...],
 ) -> Codes | ErrorCode:
     """Delete offsets, some at a time; return what became of each, or what keeps all of them."""
     codes: Codes = {}
     for at in range(0, max(1, len(known)), _AT_ONCE):
         event = partial(_event, group_id, known[at : at + _AT_ONCE])
-        reply = await services.groups.submit(group_id, event)
+        reply = await groups.submit(group_id, event)
         if isinstance(reply, ErrorCode):
             return reply
         if reply.error_code is not ErrorCode.NONE:

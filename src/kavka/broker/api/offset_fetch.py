@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.group.events import FetchOffsets, FetchOffsetsReply
 from kavka.core.group.records import CommittedOffset
 from kavka.core.machine import Token
@@ -26,6 +25,10 @@ from kavka.wire.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 _FIRST_BATCHED = 8
 _FIRST_WITH_GROUP_ERROR = 2
@@ -44,15 +47,15 @@ class _Topic(Protocol):
 
 
 async def handle(
-    services: Services, context: RequestContext, request: OffsetFetchRequest
+    groups: GroupCoordinators, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Answer each group."""
     pace = context.pace
     if context.version >= _FIRST_BATCHED:
-        return OffsetFetchResponse(groups=await _groups(services, context, request, pace))
+        return OffsetFetchResponse(groups=await _groups(groups, context, request, pace))
     rows = _Rows(OffsetFetchResponseTopic, OffsetFetchResponsePartition)
     wanted = await _wanted(request.topics, pace)
-    code = await _fetch_allowed(services, context, request.group_id, wanted, request, rows)
+    code = await _fetch_allowed(groups, context, request.group_id, wanted, request, rows)
     if code is not ErrorCode.NONE and context.version < _FIRST_WITH_GROUP_ERROR:
         # Old versions look for the error of a group in its partitions.
         for topic_partition in wanted or ():
@@ -64,7 +67,7 @@ async def handle(
 
 
 async def _groups(
-    services: Services, context: RequestContext, request: OffsetFetchRequest, pace: Pace
+    groups: GroupCoordinators, context: RequestContext, request: OffsetFetchRequest, pace: Pace
 ) -> list[OffsetFetchResponseGroup]:
     """Answer each group; repeated requests for all offsets of one, or for none, are looked up once."""
     repetitions = Repetitions("OFFSET_FETCH")
@@ -74,7 +77,7 @@ async def _groups(
         some = request.groups[at : at + _GROUPS_AT_ONCE]
         new = {_which(n, g): g for n, g in enumerate(some) if _which(n, g) not in whole}
         # Side by side, for each may wait for replicas.
-        work = (_group(services, context, g, request) for g in new.values())
+        work = (_group(groups, context, g, request) for g in new.values())
         found = dict(zip(new, await asyncio.gather(*work), strict=True))
         whole |= {which: result for which, result in found.items() if which[1] is not None}
         for n, group in enumerate(some):
@@ -95,14 +98,14 @@ def _which(n: int, group: OffsetFetchRequestGroup) -> tuple[str | int, bool | No
 
 
 async def _group(
-    services: Services,
+    groups: GroupCoordinators,
     context: RequestContext,
     group: OffsetFetchRequestGroup,
     request: OffsetFetchRequest,
 ) -> OffsetFetchResponseGroup:
     rows = _Rows(OffsetFetchResponseGroupTopic, OffsetFetchResponseGroupPartition)
     wanted = await _wanted(group.topics, context.pace)
-    code = await _fetch_allowed(services, context, group.group_id, wanted, request, rows)
+    code = await _fetch_allowed(groups, context, group.group_id, wanted, request, rows)
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code, topics=rows.topics())
 
 
@@ -159,7 +162,7 @@ async def _wanted(topics: Sequence[_Topic] | None, pace: Pace) -> Partitions | N
 
 
 async def _fetch_allowed(
-    services: Services,
+    groups: GroupCoordinators,
     context: RequestContext,
     group_id: str,
     wanted: Partitions | None,
@@ -169,7 +172,7 @@ async def _fetch_allowed(
     """Do as `_fetch` for a client that may describe the group, with the topics that it may describe."""
     pace = context.pace
     if context.authorizer is None:
-        return await _fetch(services, group_id, wanted, request.require_stable, rows, pace)
+        return await _fetch(groups, group_id, wanted, request.require_stable, rows, pace)
     if not context.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     refused = set()
@@ -179,7 +182,7 @@ async def _fetch_allowed(
         if pace.is_over():
             await pace.rest()
     allowed = None if wanted is None else tuple(one for one in wanted if one[0] not in refused)
-    code = await _fetch(services, group_id, allowed, request.require_stable, rows, pace)
+    code = await _fetch(groups, group_id, allowed, request.require_stable, rows, pace)
     if code is not ErrorCode.NONE:
         return code
     if wanted is None:
@@ -194,7 +197,7 @@ async def _fetch_allowed(
 
 
 async def _fetch(
-    services: Services,
+    groups: GroupCoordinators,
     group_id: str,
     wanted: Partitions | None,
     require_stable: bool,
@@ -204,9 +207,7 @@ async def _fetch(
     """Add the offsets of a group to rows, some at a time; return the error of the group."""
     for at in range(0, max(1, len(wanted or ())), _AT_ONCE):
         some = None if wanted is None else wanted[at : at + _AT_ONCE]
-        reply = await services.groups.submit(
-            group_id, partial(_event, group_id, some, require_stable)
-        )
+        reply = await groups.submit(group_id, partial(_event, group_id, some, require_stable))
         code = reply if isinstance(reply, ErrorCode) else reply.error_code
         if code is not ErrorCode.NONE:
             rows.clear()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import CLUSTER_NAME, AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.offset_for_leader_epoch import (
@@ -17,7 +17,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
+    replica_manager: ReplicaManager, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer each partition that this broker leads."""
     pace = context.pace
@@ -29,7 +29,7 @@ async def handle(
         is_allowed = _is_allowed(context, topic.topic)
         for asked in topic.partitions:
             if is_allowed:
-                partitions.append(_end_of_epoch(services, topic.topic, asked))
+                partitions.append(_end_of_epoch(replica_manager, topic.topic, asked))
             else:
                 partitions.append(_refused(asked))
             if pace.is_over():
@@ -58,12 +58,12 @@ def _refused(
 
 
 def _end_of_epoch(
-    services: Services, topic: str, asked: OffsetForLeaderEpochRequestPartition
+    replica_manager: ReplicaManager, topic: str, asked: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
     result = OffsetForLeaderEpochResponsePartition(
         partition=asked.partition, leader_epoch=-1, end_offset=-1
     )
-    replica = services.replica_manager.find(TopicPartition(topic, asked.partition))
+    replica = replica_manager.find(TopicPartition(topic, asked.partition))
     if isinstance(replica, ErrorCode):
         result.error_code = replica
         return result

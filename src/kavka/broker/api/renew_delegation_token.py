@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.security.delegation_tokens import DelegationTokens
 from kavka.broker.security.token_requests import changed
-from kavka.broker.services import Services
 from kavka.core.delegation_tokens import DelegationToken, renewed
 from kavka.errors import ErrorCode
+from kavka.io import Clock
 from kavka.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -14,15 +15,17 @@ from kavka.wire.messages.renew_delegation_token import (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: RenewDelegationTokenRequest
+    clock: Clock,
+    tokens: DelegationTokens | None,
+    context: RequestContext,
+    request: RenewDelegationTokenRequest,
 ) -> RenewDelegationTokenResponse:
     """Renew a token of which the client is owner or renewer."""
     principal = context.session.principal
-    tokens = services.tokens
 
     def change(token: DelegationToken) -> DelegationToken | ErrorCode:
         assert tokens is not None
-        now_ms = services.clock.now_ms()
+        now_ms = clock.now_ms()
         return renewed(token, principal, request.renew_period_ms, now_ms, tokens.limits)
 
     after = await changed(context, tokens, bytes(request.hmac), change)

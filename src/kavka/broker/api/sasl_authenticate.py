@@ -5,14 +5,13 @@ from __future__ import annotations
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import LastResponse, SecondStage
 from kavka.broker.security.sasl_connection import Later, SaslConnection
-from kavka.broker.services import Services
 from kavka.core.sasl.conversation import TokenReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
 def handle(
-    services: Services, context: RequestContext, request: SaslAuthenticateRequest
+    context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse | SecondStage:
     """Answer the token; a failure is answered later, and closes the connection."""
     sasl = context.session.sasl

@@ -5,13 +5,12 @@ from __future__ import annotations
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import LastResponse, SecondStage
 from kavka.broker.security.sasl_connection import SaslConnection
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 def handle(
-    services: Services, context: RequestContext, request: SaslHandshakeRequest
+    context: RequestContext, request: SaslHandshakeRequest
 ) -> SaslHandshakeResponse | SecondStage:
     """Begin the exchange; a mechanism that is not offered closes the connection behind the list of those that are."""
     sasl = context.session.sasl

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.control.control_request_messages import stopped_replicas
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.stop_replica import (
     StopReplicaRequest,
@@ -12,18 +14,24 @@ from kavka.wire.messages.stop_replica import (
     StopReplicaResponsePartition,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.control.control_request_check import ControlRequestCheck
+
 
 async def handle(
-    services: Services, context: RequestContext, request: StopReplicaRequest
+    control_requests: ControlRequests,
+    control_request_check: ControlRequestCheck,
+    context: RequestContext,
+    request: StopReplicaRequest,
 ) -> StopReplicaResponse:
     """Apply the request if it comes from the controller."""
     if not context.may_act_in_cluster():
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
-        error = await services.control_request_check.check(request)
+        error = await control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
-    return await services.control_requests.stop_replica(request, context.version)
+    return await control_requests.stop_replica(request, context.version)
 
 
 async def _refused(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.core.group.events import Sync, SyncReply
 from kavka.errors import ErrorCode
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+
 
 _FIRST_WITH_PROTOCOL = 5
 """The first version in which members must name their protocol."""
 
 
 async def handle(
-    services: Services, context: RequestContext, request: SyncGroupRequest
+    groups: GroupCoordinators, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse:
     """Ask the group's shard; it answers when the leader has spoken."""
     if context.version >= _FIRST_WITH_PROTOCOL and None in (
@@ -26,7 +31,7 @@ async def handle(
         assignments.append((given.member_id, given.assignment))
         if context.pace.is_over():
             await context.pace.rest()
-    reply = await services.groups.submit(
+    reply = await groups.submit(
         request.group_id,
         lambda token: Sync(
             token,

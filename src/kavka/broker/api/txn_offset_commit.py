@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.api.offset_commit import batches
-from kavka.broker.metadata.cache import OFFSETS_TOPIC
+from kavka.broker.lazy import Lazy
+from kavka.broker.metadata.cache import OFFSETS_TOPIC, MetadataCache
+from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.partition_codes import Codes, topics_with_codes
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.broker.services import Services
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -17,6 +20,11 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.verification import Verifier
+
 
 _FIRST_WITH_LOADING_ERROR = 2
 _FIRST_WITH_TRANSACTION_ABORTABLE = 4
@@ -32,7 +40,12 @@ _UNVERIFIED = (
 
 
 async def handle(
-    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+    metadata: MetadataCache,
+    replica_manager: ReplicaManager,
+    groups: GroupCoordinators,
+    verifier: Lazy[Verifier],
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
 ) -> TxnOffsetCommitResponse:
     """Commit what is asked for partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION.
 
@@ -52,7 +65,7 @@ async def handle(
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             if pace.is_over():
                 await pace.rest()
-            if services.metadata.partition(topic_partition) is None:
+            if metadata.partition(topic_partition) is None:
                 continue
             wanted[topic_partition] = OffsetToCommit(
                 topic.name,
@@ -63,7 +76,7 @@ async def handle(
             )
     codes: Codes = {}
     for some in batches(list(wanted.values())):
-        codes |= await _commit(services, context.version, request, some)
+        codes |= await _commit(replica_manager, groups, verifier, context.version, request, some)
         if pace.is_over(len(some)):
             await pace.rest()
     topics = await topics_with_codes(
@@ -79,15 +92,17 @@ async def handle(
 
 
 async def _commit(
-    services: Services,
+    replica_manager: ReplicaManager,
+    groups: GroupCoordinators,
+    verifier: Lazy[Verifier],
     version: int,
     request: TxnOffsetCommitRequest,
     wanted: tuple[OffsetToCommit, ...],
 ) -> Codes:
-    code = await _verify(services, version, request)
+    code = await _verify(replica_manager, groups, verifier, version, request)
     if code is ErrorCode.NONE:
         # In the iteration of the loop in which it was verified: no marker can come in between.
-        reply = await services.groups.submit(
+        reply = await groups.submit(
             request.group_id,
             lambda token: CommitOffsetsInTransaction(
                 token,
@@ -106,21 +121,27 @@ async def _commit(
     return {(offset.topic, offset.partition): _code_for_version(code, version) for offset in wanted}
 
 
-async def _verify(services: Services, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
+async def _verify(
+    replica_manager: ReplicaManager,
+    groups: GroupCoordinators,
+    verifier: Lazy[Verifier],
+    version: int,
+    request: TxnOffsetCommitRequest,
+) -> ErrorCode:
     """Return NONE when the group's partition of the offsets topic takes part in the transaction."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    shard = services.groups.shard_of(request.group_id)
+    shard = groups.shard_of(request.group_id)
     if isinstance(shard, ErrorCode):
         return shard
     if shard.machine.is_loading:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    topic_partition = services.groups.partition_of(request.group_id)
+    topic_partition = groups.partition_of(request.group_id)
     assert topic_partition is not None, f"{OFFSETS_TOPIC} has shards"
-    replica = services.replica_manager.find(topic_partition)
+    replica = replica_manager.find(topic_partition)
     if isinstance(replica, ErrorCode):
         return ErrorCode.NOT_COORDINATOR
-    code = await services.verifier.verify(
+    code = await verifier.get().verify(
         replica,
         request.transactional_id,
         request.producer_id,

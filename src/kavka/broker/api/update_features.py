@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
+from kavka.broker.control.finalized_features import Features
 from kavka.broker.control.registry_writer import ControllerMovedError
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.memory import check_count
-from kavka.broker.services import Services
 from kavka.core.features import FeatureUpdate
 from kavka.errors import ErrorCode, error_message
 from kavka.registry.interface import RegistryRefused
@@ -21,7 +22,10 @@ _MAX_FEATURES = 1000
 
 
 async def handle(
-    services: Services, context: RequestContext, request: UpdateFeaturesRequest
+    features: Features,
+    controller: Controller,
+    context: RequestContext,
+    request: UpdateFeaturesRequest,
 ) -> UpdateFeaturesResponse:
     """Update finalized features through the controller."""
     named = {one.feature: one for one in request.feature_updates}
@@ -35,9 +39,7 @@ async def handle(
         for one in named.values()
     ]
     try:
-        verdicts = await services.controller.update_features(
-            updates, validate_only=request.validate_only
-        )
+        verdicts = await controller.update_features(updates, validate_only=request.validate_only)
     except (NotControllerError, ControllerMovedError):
         code = ErrorCode.NOT_CONTROLLER
         return UpdateFeaturesResponse(error_code=code, error_message=code.message)
@@ -45,7 +47,7 @@ async def handle(
         return UpdateFeaturesResponse(
             error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message=error_message(str(error))
         )
-    await services.features.read()
+    await features.read()
     return UpdateFeaturesResponse(
         error_code=ErrorCode.NONE,
         results=[

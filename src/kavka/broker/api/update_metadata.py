@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.services import Services
 from kavka.errors import ErrorCode
 from kavka.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
+if TYPE_CHECKING:
+    from kavka.broker.control.control_request_check import ControlRequestCheck
+
 
 async def handle(
-    services: Services, context: RequestContext, request: UpdateMetadataRequest
+    control_requests: ControlRequests,
+    control_request_check: ControlRequestCheck,
+    context: RequestContext,
+    request: UpdateMetadataRequest,
 ) -> UpdateMetadataResponse:
     """Apply the request if it comes from the controller."""
     if not context.may_act_in_cluster():
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
-        error = await services.control_request_check.check(request)
+        error = await control_request_check.check(request)
     if error is not ErrorCode.NONE:
         return UpdateMetadataResponse(error_code=error)
-    return await services.control_requests.update_metadata(request, context.version)
+    return await control_requests.update_metadata(request, context.version)

@@ -7,13 +7,15 @@ have the coordinator itself refused for the rest of the producer's life, so it i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kavka.broker.control.watched_registry import WatchedRegistry
-from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
+from kavka.broker.lazy import Lazy
+from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC, MetadataCache
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Pace
-from kavka.broker.services import Services
 from kavka.ids import TopicPartition
-from kavka.registry.interface import RegistryRefused, sync
+from kavka.registry.interface import Registry, RegistryRefused, sync
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
@@ -22,30 +24,41 @@ from kavka.wire.messages.write_txn_markers import (
 )
 from kavka.wire.stored import znodes
 
+if TYPE_CHECKING:
+    from kavka.broker.coordination.marker_appends import MarkerAppender
+
 
 async def handle(
-    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+    has_own_registry: bool,
+    registry: Registry,
+    metadata: MetadataCache,
+    marker_appender: Lazy[MarkerAppender],
+    context: RequestContext,
+    request: WriteTxnMarkersRequest,
 ) -> WriteTxnMarkersResponse:
     """Answer each marker in each partition, once."""
     claimed = max((marker.coordinator_epoch for marker in request.markers), default=-1)
-    newest = _known_epoch(services)
-    if claimed > newest and not services.has_own_registry:
+    newest = _known_epoch(metadata)
+    if claimed > newest and not has_own_registry:
         # A coordinator may begin before this broker hears that it leads.
-        newest = max(newest, await _stored_epoch(services))
+        newest = max(newest, await _stored_epoch(registry))
     distinct = await _without_duplicates(request, context.pace)
-    return await services.marker_appender.write(distinct, newest, context.pace)
+    return await marker_appender.get().write(distinct, newest, context.pace)
 
 
-def _known_epoch(services: Services) -> int:
+def _known_epoch(
+    metadata: MetadataCache,
+) -> int:
     """Return the newest coordinator epoch that this broker knows of; 0 is what tools say where there was none."""
-    topic = services.metadata.topics.get(TRANSACTIONS_TOPIC)
+    topic = metadata.topics.get(TRANSACTIONS_TOPIC)
     known = () if topic is None else topic.partitions
     return max((partition.leader_epoch for partition in known), default=0)
 
 
-async def _stored_epoch(services: Services) -> int:
+async def _stored_epoch(
+    registry: Registry,
+) -> int:
     """Return the newest coordinator epoch that the registry has. Raise ConnectionError when it does not answer."""
-    registry = services.registry
     await sync(registry)
     try:
         names = await registry.children(f"{znodes.topic_path(TRANSACTIONS_TOPIC)}/partitions")

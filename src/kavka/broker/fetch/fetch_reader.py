@@ -27,7 +27,7 @@ from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.core.fetch_session import FetchOutcome, FetchPartition, PartitionKey
 from kavka.core.partition import Role
 from kavka.errors import ErrorCode
-from kavka.ids import TopicId, TopicPartition
+from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.io import Disk
 from kavka.storage.disk.partition_directory import SegmentDeleted
 from kavka.storage.failures import CorruptFile
@@ -35,8 +35,11 @@ from kavka.storage.log.log_read import LogRange
 from kavka.wire.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
 
 if TYPE_CHECKING:
+    from kavka.broker.configs.broker_config import BrokerConfig
+    from kavka.broker.metadata.cache import MetadataCache
+    from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.requests.context import RequestContext
-    from kavka.broker.services import Services
+    from kavka.net.request_budget import RequestBudget
 
 log = logging.getLogger(__name__)
 
@@ -139,12 +142,23 @@ class _Transactions(NamedTuple):
         ]
 
 
+class ReadableLogs(NamedTuple):
+    """The parts of a broker that a consumer's fetch reads from, and what bounds it."""
+
+    broker_id: BrokerId
+    config: BrokerConfig
+    disk: Disk
+    request_budget: RequestBudget
+    metadata: MetadataCache
+    replica_manager: ReplicaManager
+
+
 class FetchReader:
     """Reads the partitions of one request, as often as the request wakes up."""
 
     def __init__(
         self,
-        services: Services,
+        logs: ReadableLogs,
         request: FetchRequest,
         version: int,
         partitions: Sequence[tuple[PartitionKey, FetchPartition]],
@@ -155,17 +169,17 @@ class FetchReader:
         `restricted` says which topics the client may read; None stands for all.
         """
         self._restricted = restricted
-        self._services = services
+        self._logs = logs
         self._request = request
         self._version = version
-        self._max_bytes = min(request.max_bytes, services.config.integer("fetch.max.bytes"))
+        self._max_bytes = min(request.max_bytes, logs.config.integer("fetch.max.bytes"))
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         """Bytes that the request waits for: at most as many as it can take."""
         self._requested = [(key, asked, self._topic_partition(key)) for key, asked in partitions]
         # A client with a rack may read from followers, and be sent to them (KIP-392).
         self._may_follow = version >= _FIRST_WITH_RACK
         self._rack = ""
-        if self._may_follow and services.config.values["replica.selector.class"] == RACK_AWARE:
+        if self._may_follow and logs.config.values["replica.selector.class"] == RACK_AWARE:
             self._rack = request.rack_id
 
     def topic_partitions(self) -> list[TopicPartition]:
@@ -180,7 +194,7 @@ class FetchReader:
         """Return how many bytes became readable in all partitions since the broker's start."""
         total = 0
         for topic_partition in self.topic_partitions():
-            replica = self._services.replica_manager.find(topic_partition)
+            replica = self._logs.replica_manager.find(topic_partition)
             if isinstance(replica, Replica):
                 total += replica.appended_bytes
         return total
@@ -191,7 +205,7 @@ class FetchReader:
             replica = (
                 None
                 if topic_partition is None
-                else self._services.replica_manager.find(topic_partition)
+                else self._logs.replica_manager.find(topic_partition)
             )
             if not isinstance(replica, Replica):
                 return False
@@ -231,7 +245,7 @@ class FetchReader:
         """Load the records of cold reads into the page cache."""
         reads = list(reads)
         try:
-            await load_uncached(reads, self._services.disk, self._services.request_budget)
+            await load_uncached(reads, self._logs.disk, self._logs.request_budget)
         except BaseException:
             self.release(reads)
             raise
@@ -247,7 +261,7 @@ class FetchReader:
         name, partition = key
         if isinstance(name, str):
             return TopicPartition(name, partition)
-        topic = self._services.metadata.name_of(TopicId(bytes(name)))
+        topic = self._logs.metadata.name_of(TopicId(bytes(name)))
         return None if topic is None else TopicPartition(topic, partition)
 
     def _read(
@@ -264,7 +278,7 @@ class FetchReader:
             topic = topic_partition.topic
             if not self._restricted.allows(AclOperation.READ, AclResourceType.TOPIC, topic):
                 return ConsumerRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        replica = self._services.replica_manager.find(topic_partition)
+        replica = self._logs.replica_manager.find(topic_partition)
         if isinstance(replica, ErrorCode):
             return ConsumerRead(replica)
         if self._version < _FIRST_WITH_ZSTD and replica.stores_zstd:
@@ -279,8 +293,8 @@ class FetchReader:
             return ConsumerRead(error)
         if self._rack and partition.followers:
             preferred = preferred_read_replica(
-                self._services.metadata.brokers,
-                self._services.broker_id,
+                self._logs.metadata.brokers,
+                self._logs.broker_id,
                 replica,
                 self._rack,
                 asked.fetch_offset,

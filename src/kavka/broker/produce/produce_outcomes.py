@@ -17,6 +17,7 @@ from kavka.wire.messages.produce import (
 from kavka.wire.produce_response import Written, encode_written
 
 if TYPE_CHECKING:
+    from kavka.broker.lazy import Lazy
     from kavka.broker.partitions.current_leaders import CurrentLeaders
     from kavka.broker.requests.context import RequestContext
     from kavka.wire.frame import EncodedResponse
@@ -107,7 +108,7 @@ def with_codes(
 
 
 def respond(
-    current_leaders: CurrentLeaders, context: RequestContext, topics: list[TopicOutcomes]
+    current_leaders: Lazy[CurrentLeaders], context: RequestContext, topics: list[TopicOutcomes]
 ) -> ProduceResponse | EncodedResponse:
     """Return the response of a request of which no append waits: encoded, unless it has an error."""
     rows: list[tuple[str, list[Written]]] = []
@@ -130,7 +131,7 @@ def respond(
 
 
 def respond_with_errors(
-    current_leaders: CurrentLeaders, context: RequestContext, topics: list[TopicOutcomes]
+    current_leaders: Lazy[CurrentLeaders], context: RequestContext, topics: list[TopicOutcomes]
 ) -> ProduceResponse:
     """Return the response as a message, with the current leaders of partitions that are led elsewhere."""
     response = ProduceResponse(
@@ -141,7 +142,7 @@ def respond_with_errors(
             for topic in topics
         ]
     )
-    return current_leaders.add_to_produce(context.listener_name, context.version, response)
+    return current_leaders.get().add_to_produce(context.listener_name, context.version, response)
 
 
 def _row(outcome: PartitionOutcome) -> ProduceResponsePartition:

@@ -127,7 +127,7 @@ def with_result(handle: Callable[..., Any]) -> Callable[..., Any]:
     if not inspect.iscoroutinefunction(handle):
         return handle
 
-    def begin(services: Any, context: RequestContext, request: Any) -> SecondStage:
-        return SecondStage(handle(services, context, request))
+    def begin(context: RequestContext, request: Any) -> SecondStage:
+        return SecondStage(handle(context, request))
 
     return begin

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.requests.connections import (
@@ -42,7 +44,7 @@ from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.policies import Policies, Quota
 from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
 from kavka.broker.requests.responses import Responses
-from kavka.broker.requests.served_apis import SUPPORTED_APIS, ServedApi, handler_module
+from kavka.broker.requests.served_apis import SUPPORTED_APIS, Handler, ServedApi, handler_module
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.event_loop import iterations_of
 from kavka.net.frames import InvalidFrameSize
@@ -60,8 +62,8 @@ if TYPE_CHECKING:
 class Dispatcher:
     """Implements `net.connection.FrameHandler` for a broker."""
 
-    services: object
-    """The first argument of handlers; set by `begin`, before which no request is handled."""
+    _bind: Callable[[ModuleType], Handler]
+    """Gives a handler its parts; set by `begin`, before which no request is handled."""
 
     def __init__(
         self,
@@ -94,9 +96,9 @@ class Dispatcher:
         )
         self._deliver = self._responses.deliver
 
-    def begin(self, services: object) -> None:
-        """Serve from now on, and what came since the listeners were bound."""
-        self.services = services
+    def begin(self, bind: Callable[[ModuleType], Handler]) -> None:
+        """Serve from now on, and what came since the listeners were bound; `bind` gives handlers their parts."""
+        self._bind = bind
         self._has_begun = True
         for connection in self.connections:
             connection.unblock()
@@ -193,7 +195,7 @@ class Dispatcher:
             context.end_stage()
             return
         try:  # as `_serve`, without a call more: this is done for each request
-            result = api.handle(self.services, context, request)
+            result = api.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._failures.malformed(context, error)
             return
@@ -239,7 +241,7 @@ class Dispatcher:
         try:
             result = self._authorise(context, request)
             if result is None:
-                result = context.api.handle(self.services, context, request)
+                result = context.api.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._failures.malformed(context, error)
             return
@@ -294,7 +296,7 @@ class Dispatcher:
         if key not in SUPPORTED_APIS:
             return None
         api_key = ApiKey(key)
-        handle = importlib.import_module(handler_module(api_key)).handle
+        handle = self._bind(importlib.import_module(handler_module(api_key)))
         if self._policies.audited is not None:
             handle = self._policies.audited(api_key, handle)
         handle = with_result(handle)

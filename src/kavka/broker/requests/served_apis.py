@@ -113,8 +113,8 @@ _BEFORE_AUTHENTICATION: Final = frozenset(
 )
 """APIs that a client may use before it is authenticated."""
 
-Handler = Callable[[Any, Any, Any], Any]
-"""Takes services, context and message; returns one of the results that `requests.deferred` lists."""
+Handler = Callable[[Any, Any], Any]
+"""Takes context and message; returns one of the results that `requests.deferred` lists."""
 
 
 def version_ranges(keys: Iterable[ApiKey]) -> list[ApiVersionsResponseApi]:

@@ -16,19 +16,23 @@ from kavka.values import replace
 
 if TYPE_CHECKING:
     from kavka.broker.security.audit_topic_writer import AuditTopicWriter
+    from kavka.broker.security.delegation_tokens import DelegationTokens
 
 
 class AccessControl:
     """The authorizer, the ACLs and the audit of one broker; each is None where settings do not ask for it."""
 
     def __init__(
-        self, context: BrokerContext, audit_writer: AuditTopicWriter | None = None
+        self,
+        context: BrokerContext,
+        audit_writer: AuditTopicWriter | None = None,
+        tokens: DelegationTokens | None = None,
     ) -> None:
         """Make the authorizer. Raise InvalidSetting."""
         self._context = context
         self.authorizer = make_authorizer(context.config)
         has_audit = context.config.optional("kavka.audit.log")
-        self.audit = Audit(context, audit_writer) if has_audit else None
+        self.audit = Audit(context, audit_writer, tokens) if has_audit else None
         self.acls: AclStore | None = None
         """The ACLs, from the start on, if the authorizer keeps any."""
         self._changes: AclChanges | None = None

@@ -37,6 +37,7 @@ from kavka.wire.apis import ApiKey
 if TYPE_CHECKING:
     from kavka.broker.requests.served_apis import Handler
     from kavka.broker.security.audit_topic_writer import AuditTopicWriter
+    from kavka.broker.security.delegation_tokens import DelegationTokens
     from kavka.io import Disk
 
 log = logging.getLogger(__name__)
@@ -54,9 +55,15 @@ _MAX_SUBJECTS: Final = 50
 class Audit:
     """The audit log of one broker."""
 
-    def __init__(self, context: BrokerContext, writer: AuditTopicWriter | None = None) -> None:
-        """Write nothing before `start`; with `writer` to its topic as well."""
+    def __init__(
+        self,
+        context: BrokerContext,
+        writer: AuditTopicWriter | None = None,
+        tokens: DelegationTokens | None = None,
+    ) -> None:
+        """Write nothing before `start`; with `writer` to its topic as well. `tokens` say whose a secret is."""
         self._context = context
+        self._tokens = tokens
         self._disk: Disk = context.environment.disk
         self._path = context.config.text("kavka.audit.log")
         self._max_per_second = context.config.integer("kavka.audit.max.per.second")
@@ -139,15 +146,17 @@ class Audit:
         if subjects_of is None and key not in OF_TOKENS:
             return handle
 
-        async def handle_audited(services: Any, context: RequestContext, request: Any) -> Any:
+        async def handle_audited(context: RequestContext, request: Any) -> Any:
             if subjects_of is not None:
                 found = subjects_of(request)
             else:
-                tokens = services.tokens
-                found = token_subjects(request, lambda hmac: tokens and tokens.id_of(hmac))
+                tokens = self._tokens
+                found = token_subjects(
+                    request, lambda hmac: None if tokens is None else tokens.id_of(hmac)
+                )
             subjects = list(islice(found, _MAX_SUBJECTS + 1))
             try:
-                result = handle(services, context, request)
+                result = handle(context, request)
                 response = await result if hasattr(result, "__await__") else result
             except BaseException as error:
                 self._administrative(context, subjects, {type(error).__name__: 1})

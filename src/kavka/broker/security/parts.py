@@ -166,7 +166,7 @@ class SecurityParts:
             from kavka.broker.security.audit_topic_writer import AuditTopicWriter
 
             writer = AuditTopicWriter(self._context, find_replica, create_topic)
-        self.access_control = AccessControl(self._context, writer)
+        self.access_control = AccessControl(self._context, writer, self.tokens)
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
         audit = self.access_control.audit

@@ -1,0 +1,282 @@
+"""The append engine of Produce: a request's batches go to the logs that this broker leads, a slice of time at a time.
+
+    append                  batches without a transaction, in the order of the request
+    append_in_transaction   the same, but a batch that begins a transaction waits for its coordinator (KIP-890)
+
+Both are generators: they append what their allowance permits, and yield where the request has to continue in a later
+iteration of the loop, with the check of a large batch that the pool is to finish first, or with None. `finish` runs
+them to their end. What a request may decompress to in all is bounded (decision 030).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from kavka.broker.lazy import Lazy
+from kavka.broker.partitions.replica import AppendOutcome, Replica
+from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.partitions.traffic import count_refused_produce
+from kavka.broker.produce.produce_outcomes import PartitionOutcome, TopicOutcomes
+from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
+from kavka.wire.messages.produce import ProduceRequest
+from kavka.wire.records.batch_check import Allowance, BatchCheck
+from kavka.wire.records.corrupt import CorruptBatch
+from kavka.wire.records.header import COMPRESSION_MASK, BatchHeader, read_header
+
+if TYPE_CHECKING:
+    from kavka.broker.produce.batch_checks import BatchChecks
+
+_NONE = ErrorCode.NONE
+_NO_RECORDS = AppendOutcome(ErrorCode.INVALID_RECORD, message="The partition has no records.")
+
+_FIRST_BYTES: Final = 5 << 19
+"""Bytes of a request that are checked in the iteration in which it is read: decompressed, or the batch's own."""
+_SLICE_BYTES: Final = 1 << 19
+"""The same, of each later iteration."""
+_BATCH_COST: Final = 16 << 10
+"""Cost of a batch besides its bytes, in bytes; the partition included."""
+_ROW_COST: Final = 2 << 10
+"""Cost of a partition without an append."""
+_SMALL_BATCH: Final = 64 << 10
+_DECOMPRESSED_BYTES: Final = 256 << 20
+_DECOMPRESSED_RATIO: Final = 16
+"""A request may decompress to so many bytes, and to so many times the size of its compressed batches."""
+
+TopicRefusal = Callable[[str], AppendOutcome | None]
+"""Returns why nothing of the request may be appended to a topic; None when it may."""
+
+
+class TransactionVerifier(Protocol):
+    """The appends of producers with a transactional id, as far as they are needed here; `coordination` is above."""
+
+    def append(
+        self,
+        replica: Replica,
+        transactional_id: str,
+        header: BatchHeader | None,
+        batch: tuple[memoryview | BatchCheck, int, int],
+    ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
+        """Append a batch at once, or when its coordinator has agreed; with it come acks and the request's version."""
+        ...
+
+
+class UnverifiedAppend(NamedTuple):
+    """The batch of one partition that is appended when its coordinator has agreed."""
+
+    partition: int
+    replica: Replica
+    append: asyncio.Future[AppendOutcome]
+
+
+class TopicAppends(NamedTuple):
+    """The batches of one topic in a transaction."""
+
+    name: str
+    partitions: list[PartitionOutcome | UnverifiedAppend]
+
+
+_T = TypeVar("_T")
+Steps = Generator[BatchCheck | None, None, _T]
+"""Appends a request. It yields a check to finish before it continues, or None to let other requests run."""
+
+
+def first_allowance() -> Allowance:
+    """Return what a request may append in the iteration in which it is read."""
+    return Allowance(_FIRST_BYTES, _DECOMPRESSED_BYTES, _DECOMPRESSED_RATIO)
+
+
+class RequestAppender:
+    """Appends the batches of Produce requests."""
+
+    def __init__(
+        self,
+        replica_manager: ReplicaManager,
+        verifier: Callable[[], TransactionVerifier],
+        batch_checks: Lazy[BatchChecks],
+    ) -> None:
+        """Take what asks coordinators about transactions, and what finishes checks in the pool."""
+        self._find = replica_manager.find
+        self._verifier = verifier
+        self._batch_checks = batch_checks
+
+    def append(
+        self, request: ProduceRequest, version: int, refusal_of: TopicRefusal, allowance: Allowance
+    ) -> Steps[list[TopicOutcomes]]:
+        """Append to each partition of a request without transaction."""
+        acks, find = request.acks, self._find
+        topics: list[TopicOutcomes] = []
+        for topic in request.topic_data:
+            name = topic.name
+            refusal = refusal_of(name)
+            outcomes: list[PartitionOutcome] = []
+            for data in topic.partition_data:
+                index, records = data.index, data.records
+                if allowance.bytes_left < 0:
+                    yield None
+                replica = find(TopicPartition(name, index))
+                if refusal is not None or isinstance(replica, ErrorCode) or not records:
+                    allowance.bytes_left -= _ROW_COST
+                    outcomes.append(
+                        PartitionOutcome(index, None, refusal or _not_appended(replica))
+                    )
+                    continue
+                assert isinstance(records, memoryview)
+                allowance.bytes_left -= len(records) + _BATCH_COST
+                outcome = replica.begin_append(records, acks, version, None, allowance)
+                if isinstance(outcome, BatchCheck):
+                    check = outcome
+                    yield check
+                    replica = find(TopicPartition(name, index))
+                    if isinstance(replica, ErrorCode):
+                        outcomes.append(PartitionOutcome(index, None, AppendOutcome(replica)))
+                        continue
+                    outcome = replica.append(check, acks, version)
+                if outcome.error is not _NONE:
+                    count_refused_produce(replica.traffic, outcome.error, len(records))
+                outcomes.append(PartitionOutcome(index, replica, outcome))
+            topics.append(TopicOutcomes(name, outcomes))
+        return topics
+
+    def append_in_transaction(
+        self,
+        request: ProduceRequest,
+        version: int,
+        may_use_id: Callable[[], bool],
+        refusal_of: TopicRefusal,
+        allowance: Allowance,
+    ) -> Steps[list[TopicAppends]]:
+        """Append batches of open transactions at once, the others when their coordinator has agreed (KIP-890).
+
+        `may_use_id` says whether the client may write with its transactional id; it is asked for transactional batches.
+        """
+        assert request.transactional_id is not None
+        headers: list[list[BatchHeader | None]] = []
+        for topic in request.topic_data:
+            headers.append([])
+            for data in topic.partition_data:
+                if allowance.bytes_left < 0:
+                    yield None
+                allowance.bytes_left -= _ROW_COST
+                headers[-1].append(_header(data.records))
+        known = [header for some in headers for header in some if header is not None]
+        unauthorized, mixture = _unauthorized(may_use_id, known), _mixture(known)
+        appends: list[TopicAppends] = []
+        for topic, some in zip(request.topic_data, headers, strict=True):
+            refusal = unauthorized or refusal_of(topic.name) or mixture
+            rows: list[PartitionOutcome | UnverifiedAppend] = []
+            for data, header in zip(topic.partition_data, some, strict=True):
+                if allowance.bytes_left < 0:
+                    yield None
+                allowance.bytes_left -= _ROW_COST
+                topic_partition = TopicPartition(topic.name, data.index)
+                replica = self._find(topic_partition)
+                records: memoryview | BatchCheck | None = None
+                if refusal is None and data.records and not isinstance(replica, ErrorCode):
+                    assert isinstance(data.records, memoryview)
+                    records = data.records
+                    allowance.bytes_left -= len(records) + _BATCH_COST
+                    if _is_checked_first(header):
+                        records = replica.begin_check(records, version, allowance)
+                        if not records.advance():
+                            yield records
+                            replica = self._find(topic_partition)
+                if refusal is not None:
+                    rows.append(PartitionOutcome(data.index, None, refusal))
+                elif isinstance(replica, ErrorCode):
+                    rows.append(PartitionOutcome(data.index, None, AppendOutcome(replica)))
+                elif records is None:
+                    rows.append(PartitionOutcome(data.index, None, _NO_RECORDS))
+                else:
+                    batch = (records, request.acks, version)
+                    append = self._verifier().append(
+                        replica, request.transactional_id, header, batch
+                    )
+                    if isinstance(append, AppendOutcome):
+                        rows.append(PartitionOutcome(data.index, replica, append))
+                    else:
+                        rows.append(UnverifiedAppend(data.index, replica, append))
+            appends.append(TopicAppends(topic.name, rows))
+        return appends
+
+    async def finish(self, steps: Steps[_T], wanted: BatchCheck | None, allowance: Allowance) -> _T:
+        """Run the steps that are left, in later iterations of the loop; `wanted` is what the last one yielded."""
+        while True:
+            if wanted is None:
+                await asyncio.sleep(0)
+            else:
+                await self._batch_checks.get().finish(wanted)
+            allowance.bytes_left = _SLICE_BYTES
+            try:
+                wanted = next(steps)
+            except StopIteration as stop:
+                appended: _T = stop.value
+                return appended
+
+
+def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
+    """Return what is answered of a partition that is not led here, or of which nothing was sent."""
+    return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
+
+
+def _is_checked_first(header: BatchHeader | None) -> bool:
+    """Return whether a batch may take long: then it is checked before its coordinator is asked."""
+    return header is not None and (
+        header.attributes & COMPRESSION_MASK != 0 or header.size > _SMALL_BATCH
+    )
+
+
+def _header(records: object) -> BatchHeader | None:
+    """Return the header of an unvalidated batch; None when there is none, which `append` refuses."""
+    try:
+        return read_header(records) if isinstance(records, memoryview) else None
+    except CorruptBatch:
+        return None
+
+
+def _unauthorized(
+    may_use_id: Callable[[], bool], headers: list[BatchHeader]
+) -> AppendOutcome | None:
+    """Refuse a request with transactional batches whose client may not write with its transactional id."""
+    if not any(header.is_transactional for header in headers) or may_use_id():
+        return None
+    return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _mixture(headers: list[BatchHeader]) -> AppendOutcome | None:
+    """Refuse a request with transactional batches of several producers."""
+    producers = {(h.producer_id, h.producer_epoch) for h in headers if h.is_transactional}
+    if len(producers) <= 1:
+        return None
+    message = "Transactional records contained more than one producer ID"
+    return AppendOutcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message=message)
+
+
+def finished_topics(appends: list[TopicAppends]) -> list[TopicOutcomes]:
+    """Return what became of the topics of which nothing waits."""
+    topics = []
+    for name, rows in appends:
+        finished: list[PartitionOutcome] = []
+        for row in rows:
+            if isinstance(row, PartitionOutcome):
+                finished.append(row)
+            elif row.append.done():
+                finished.append(PartitionOutcome(row.partition, row.replica, row.append.result()))
+        if len(finished) == len(rows):
+            topics.append(TopicOutcomes(name, finished))
+    return topics
+
+
+async def wait_until_verified(appends: list[TopicAppends]) -> list[TopicOutcomes]:
+    """Wait until everything that waits for its coordinator is appended or refused."""
+    unverified = [
+        row.append
+        for topic in appends
+        for row in topic.partitions
+        if isinstance(row, UnverifiedAppend)
+    ]
+    if unverified:
+        await asyncio.wait(unverified)
+    return finished_topics(appends)
