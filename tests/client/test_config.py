@@ -4,7 +4,8 @@ import pytest
 
 from kavka import client
 from kavka.client import SettingWithoutEffect, UnknownSetting, blocking
-from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config, as_callable
+from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config
+from kavka.client.serialization import field_function
 from kavka.client.setting_names import effective_settings
 from kavka.settings.declaration import InvalidSetting
 
@@ -106,10 +107,10 @@ def test_ipv6_addresses_lose_their_brackets() -> None:
 def test_javas_string_serializer_is_understood() -> None:
     name = "org.apache.kafka.common.serialization.StringSerializer"
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": name})
-    assert as_callable(config, "key.serializer")("é") == "é".encode()  # type: ignore[misc]
+    assert field_function(config, "key.serializer").call("é") == "é".encode()
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": "com.example.Mine"})
     with pytest.raises(ValueError, match=r"key\.serializer"):
-        as_callable(config, "key.serializer")
+        field_function(config, "key.serializer")
 
 
 def test_a_secret_of_a_wrong_type_is_not_shown() -> None:

@@ -70,7 +70,7 @@ def test_the_stub_of_the_blocking_clients_is_that_of_the_asynchronous_ones() -> 
 
 IO = "kavka.io"
 """The keywords `network`, `clock` and `random` of constructors are for the simulator and tests."""
-INTERNAL = {"Deserializers", "Default"}
+INTERNAL = {"Deserializers", "FieldFunction", "Default"}
 """What the constructor of a result takes that users do not construct, and the type of DEFAULT_ENTITY."""
 
 

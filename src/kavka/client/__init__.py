@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kavka.client.lag import Lag
     from kavka.client.list_offsets import OffsetAndTimestamp
     from kavka.client.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
+    from kavka.client.plain_json import PlainJsonDeserializer, PlainJsonSerializer
     from kavka.client.producer import (
         AbortableError,
         BufferFull,
@@ -73,8 +74,9 @@ if TYPE_CHECKING:
         RecordMetadata,
         RecordRange,
     )
-    from kavka.client.producer.batch import Callback, Headers
+    from kavka.client.producer.batch import Callback, HeaderPairs, Headers
     from kavka.client.producer.producer import AppendOptions
+    from kavka.client.serialization import RecordSerializationError, SerializationContext
     from kavka.client.setting_names import SettingWithoutEffect, UnknownSetting
     from kavka.core.access.entries import (
         AclBinding,
@@ -116,12 +118,14 @@ _HOMES = {
     "kavka.client.lag": "Lag",
     "kavka.client.list_offsets": "OffsetAndTimestamp",
     "kavka.client.metadata": "BrokerAddress PartitionMetadata TopicMetadata",
+    "kavka.client.plain_json": "PlainJsonDeserializer PlainJsonSerializer",
     "kavka.client.producer": (
         "AbortableError BufferFull FatalError PreparedTxnState Producer ProducerRecord RecordMetadata "
         "RecordRange"
     ),
-    "kavka.client.producer.batch": "Callback Headers",
+    "kavka.client.producer.batch": "Callback HeaderPairs Headers",
     "kavka.client.producer.producer": "AppendOptions",
+    "kavka.client.serialization": "RecordSerializationError SerializationContext",
     "kavka.client.setting_names": "SettingWithoutEffect UnknownSetting",
     "kavka.core.access.entries": "AclBinding AclEntry AclFilter Principal ResourcePattern",
     "kavka.core.access.names": "AclOperation AclPermission AclResourceType PatternType",
@@ -188,6 +192,7 @@ __all__ = [
     "GroupListing",
     "GroupMetadata",
     "HangingTransaction",
+    "HeaderPairs",
     "Headers",
     "InvalidSetting",
     "KafkaError",
@@ -202,6 +207,8 @@ __all__ = [
     "OffsetSpec",
     "PartitionMetadata",
     "PatternType",
+    "PlainJsonDeserializer",
+    "PlainJsonSerializer",
     "PreparedTxnState",
     "Principal",
     "Producer",
@@ -214,6 +221,7 @@ __all__ = [
     "RecordDeserializationError",
     "RecordMetadata",
     "RecordRange",
+    "RecordSerializationError",
     "Replica",
     "ReplicaLogDirs",
     "ReplicaRecords",
@@ -222,6 +230,7 @@ __all__ = [
     "ScramCredentialInfo",
     "ScramDeletion",
     "ScramUpsertion",
+    "SerializationContext",
     "SettingWithoutEffect",
     "TimestampType",
     "TopicDescription",

@@ -135,7 +135,7 @@ class BatchOutcomes:
             may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
         # A broker that is out of step need not know what it, or an earlier leader, has written.
         is_certain = code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        self._repeat(batch, refusal(part), may_repeat, is_certain)
+        self._repeat(batch, refusal(part, batch.topic_partition), may_repeat, is_certain)
 
     def request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """Handle the loss of a connection: whether the batches were written is not known."""

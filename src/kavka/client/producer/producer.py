@@ -36,6 +36,7 @@ from kavka.client.producer.records import (
     TopicBatches,
     call_back,
     checked_timestamp,
+    header_pairs,
 )
 from kavka.client.producer.records_awaiting_metadata import RecordsAwaitingMetadata
 from kavka.client.producer.sender import Sender
@@ -390,7 +391,8 @@ class Producer(Client):
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata] | None:
         self._require_sending()
-        given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        pairs = headers if type(headers) is tuple else header_pairs(headers)
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
@@ -417,7 +419,8 @@ class Producer(Client):
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
         self._require_sending()
-        given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        pairs = headers if type(headers) is tuple else header_pairs(headers)
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ProtobufSerializer,
         SchemaDeserializer,
         Serializer,
+        topic_subject,
     )
 
 _HOMES = {
@@ -52,6 +53,7 @@ _HOMES = {
     "registry": ("RegisteredSchema", "Schema", "SchemaFiles", "SchemaReference", "SchemaRegistry"),
     "serializers": (
         "AvroSerializer", "JsonSerializer", "ProtobufSerializer", "SchemaDeserializer", "Serializer",
+        "topic_subject",
     ),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -82,6 +84,7 @@ __all__ = [
     "SchemaRegistry",
     "Serializer",
     "codec_of",
+    "topic_subject",
 ]
 
 
