@@ -63,6 +63,14 @@ if TYPE_CHECKING:
     from kavka.client.lag import Lag
     from kavka.client.list_offsets import OffsetAndTimestamp
     from kavka.client.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
+    from kavka.client.offset_stores import (
+        CheckpointFile,
+        OffsetsTaken,
+        OffsetStore,
+        OutputFiles,
+        SqlOffsets,
+        StoredOffsets,
+    )
     from kavka.client.plain_json import PlainJsonDeserializer, PlainJsonSerializer
     from kavka.client.producer import (
         AbortableError,
@@ -118,6 +126,7 @@ _HOMES = {
     "kavka.client.lag": "Lag",
     "kavka.client.list_offsets": "OffsetAndTimestamp",
     "kavka.client.metadata": "BrokerAddress PartitionMetadata TopicMetadata",
+    "kavka.client.offset_stores": "CheckpointFile OffsetStore OffsetsTaken OutputFiles SqlOffsets StoredOffsets",
     "kavka.client.plain_json": "PlainJsonDeserializer PlainJsonSerializer",
     "kavka.client.producer": (
         "AbortableError BufferFull FatalError PreparedTxnState Producer ProducerRecord RecordMetadata "
@@ -167,6 +176,7 @@ __all__ = [
     "BufferFull",
     "BytesColumn",
     "Callback",
+    "CheckpointFile",
     "ClientQuotaEntity",
     "ClusterDescription",
     "Columns",
@@ -205,6 +215,9 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetSpec",
+    "OffsetStore",
+    "OffsetsTaken",
+    "OutputFiles",
     "PartitionMetadata",
     "PatternType",
     "PlainJsonDeserializer",
@@ -232,6 +245,8 @@ __all__ = [
     "ScramUpsertion",
     "SerializationContext",
     "SettingWithoutEffect",
+    "SqlOffsets",
+    "StoredOffsets",
     "TimestampType",
     "TopicDescription",
     "TopicMetadata",

@@ -329,6 +329,9 @@ class ConsumerMethods:
     def commits_by_itself(self) -> bool:
         """Return whether positions are committed in the background."""
     @property
+    def resets_to(self) -> str:
+        """Return `auto.offset.reset`: where a position goes that is not in the log."""
+    @property
     def reads_committed(self) -> bool:
         """Return whether records of open and aborted transactions are hidden."""
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:

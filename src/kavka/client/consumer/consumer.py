@@ -258,6 +258,11 @@ class Consumer(Client):
         return self._commits
 
     @property
+    def resets_to(self) -> str:
+        """Return `auto.offset.reset`: where a position goes that is not in the log."""
+        return self._config.text("auto.offset.reset")
+
+    @property
     def reads_committed(self) -> bool:
         """Return whether records of open and aborted transactions are hidden."""
         return self._fetch_settings.read_committed
