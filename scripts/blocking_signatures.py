@@ -25,11 +25,17 @@ def stub() -> str:
     imports: dict[str, None] = {}
     classes = []
     for asynchronous, blocked in PAIRS:
-        tree = ast.parse(inspect.getsource(sys.modules[asynchronous.__module__]))
-        methods = list(_methods(_class(tree, asynchronous.__name__), blocked))
+        tree, common = (
+            ast.parse(inspect.getsource(sys.modules[one]))
+            for one in (asynchronous.__module__, "kavka.client.client")
+        )
+        methods = [
+            *_methods(_class(tree, asynchronous.__name__), blocked),
+            *_methods(_class(common, "Client"), blocked),
+        ]
         body = "\n".join(ast.unparse(method) for method in methods)
         used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-        imports.update(dict.fromkeys(_imports(tree, used)))
+        imports.update(dict.fromkeys((*_imports(tree, used), *_imports(common, used))))
         classes.append(
             f'class {asynchronous.__name__}Methods:\n    """See `kavka.client.{asynchronous.__name__}`."""\n\n'
             + "\n".join("    " + line if line else "" for line in body.splitlines())

@@ -78,14 +78,14 @@ def test_names_of_other_clients_are_warned_of_once_where_the_user_is() -> None:
         "queue.buffering.max.ms": 5,  # librdkafka's
         "group.id": "g",  # a consumer's
         "ssl.provider": "theirs",
-        "metrics.num.samples": 2,  # declared, without effect
+        "metrics.recording.level": 2,  # declared, without effect
     }
     with pytest.warns(SettingWithoutEffect) as warned:
         client.Producer(settings)
     (warning,) = warned
     assert str(warning.message) == (
         "settings without effect in this client: queue.buffering.max.ms (here it is linger.ms), "
-        "group.id, ssl.provider, metrics.num.samples"
+        "group.id, ssl.provider, metrics.recording.level"
     )
     assert warning.filename == __file__
 

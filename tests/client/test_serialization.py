@@ -10,6 +10,7 @@ import json
 import uuid
 from typing import Any, Literal
 
+import pydantic
 import pytest
 
 from kavka.client import (
@@ -237,3 +238,20 @@ def test_what_json_cannot_say_is_refused():
         PlainJsonSerializer()({"a": object()})
     with pytest.raises(TypeError, match="TypeAdapter"):
         PlainJsonDeserializer(list[int])
+
+
+class Click(pydantic.BaseModel):
+    user: str
+    at: datetime.datetime
+
+
+def test_models_of_pydantic_are_written_and_read():
+    click = Click(user="ann", at=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC))
+    data = PlainJsonSerializer()(click)
+    assert data == b'{"user":"ann","at":"2026-01-02T00:00:00Z"}'
+    assert PlainJsonDeserializer(Click)(data) == click
+    assert PlainJsonSerializer()([click]) == b"[" + data + b"]"
+    clicks = PlainJsonDeserializer(pydantic.TypeAdapter(list[Click]))
+    assert clicks(b"[" + data + b"]") == [click]
+    with pytest.raises(ValueError, match="user"):
+        PlainJsonDeserializer(Click)(b"{}")

@@ -63,6 +63,10 @@ if TYPE_CHECKING:
     from kavka.client.lag import Lag
     from kavka.client.list_offsets import OffsetAndTimestamp
     from kavka.client.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
+    from kavka.client.metrics.names import MetricName, Metrics
+    from kavka.client.metrics.open_telemetry import OpenTelemetryReporter
+    from kavka.client.metrics.prometheus import PrometheusReporter
+    from kavka.client.metrics.reporters import CallbackReporter, MetricsReporter, MetricsSource
     from kavka.client.offset_stores import (
         CheckpointFile,
         OffsetsTaken,
@@ -126,6 +130,10 @@ _HOMES = {
     "kavka.client.lag": "Lag",
     "kavka.client.list_offsets": "OffsetAndTimestamp",
     "kavka.client.metadata": "BrokerAddress PartitionMetadata TopicMetadata",
+    "kavka.client.metrics.names": "MetricName Metrics",
+    "kavka.client.metrics.open_telemetry": "OpenTelemetryReporter",
+    "kavka.client.metrics.prometheus": "PrometheusReporter",
+    "kavka.client.metrics.reporters": "CallbackReporter MetricsReporter MetricsSource",
     "kavka.client.offset_stores": "CheckpointFile OffsetStore OffsetsTaken OutputFiles SqlOffsets StoredOffsets",
     "kavka.client.plain_json": "PlainJsonDeserializer PlainJsonSerializer",
     "kavka.client.producer": (
@@ -176,6 +184,7 @@ __all__ = [
     "BufferFull",
     "BytesColumn",
     "Callback",
+    "CallbackReporter",
     "CheckpointFile",
     "ClientQuotaEntity",
     "ClusterDescription",
@@ -210,6 +219,10 @@ __all__ = [
     "LogDir",
     "LogDirReplica",
     "MemberDescription",
+    "MetricName",
+    "Metrics",
+    "MetricsReporter",
+    "MetricsSource",
     "NewPartitions",
     "NewTopic",
     "OffsetAndMetadata",
@@ -217,6 +230,7 @@ __all__ = [
     "OffsetSpec",
     "OffsetStore",
     "OffsetsTaken",
+    "OpenTelemetryReporter",
     "OutputFiles",
     "PartitionMetadata",
     "PatternType",
@@ -227,6 +241,7 @@ __all__ = [
     "Producer",
     "ProducerRecord",
     "ProducerState",
+    "PrometheusReporter",
     "QuotaComponent",
     "QuotaEntity",
     "Reassignment",

@@ -19,7 +19,7 @@ else:
 
 T = TypeVar("T")
 
-LIFECYCLE_METHODS = frozenset({"start", "close"})
+LIFECYCLE_METHODS = frozenset({"start", "close", "abandon"})
 
 
 class BlockingClient:

@@ -24,6 +24,7 @@ from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.lag import Lag
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress, TopicMetadata
+from kavka.client.metrics.names import Metrics
 from kavka.client.producer.batch import Headers, RecordMetadata, RecordRange
 from kavka.core.access.entries import Principal
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
@@ -313,6 +314,8 @@ class AdminMethods:
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, Exception | None]:
         """Fence the producers of transactional ids, and abort what they have open."""
+    def metrics(self) -> Metrics:
+        """Return the metrics of this client, in the names of Kafka's Java clients, as they are now."""
 
 class ConsumerMethods:
     """See `kavka.client.Consumer`."""
@@ -380,6 +383,8 @@ class ConsumerMethods:
         """Return the group's committed offsets, None where there is none. Raise KafkaError, TimeoutError."""
     def group_metadata(self) -> GroupMetadata:
         """Return the consumer's id and generation in its group, for `Producer.send_offsets_to_transaction`."""
+    def metrics(self) -> Metrics:
+        """Return the metrics of this client, in the names of Kafka's Java clients, as they are now."""
 
 class ProducerMethods:
     """See `kavka.client.Producer`."""
@@ -430,3 +435,5 @@ class ProducerMethods:
         self, topic: str, table: Any, *, partition: int | None = None
     ) -> list[RecordRange]:
         """Send the rows of an Arrow table or record batch and wait until all are written; return where they went."""
+    def metrics(self) -> Metrics:
+        """Return the metrics of this client, in the names of Kafka's Java clients, as they are now."""

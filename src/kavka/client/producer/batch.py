@@ -167,6 +167,8 @@ class ProducerBatch:
     is_queued: bool = False
     is_in_flight: bool = False
     is_done: bool = False
+    encoded_bytes: int = 0
+    """Bytes of the batch as it was sent last."""
     limit: int = 0
     """Bytes that were allowed when the batch was opened."""
     number: int = 0

@@ -49,8 +49,13 @@ class BatchOutcomes:
         sequences: SequenceNumbers | None,
         on_done: Callable[[ProducerBatch, Exception | None], None],
         wake: Callable[[], None],
+        on_repeat: Callable[[ProducerBatch], None],
     ) -> None:
-        """Without `sequences` the producer is not idempotent. `on_done` is called once per batch, `wake` for more."""
+        """Without `sequences` the producer is not idempotent.
+
+        `on_done` is called once per batch, `wake` for more, `on_repeat` with each batch that is sent again.
+        """
+        self._on_repeat = on_repeat
         self._cluster = cluster
         self._accumulator = accumulator
         self._settings = settings
@@ -166,6 +171,7 @@ class BatchOutcomes:
                 batch.attempts,
                 error,
             )
+            self._on_repeat(batch)
             wait_ms = self._cluster.retry_backoff_ms(batch.attempts)
             self._accumulator.requeue(batch, now_ms + int(wait_ms))
         else:
