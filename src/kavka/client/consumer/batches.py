@@ -27,7 +27,7 @@ class RecordDeserializationError(Exception):
         topic_partition: TopicPartition,
         offset: int,
         part: str,
-        record: ConsumerRecord | None = None,
+        record: ConsumerRecord,
     ) -> None:
         """Name the record; `part` is "key" or "value"."""
         super().__init__(
