@@ -117,8 +117,9 @@ bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, besid
 settings: dev ## rewrite docs/reference/settings.md after a setting was changed
 	$(PY) scripts/settings_page.py
 
-reference: dev ## rewrite the pages that follow from the code: protocol, commands, decisions
+reference: dev ## rewrite what follows from the code: pages of protocol, commands, decisions; signatures of the blocking clients
 	$(PY) scripts/reference_pages.py
+	$(PY) scripts/blocking_signatures.py
 
 docs: ## build the site of docs/ into build/site; broken links fail
 	@scripts/setup.sh docs

@@ -4,7 +4,8 @@ import pytest
 
 from kavka import client
 from kavka.client import SettingWithoutEffect, UnknownSetting, blocking
-from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config, as_callable
+from kavka.client.config import ADMIN, CONSUMER, PRODUCER, Config
+from kavka.client.serialization import field_function
 from kavka.client.setting_names import effective_settings
 from kavka.settings.declaration import InvalidSetting
 
@@ -77,14 +78,14 @@ def test_names_of_other_clients_are_warned_of_once_where_the_user_is() -> None:
         "queue.buffering.max.ms": 5,  # librdkafka's
         "group.id": "g",  # a consumer's
         "ssl.provider": "theirs",
-        "metrics.num.samples": 2,  # declared, without effect
+        "metrics.recording.level": 2,  # declared, without effect
     }
     with pytest.warns(SettingWithoutEffect) as warned:
         client.Producer(settings)
     (warning,) = warned
     assert str(warning.message) == (
         "settings without effect in this client: queue.buffering.max.ms (here it is linger.ms), "
-        "group.id, ssl.provider, metrics.num.samples"
+        "group.id, ssl.provider, metrics.recording.level"
     )
     assert warning.filename == __file__
 
@@ -106,10 +107,10 @@ def test_ipv6_addresses_lose_their_brackets() -> None:
 def test_javas_string_serializer_is_understood() -> None:
     name = "org.apache.kafka.common.serialization.StringSerializer"
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": name})
-    assert as_callable(config, "key.serializer")("é") == "é".encode()  # type: ignore[misc]
+    assert field_function(config, "key.serializer").call("é") == "é".encode()
     config = Config(PRODUCER, {"bootstrap.servers": "a:1", "key.serializer": "com.example.Mine"})
     with pytest.raises(ValueError, match=r"key\.serializer"):
-        as_callable(config, "key.serializer")
+        field_function(config, "key.serializer")
 
 
 def test_a_secret_of_a_wrong_type_is_not_shown() -> None:

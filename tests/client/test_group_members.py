@@ -46,6 +46,20 @@ def test_a_group_goes_on_where_it_committed(broker, settings):
     assert run(broker, settings, second, **more) == [4, 5, 6, 7, 8, 9]
 
 
+def test_an_iteration_returns_what_is_read_where_a_listener_has_sought(broker, settings):
+    fill(broker, settings, 10)
+
+    async def work(consumer):
+        class Seeking(RebalanceListener):
+            def on_assigned(self, partitions):
+                consumer.seek(partitions[0], 7)
+
+        consumer.subscribe(["t"], listener=Seeking())
+        return [(await anext(consumer)).offset for _ in range(3)]
+
+    assert run(broker, settings, work, **{"group.id": "g"}) == [7, 8, 9]
+
+
 def test_an_iteration_commits_no_further_than_it_came(broker, settings):
     fill(broker, settings, 10)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kavka.client import NewTopic, Producer, blocking
+from kavka.client import NewTopic, Producer, TopicPartition, blocking
 from kavka.client.producer.rejected_batch import RejectedBatch, refusal
 from kavka.errors import ErrorCode, KafkaError
 from kavka.testing.local_cluster import LocalCluster
@@ -17,9 +17,9 @@ NO_KEY = "Compacted topic cannot accept message without key."
 
 def test_a_refusal_without_named_records_concerns_all() -> None:
     part = ProduceResponsePartition(error_code=ErrorCode.INVALID_RECORD, error_message="m")
-    error = refusal(part)
+    error = refusal(part, TopicPartition("t", 0))
     assert type(error) is KafkaError
-    assert (error.code, error.detail) == (ErrorCode.INVALID_RECORD, "m")
+    assert (error.code, error.detail) == (ErrorCode.INVALID_RECORD, "t-0: m")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_each_record_gets_the_error_that_concerns_it(
     part = ProduceResponsePartition(
         error_code=ErrorCode.INVALID_TIMESTAMP, record_errors=errors, error_message="many"
     )
-    error = refusal(part)
+    error = refusal(part, TopicPartition("t", 0))
     assert isinstance(error, RejectedBatch)
     found = error.of_records(start, count)
     assert found.code is code

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.client import FatalError
+from kavka.client import FatalError, TransactionDescription
 from kavka.client.admin import FeatureUpdate, NewTopic, UpgradeType
 from kavka.client.blocking import Admin, Producer
 from kavka.core.features import TRANSACTION_VERSION
@@ -156,7 +156,9 @@ def test_our_client_prepares_and_ends_elsewhere_on_apache_kafka(
                     producer.append("t", b"v")
                     state = producer.prepare_transaction()
                 shown = admin.describe_transactions(["x"])["x"]
-                assert (shown.state, shown.producer_id, shown.producer_epoch) == ("Ongoing", *state)  # type: ignore[misc]
+                assert isinstance(shown, TransactionDescription)
+                assert state is not None
+                assert (shown.state, shown.producer_id, shown.producer_epoch) == ("Ongoing", *state)
                 assert (shown.timeout_ms == 2**31 - 1) is two_phase
                 for _ in range(2):
                     admin.end_transaction("x", state, committed=outcome)

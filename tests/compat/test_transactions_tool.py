@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.main import main
-from kavka.client import Consumer, FatalError, GroupMetadata, NewTopic, TopicPartition
+from kavka.client import (
+    Consumer,
+    FatalError,
+    GroupMetadata,
+    NewTopic,
+    TopicPartition,
+    TransactionDescription,
+)
 from kavka.client.blocking import Admin, Producer
 from kavka.client.producer.encoding import encode_records
 from kavka.net.network import TcpNetwork
@@ -181,6 +188,7 @@ def test_a_transaction_is_terminated_by_force(any_broker: Broker, fresh_name: st
             done = ours(*words, "forceTerminateTransaction", "--transactionalId", fresh_name)
             assert str(done) == str(Finished(0, "", ""))
             described = admin.describe_transactions([fresh_name])[fresh_name]
+            assert isinstance(described, TransactionDescription)
             assert described.state in ("Empty", "CompleteAbort")
             assert described.producer_epoch > 0
     assert asyncio.run(committed(any_broker, TopicPartition(fresh_name, 0))) == []
@@ -204,6 +212,7 @@ def test_kafkas_newer_tool_ends_what_hangs_and_what_is_open(tmp_path: Path) -> N
             assert tool(*words, *search).lines[1:] == []
             tool(*words, "forceTerminateTransaction", "--transactionalId", "open")
             described = admin.describe_transactions(["open"])["open"]
+            assert isinstance(described, TransactionDescription)
             assert described.state in ("Empty", "CompleteAbort")
             with pytest.raises(FatalError, match="PRODUCER_FENCED"):
                 opened.commit_transaction()

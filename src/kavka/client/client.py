@@ -13,6 +13,10 @@ from weakref import WeakSet
 
 from kavka.client.cluster import Cluster
 from kavka.client.config import Config
+from kavka.client.metrics.names import Metrics
+from kavka.client.metrics.network import AdminMeter, ClientMeter
+from kavka.client.metrics.reporters import attach_all, detach_all, reporters_of, window_of
+from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import PendingCalls
 from kavka.client.security import peer_security
 from kavka.client.setting_names import check_names
@@ -77,6 +81,10 @@ class Client(ABC):
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
         self._security = peer_security(self._config, self._clock, self._random)
+        self._reporters = reporters_of(self._config)
+        self._meter = self._make_meter(
+            self._config.text("client.id"), self._clock, window_of(self._config)
+        )
         self._is_open = False
         self._calls = PendingCalls(type(self).__name__.lower())
         self._is_inherited = False  # of a forked child: the parent continues using the connections
@@ -104,6 +112,7 @@ class Client(ABC):
             random=self._random,
             allow_auto_create=self._creates_topics,
             security=self._security,
+            meter=self._meter,
         )
         self._calls = PendingCalls(type(self).__name__.lower())
         self._build()
@@ -114,6 +123,7 @@ class Client(ABC):
             raise error.with_traceback(None) from None
         self._is_open = True
         _open_clients.add(self)
+        attach_all(self._reporters, self._meter)
         if self._handles_records:
             _warn_once_of_slow_kernel()
 
@@ -134,9 +144,25 @@ class Client(ABC):
         count = self._unsent_records()
         return f"{count} records unsent" if count else ""
 
+    def _make_meter(self, client_id: str, clock: Clock, window: Window) -> ClientMeter:
+        """Return what counts."""
+        return AdminMeter(client_id, clock, window)
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of this client, in the names of Kafka's Java clients, as they are now.
+
+        Any thread may call it, also once the client is closed. Rates, averages and maxima are those of the last
+        `metrics.num.samples` times `metrics.sample.window.ms`; NaN where there was nothing.
+        """
+        return self._meter.metrics()
+
+    def _stop_reporting(self) -> None:
+        detach_all(self._reporters, self._meter)
+
     def abandon(self) -> None:
         """Close without requests to brokers, and without a warning: what the client belonged to is over."""
         self._is_open = False
+        self._stop_reporting()
 
     def _leave_to_parent(self) -> None:
         """Make this client unusable: the process is a forked child, and must not touch the parent's connections."""

@@ -20,6 +20,7 @@ from kavka.client.connections import (
     is_retriable,
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
+from kavka.client.metrics.network import ClientMeter
 from kavka.client.security import peer_security
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -58,6 +59,7 @@ class Cluster:
         random: Random,
         allow_auto_create: bool = False,
         security: PeerSecurity | None = None,
+        meter: ClientMeter | None = None,
     ) -> None:
         """Store the I/O; nothing is done before `start`. The security is that of the settings, unless it is given."""
         self.network = network
@@ -66,7 +68,9 @@ class Cluster:
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
         if security is None:
             security = peer_security(config, clock, random)
-        self._connections = Connections(config, self.metadata, network, random, security)
+        self._connections = Connections(config, self.metadata, network, random, security, meter)
+        if meter is not None:
+            meter.metadata_age_s = lambda: self.metadata.age_ms(clock.tick_ms()) / 1000
         self.request_timeout_ms = config.integer("request.timeout.ms")
         self._reconnect_backoff_ms = config.integer("reconnect.backoff.ms")
         self._reconnect_backoff_max_ms = config.integer("reconnect.backoff.max.ms")

@@ -7,7 +7,7 @@ objects for `interceptor.classes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kavka.client.sasl_settings import SASL
@@ -69,10 +69,13 @@ def _common() -> list[Setting]:
         Setting("connections.max.idle.ms", _LONG, 540_000, "Connections idle for longer are closed; -1 is never."),
         Setting("socket.connection.setup.timeout.ms", _LONG, 10_000, "Bound on one attempt to connect.", minimum=1),
         Setting("security.protocol", _TEXT, "PLAINTEXT", "Security protocol to brokers.", check=_protocol_fault),
+        Setting("metric.reporters", _CLASS, None, "Objects with attach and detach, such as PrometheusReporter()."),
+        Setting("metrics.num.samples", _INT, 2, "Samples of the window of rates and averages.", minimum=1),
+        Setting("metrics.sample.window.ms", _LONG, 30_000, "Length of a sample.", minimum=1),
         *SASL,
         *TLS_SETTINGS,
         *_ineffective(
-            "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+            "metrics.recording.level",
             "auto.include.jmx.reporter", "client.dns.lookup", "enable.metrics.push", "send.buffer.bytes",
             "receive.buffer.bytes", "security.providers", "socket.connection.setup.timeout.max.ms",
             "metadata.recovery.strategy", *WITHOUT_EFFECT,
@@ -105,8 +108,8 @@ PRODUCER = Catalogue([
     Setting("compression.gzip.level", _INT, -1, "Level of gzip; -1 is the codec's own.", minimum=-1, maximum=9),
     Setting("compression.lz4.level", _INT, 9, "Level of lz4.", minimum=1, maximum=17),
     Setting("compression.zstd.level", _INT, 3, "Level of zstd.", minimum=-131_072, maximum=22),
-    Setting("key.serializer", _CLASS, None, "Callable that turns a key into bytes."),
-    Setting("value.serializer", _CLASS, None, "Callable that turns a value into bytes."),
+    Setting("key.serializer", _CLASS, None, "Callable of a key, or of a key and context, that returns bytes."),
+    Setting("value.serializer", _CLASS, None, "Callable of a value, or of a value and context, that returns bytes."),
     Setting("partitioner.class", _CLASS, None, "None (murmur2 of the key, else sticky), `roundrobin`, or a callable."),
     Setting("partitioner.ignore.keys", _BOOL, False, "Choose partitions as if there were no keys."),
     Setting("interceptor.classes", _CLASS, None, "Objects with on_send and on_acknowledgement."),
@@ -144,8 +147,8 @@ CONSUMER = Catalogue([
     Setting("allow.auto.create.topics", _BOOL, True, "True allows automatic creation of subscribed topics."),
     Setting("exclude.internal.topics", _BOOL, True, "True excludes internal topics from patterns."),
     Setting("default.api.timeout.ms", _INT, 60_000, "Bound on calls that have no timeout of their own.", minimum=0),
-    Setting("key.deserializer", _CLASS, None, "Callable that turns bytes into a key."),
-    Setting("value.deserializer", _CLASS, None, "Callable that turns bytes into a value."),
+    Setting("key.deserializer", _CLASS, None, "Callable of bytes, or of bytes and context, that returns a key."),
+    Setting("value.deserializer", _CLASS, None, "Callable of bytes, or of bytes and context, that returns a value."),
     Setting("interceptor.classes", _CLASS, None, "Objects with on_consume and on_commit."),
     *_ineffective("group.remote.assignor"),
 ])  # fmt: skip
@@ -227,30 +230,3 @@ def _parse(setting: Setting, value: Any) -> Any:
         shown = "[hidden]" if setting.is_sensitive else value
         raise InvalidSetting(setting.name, shown, f"Not a value of type {setting.type.name}")
     return setting.parse(str(value))
-
-
-def as_callable(config: Config, name: str) -> Callable[..., Any] | None:
-    """Return a (de)serializer. Raise InvalidSetting unless it is callable or the name of one of Java's common ones."""
-    value: Callable[..., Any] | str | None = config.value(name)
-    if value is None or callable(value):
-        return value
-    simple = str(value).rpartition(".")[2]
-    if simple in _TEXT_CODECS:
-        return _TEXT_CODECS[simple]
-    raise InvalidSetting(name, value, "Give a callable")
-
-
-def _encode_text(value: str | None) -> bytes | None:
-    return None if value is None else value.encode()
-
-
-def _decode_text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
-
-
-_TEXT_CODECS: dict[str, Callable[..., Any] | None] = {
-    "StringSerializer": _encode_text,
-    "StringDeserializer": _decode_text,
-    "ByteArraySerializer": None,
-    "ByteArrayDeserializer": None,
-}

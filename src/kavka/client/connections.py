@@ -10,6 +10,7 @@ from typing import Any
 
 from kavka.client.config import Config
 from kavka.client.metadata import MetadataCache
+from kavka.client.metrics.network import ClientMeter
 from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.ids import BrokerId
 from kavka.io import Network, Random
@@ -77,8 +78,12 @@ class Connections:
         network: Network,
         random: Random,
         security: PeerSecurity,
+        meter: ClientMeter | None = None,
     ) -> None:
-        """Open no connection before it is requested."""
+        """Open no connection before it is requested; the meter counts them."""
+        self._meter = meter
+        if meter is not None:
+            meter.connection_count = self._count
         self._metadata = metadata
         self._network = network
         self._random = random
@@ -121,6 +126,12 @@ class Connections:
             for peer in peers:
                 peer.abort()
         self._peers.clear()
+
+    def _count(self) -> int:
+        peers = [*self._peers.values()]
+        if self._bootstrap_peer is not None:
+            peers.append(self._bootstrap_peer)
+        return sum(not peer.is_closed for peer in peers)
 
     def connected(self, broker_id: BrokerId, channel: Channel) -> Peer | None:
         """Return an open connection to the broker if there is one."""
@@ -188,6 +199,7 @@ class Connections:
                 client_id=self._client_id,
                 timeout_ms=self._connect_timeout_ms,
                 security=self._security,
+                traffic=self._meter,
             )
         except NOT_REACHED as error:
             self.last_failure = f"cannot connect to {host}:{port}: {error}"
@@ -195,6 +207,8 @@ class Connections:
                 self.authentication_failure = error
             raise
         self.authentication_failure = None
+        if self._meter is not None:
+            self._meter.connected()
         if self._is_closed:
             peer.close()
             raise ConnectionError("the client was closed")

@@ -172,6 +172,10 @@ class MetadataCache:
         """Return whether to ask again."""
         return self._is_stale or self.due_in_ms(tick_ms) <= 0
 
+    def age_ms(self, tick_ms: int) -> int:
+        """Return how old the last update is, 0 before the first."""
+        return 0 if self._updated_at_ms is None else tick_ms - self._updated_at_ms
+
     def due_in_ms(self, tick_ms: int) -> int:
         """Return the milliseconds until the cache expires, unless it is marked stale."""
         if self._updated_at_ms is None:

@@ -11,7 +11,7 @@ import asyncio
 import ssl
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from kavka import __version__
 from kavka.core.features import TRANSACTION_VERSION
@@ -34,11 +34,25 @@ SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Client software name and version, as sent to brokers (KIP-511)."""
 
 
+class Traffic(Protocol):
+    """Counts what a peer sends and receives."""
+
+    def sent(self, size: int) -> None:
+        """Count a request of `size` bytes."""
+        ...
+
+    def answered(self, api_key: int, size: int, latency_s: float) -> None:
+        """Count a response of `size` bytes, and the time since its request."""
+        ...
+
+
 class _Waiting(NamedTuple):
     future: asyncio.Future[Any]
     response_class: type
     version: int
     timer: asyncio.TimerHandle
+    api_key: int
+    sent_at: float
 
 
 class _Unheld:
@@ -54,14 +68,23 @@ class _Unheld:
         return await self._peer.post_unheld(request, version, timeout_ms)
 
 
+def _size(parts: Sequence[Any]) -> int:
+    """Return the bytes of a request, which has no ranges of files."""
+    return sum(map(len, parts))
+
+
 class Peer(asyncio.BufferedProtocol):
     """A connection to one broker. All methods belong to the loop's thread."""
 
     def __init__(
-        self, client_id: str | None, max_response_bytes: int = _MAX_RESPONSE_BYTES
+        self,
+        client_id: str | None,
+        max_response_bytes: int = _MAX_RESPONSE_BYTES,
+        traffic: Traffic | None = None,
     ) -> None:
         """Make a wire for `Network.connect`; users call `Peer.connect`."""
         self._client_id = client_id
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(self._on_frame, max_response_bytes)
         self._transport: Any = None
@@ -91,6 +114,7 @@ class Peer(asyncio.BufferedProtocol):
         client_id: str | None = None,
         timeout_ms: int = 10_000,
         security: PeerSecurity = PLAINTEXT,
+        traffic: Traffic | None = None,
     ) -> Self:
         """Connect, negotiate versions, authenticate. Raise OSError: TimeoutError and ConnectionError are kinds.
 
@@ -99,7 +123,9 @@ class Peer(asyncio.BufferedProtocol):
         peer: Any = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                peer = await network.connect(host, port, lambda: cls(client_id), security.tls)
+                peer = await network.connect(
+                    host, port, lambda: cls(client_id, traffic=traffic), security.tls
+                )
                 peer.name = f"{host}:{port}"
                 await peer._negotiate(timeout_ms)
                 if security.sasl is not None:
@@ -193,9 +219,11 @@ class Peer(asyncio.BufferedProtocol):
             timeout_ms / 1000, self._on_timeout, correlation_id, timeout_ms
         )
         response_class = APIS[ApiKey(key)].response()
-        self._waiting[correlation_id] = _Waiting(future, response_class, version, timer)
+        self.last_used = now = self._loop.time()
+        self._waiting[correlation_id] = _Waiting(future, response_class, version, timer, key, now)
         write(parts)
-        self.last_used = self._loop.time()
+        if self._traffic is not None:
+            self._traffic.sent(_size(parts))
         return future
 
     def post_unheld(
@@ -216,8 +244,11 @@ class Peer(asyncio.BufferedProtocol):
             version = self.version_of(key)
         self._require_open()
         correlation_id = self._take_correlation_id()
-        self._write(encode_request(request, version, correlation_id, self._client_id))
+        parts = encode_request(request, version, correlation_id, self._client_id)
+        self._write(parts)
         self.last_used = self._loop.time()
+        if self._traffic is not None:
+            self._traffic.sent(_size(parts))
 
     async def send(self, request: Any, version: int | None = None, timeout_ms: int = 30_000) -> Any:
         """Post the request and wait for its response."""
@@ -351,6 +382,9 @@ class Peer(asyncio.BufferedProtocol):
         if waiting is None:
             raise InvalidFrameSize(f"frame with the unknown correlation id {correlation_id}")
         waiting.timer.cancel()
+        if self._traffic is not None:
+            latency_s = self._loop.time() - waiting.sent_at
+            self._traffic.answered(waiting.api_key, len(frame), latency_s)
         if waiting.future.done():
             return  # the caller has given up; the stream continues
         try:

@@ -65,6 +65,7 @@ class Admin(Client):
             self._is_open = False
             self._calls.end()
             await self._cluster.close()
+            self._stop_reporting()
 
     # Topics
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from kavka.client.admin import Admin as AsyncAdmin
 from kavka.client.blocking.loop_thread import LoopThread
+from kavka.io import Clock, Network, Random
+
+if TYPE_CHECKING:
+    from kavka.client.blocking.signatures import AdminMethods
+else:
+    AdminMethods = object  # the methods that `forward` adds
 
 T = TypeVar("T")
 
-LIFECYCLE_METHODS = frozenset({"start", "close"})
+LIFECYCLE_METHODS = frozenset({"start", "close", "abandon"})
 
 
 class BlockingClient:
@@ -21,9 +27,16 @@ class BlockingClient:
 
     _client_class: ClassVar[type[Any]]
 
-    def __init__(self, config: Mapping[str, Any], **io: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
         """Check the settings and connect. Raise as the asynchronous client's constructor and `start`."""
-        self._async = self._client_class(config, **io)
+        self._async: Any = self._client_class(config, network=network, clock=clock, random=random)
         self._async.logs_lost_records = False
         self._thread: LoopThread | None = LoopThread(self._client_class.__name__.lower())
         self._closing = threading.Lock()
@@ -46,8 +59,12 @@ class BlockingClient:
         """Close."""
         self.close()
 
-    def close(self, **options: Any) -> None:
-        """Close as the asynchronous client, and end the thread; calling it twice is allowed.
+    def close(self) -> None:
+        """Close the client, and end its thread; calling it twice is allowed."""
+        self._close_once({})
+
+    def _close_once(self, options: dict[str, Any]) -> None:
+        """Close as the asynchronous client, and end the thread.
 
         Calls of other threads that wait end with RuntimeError, and no other begins. In a forked child it forgets the
         client and leaves the parent's alone. While another thread closes the client, wait for that, for the option
@@ -79,11 +96,6 @@ class BlockingClient:
     def _refuse_queued(self) -> None:
         """Refuse what was handed over while the loop's thread ended."""
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Stand for the methods that `forward` adds."""
-
     def _require_thread(self) -> LoopThread:
         thread = self._thread
         if thread is None or (self._closer and not self._is_closing_thread(thread)):
@@ -97,12 +109,19 @@ class BlockingClient:
 
 
 def forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that adds to a class the public methods of `client_class` that it does not define itself."""
+    """Return a decorator that adds to a class the public members of `client_class` that it does not define itself.
+
+    `signatures.pyi` declares them; `scripts/blocking_signatures.py` writes it.
+    """
 
     def decorate(cls: type[T]) -> type[T]:
-        for name, method in inspect.getmembers(client_class, inspect.isfunction):
-            if not name.startswith("_") and name not in without and name not in cls.__dict__:
-                setattr(cls, name, _blocking_method(name, method))
+        for name, member in inspect.getmembers(client_class):
+            if name.startswith("_") or name in without or name in cls.__dict__:
+                continue
+            if inspect.isfunction(member):
+                setattr(cls, name, _blocking_method(name, member))
+            elif isinstance(member, property) and member.fget is not None:
+                setattr(cls, name, _blocking_property(name, member.fget))
         return cls
 
     return decorate
@@ -122,8 +141,16 @@ def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
     return blocking
 
 
+def _blocking_property(name: str, getter: Callable[..., Any]) -> property:
+    @wraps(getter)
+    def blocking(self: Any) -> Any:
+        return self._require_thread().call(getattr, self._async, name)
+
+    return property(blocking)
+
+
 @forward(AsyncAdmin, LIFECYCLE_METHODS)
-class Admin(BlockingClient):
+class Admin(BlockingClient, AdminMethods):
     """`kavka.client.Admin` for threads."""
 
     _client_class = AsyncAdmin

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forward
 from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.consumer import Consumer as AsyncConsumer
 from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
 from kavka.ids import TopicPartition
+from kavka.io import Clock, Network, Random
+
+if TYPE_CHECKING:
+    from kavka.client.blocking.signatures import ConsumerMethods
+else:
+    ConsumerMethods = object  # the methods that `forward` adds
 
 
 class _CallerThreadListener(RebalanceListener):
@@ -46,7 +53,7 @@ class _CallerThreadListener(RebalanceListener):
 
 
 @forward(AsyncConsumer, LIFECYCLE_METHODS | {"commit_soon", "go_back"})
-class Consumer(BlockingClient):
+class Consumer(BlockingClient, ConsumerMethods):
     """`kavka.client.Consumer` for threads; iterating gives records.
 
     Listeners are called in the thread that waits in `poll`, `unsubscribe` or `close`, and may use the consumer.
@@ -54,32 +61,43 @@ class Consumer(BlockingClient):
 
     _client_class = AsyncConsumer
 
-    def __init__(self, config: Mapping[str, Any], **io: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
         """Connect."""
         self._iterating = threading.Lock()
-        super().__init__(config, **io)
+        super().__init__(config, network=network, clock=clock, random=random)
 
-    def close(self, **options: Any) -> None:
-        """Commit if so configured, leave the group and close, within the option `timeout_ms`.
+    def close(self, timeout_ms: int = 30_000) -> None:
+        """Commit if so configured, leave the group and close, within `timeout_ms`.
 
         While an exception is handled, the record that an iteration returned last does not count as processed.
         """
         if sys.exc_info()[0] is not None:
             self._async.iteration.put_back_last()
-        super().close(**options)
+        self._close_once({"timeout_ms": timeout_ms})
 
     def subscribe(
-        self, *args: Any, listener: RebalanceListener | None = None, **kwargs: Any
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
     ) -> None:
         """Read topics as `kavka.client.Consumer.subscribe`."""
         thread = self._require_thread()
         outside = None if listener is None else _CallerThreadListener(thread, listener)
-        thread.call(self._async.subscribe, *args, listener=outside, **kwargs)
+        thread.call(self._async.subscribe, topics, pattern=pattern, listener=outside)
 
-    def poll(self, *args: Any, **kwargs: Any) -> list[FetchedBatches]:
+    def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[FetchedBatches]:
         """Return what is fetched, as `kavka.client.Consumer.poll`."""
         thread = self._require_thread()
-        found: list[FetchedBatches] = thread.run(self._async.poll, *args, **kwargs)
+        found: list[FetchedBatches] = thread.run(self._async.poll, timeout_ms, max_records)
         for batches in found:
             if batches.go_back is not None:
                 batches.go_back = partial(_go_back, thread, batches.go_back)

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forward
 from kavka.client.blocking.delivery import Deadline, DeliveryCallback, DeliveryFuture, copy_outcome
@@ -18,6 +18,12 @@ from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
 from kavka.client.producer.batch import Callback, Headers
+from kavka.io import Clock, Network, Random
+
+if TYPE_CHECKING:
+    from kavka.client.blocking.signatures import ProducerMethods
+else:
+    ProducerMethods = object  # the methods that `forward` adds
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +53,21 @@ _open_producers: dict[int, Producer] = {}
         "wait_until_done",
     },
 )
-class Producer(BlockingClient):
+class Producer(BlockingClient, ProducerMethods):
     """`kavka.client.Producer` for threads: `send`, `append`, `send_many`, `send_table`, `flush`, transactions."""
 
     _client_class = AsyncProducer
 
-    def __init__(self, config: Mapping[str, Any], **io: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
         """Connect."""
-        super().__init__(config, **io)
+        super().__init__(config, network=network, clock=clock, random=random)
         self._is_transactional = bool(config.get("transactional.id"))
         self._queued: deque[tuple[Any, ...]] = deque()
         self._is_draining = False
@@ -64,14 +77,14 @@ class Producer(BlockingClient):
         self._uncalled: set[DeliveryCallback] = set()
         _open_producers[id(self)] = self
 
-    def close(self, **options: Any) -> None:
-        """Send what waits, within the option `timeout_ms`, call the callbacks of all records, and close.
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Send what waits, within `timeout_ms`, call the callbacks of all records, and close.
 
         Callbacks may send meanwhile: what they append is sent, too. Raise the first failure of a record without a
         future or callback. In a callback, do not wait for the callbacks behind it: they are called all the same.
         """
         _open_producers.pop(id(self), None)
-        super().close(**options)
+        self._close_once({} if timeout_ms is None else {"timeout_ms": timeout_ms})
 
     def _flush_at_exit(self) -> None:
         """Send what waits while the process ends, within a bound, and say what became of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kavka.client.serialization import FieldFunction, SerializationContext
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Buffer
@@ -21,7 +22,13 @@ class RecordDeserializationError(Exception):
     The position of the partition stays at the record: the same error is raised again until the user seeks past it.
     """
 
-    def __init__(self, topic_partition: TopicPartition, offset: int, part: str) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        offset: int,
+        part: str,
+        record: ConsumerRecord,
+    ) -> None:
         """Name the record; `part` is "key" or "value"."""
         super().__init__(
             f"Error deserializing {part} for partition {topic_partition} at offset {offset}. "
@@ -30,6 +37,8 @@ class RecordDeserializationError(Exception):
         self.topic_partition = topic_partition
         self.offset = offset
         self.part = part
+        self.record = record
+        """The record with key and value as bytes, to be put aside (KIP-1036)."""
 
 
 class CorruptRecordError(KafkaError):
@@ -63,9 +72,11 @@ class ConsumerRecord(NamedTuple):
 class Deserializers:
     """The deserializers of keys and values; None leaves bytes."""
 
-    key: Callable[[Any], Any] | None = None
-    value: Callable[[Any], Any] | None = None
+    key: FieldFunction | None = None
+    value: FieldFunction | None = None
 
+
+_AS_IT_IS: tuple[Any, bool] = (None, False)
 
 GoBack = Callable[[TopicPartition, int, int], bool]
 """Move the position of a partition from one offset back to another; false when it is not at the first any more."""
@@ -171,18 +182,33 @@ class FetchedBatches:
 
     def _deserialize(self, records: list[Record], made: list[ConsumerRecord]) -> None:
         topic, partition = self.topic_partition
-        key_of, value_of = self._deserializers.key, self._deserializers.value
-        part, offset = "key", -1
+        key_of, key_context = self._deserializers.key or _AS_IT_IS
+        value_of, value_context = self._deserializers.value or _AS_IT_IS
+        part = "key"
+        record: Record | None = None
         try:
-            for offset, timestamp, kind, raw_key, raw_value, headers in records:
+            for record in records:
+                offset, timestamp, kind, key, value, headers = record
                 part = "key"
-                key = raw_key if key_of is None else key_of(raw_key)
+                if key_context:
+                    at = SerializationContext(topic, "key", headers, partition, offset)
+                    key = key_of(key, at)
+                elif key_of is not None:
+                    key = key_of(key)
                 part = "value"
-                value = raw_value if value_of is None else value_of(raw_value)
+                if value_context:
+                    at = SerializationContext(topic, "value", headers, partition, offset)
+                    value = value_of(value, at)
+                elif value_of is not None:
+                    value = value_of(value)
                 fields = (topic, partition, offset, timestamp, kind, key, value, headers)
                 made.append(tuple.__new__(ConsumerRecord, fields))
         except Exception as error:
-            raise RecordDeserializationError(self.topic_partition, offset, part) from error
+            assert record is not None
+            raw = ConsumerRecord(topic, partition, *record)
+            raise RecordDeserializationError(
+                self.topic_partition, record.offset, part, raw
+            ) from error
 
     def columns(self) -> Columns:
         """Return the records as columns; deserializers are not used."""

@@ -28,6 +28,9 @@ from kavka.client.consumer.subscription import (
     as_offsets,
 )
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, look_up_offsets
+from kavka.client.metrics.consumer_meter import ConsumerMeter
+from kavka.client.metrics.network import ClientMeter
+from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import PendingCalls, until_closed
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.ids import TopicPartition
@@ -104,14 +107,22 @@ class Consumer(Client):
         if self._is_closing:
             raise RuntimeError("the consumer is closing")
 
+    def _make_meter(self, client_id: str, clock: Clock, window: Window) -> ClientMeter:
+        self._counts = ConsumerMeter(client_id, clock, window)
+        return self._counts
+
     def _build(self) -> None:
-        self._fetcher = Fetcher(self._cluster, self._subscription, self._fetch_settings)
+        self._fetcher = Fetcher(
+            self._cluster, self._subscription, self._fetch_settings, self._counts.consumed
+        )
+        self._counts.partitions = self._subscription.states
         self._coordinator = ConsumerCoordinator(
             self._cluster,
             self._subscription,
             self._group_settings,
             before_revoke=self._commit_before_revoke,
             on_change=self._fetcher.notify,
+            on_joined=self._counts.rebalanced,
         )
         self._offsets = CommittedOffsets(
             self._cluster, self._coordinator, self._group_settings.member
@@ -169,6 +180,7 @@ class Consumer(Client):
             await self._positions.close()
             await self._fetcher.close()
             await self._cluster.close()
+            self._stop_reporting()
 
     # What to read
 
@@ -258,6 +270,11 @@ class Consumer(Client):
         return self._commits
 
     @property
+    def resets_to(self) -> str:
+        """Return `auto.offset.reset`: where a position goes that is not in the log."""
+        return self._config.text("auto.offset.reset")
+
+    @property
     def reads_committed(self) -> bool:
         """Return whether records of open and aborted transactions are hidden."""
         return self._fetch_settings.read_committed
@@ -265,6 +282,7 @@ class Consumer(Client):
     async def _poll(self, timeout_s: float, max_records: int) -> list[FetchedBatches]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
+        self._counts.polling()
         while True:
             self._cluster.raise_authentication_failure()
             refusal = self._cluster.metadata.take_error()
@@ -282,9 +300,11 @@ class Consumer(Client):
             if taken:
                 for batches in taken:
                     batches.go_back = self._go_back_one
+                self._counts.polled()
                 return self._interceptors.on_consume(taken)
             wait_s = deadline - loop.time()
             if wait_s <= 0:
+                self._counts.polled()
                 return []
             with self._polls.until_closed():
                 await self._fetcher.wait(min(wait_s, _MAX_WAIT_S))

@@ -37,8 +37,13 @@ class ConsumerCoordinator:
         *,
         before_revoke: Callable[[], Any],
         on_change: Callable[[], None],
+        on_joined: Callable[[], None],
     ) -> None:
-        """`before_revoke` (a coroutine) commits if need be; `on_change` wakes a waiting poll."""
+        """`before_revoke` (a coroutine) commits if need be; `on_change` wakes a waiting poll.
+
+        `on_joined` is called after each rebalance.
+        """
+        self._on_joined = on_joined
         self._cluster = cluster
         self._subscription = subscription
         self._settings = settings
@@ -130,6 +135,7 @@ class ConsumerCoordinator:
             case steps.PartitionsRevoked(partitions):
                 await call_listener(self.listener.on_revoked, partitions)
             case steps.PartitionsAssigned(partitions, generation, count):
+                self._on_joined()
                 await call_listener(self.listener.on_assigned, partitions)
                 log.info(
                     "group joined group=%s generation=%d partitions=%d",

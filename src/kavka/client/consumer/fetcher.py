@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -54,9 +54,17 @@ class Fetcher:
     """Keeps the buffers of assigned partitions filled. All methods belong to the loop's thread."""
 
     def __init__(
-        self, cluster: Cluster, subscription: Subscription, settings: FetchSettings
+        self,
+        cluster: Cluster,
+        subscription: Subscription,
+        settings: FetchSettings,
+        on_consumed: Callable[[FetchedBatches, int, int], None],
     ) -> None:
-        """Read positions from the partitions of `subscription`."""
+        """Read positions from the partitions of `subscription`.
+
+        `on_consumed` is called with what is returned, its number of records and their bytes.
+        """
+        self._on_consumed = on_consumed
         self._cluster = cluster
         self._subscription = subscription
         self._settings = settings
@@ -129,6 +137,7 @@ class Fetcher:
         for state in states[self._next_start :] + states[: self._next_start]:
             if max_records <= 0:
                 break
+            before = state.buffered_bytes
             batches, count = drain_buffer(
                 state,
                 max_records,
@@ -138,6 +147,7 @@ class Fetcher:
             max_records -= count
             if batches is not None:
                 taken.append(batches)
+                self._on_consumed(batches, count, before - state.buffered_bytes)
         self.wake()
         return taken
 

@@ -38,7 +38,9 @@ class RecordIteration:
                 return record
             self._set_rows(())  # all of them are done
             if not self._ahead:
-                self._ahead.extend(await self._poll())
+                # Not in one expression: a listener that seeks within the poll replaces `_ahead`.
+                found = await self._poll()
+                self._ahead.extend(found)
             else:
                 try:
                     rows = self._ahead[0].records()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kavka.client.config import Config, as_callable
+from kavka.client.config import Config
 from kavka.client.consumer.assignors import ASSIGNORS, Assignor
 from kavka.client.consumer.batches import Deserializers
 from kavka.client.consumer.fetch_messages import FetchSettings
 from kavka.client.consumer.group_requests import GroupSettings
 from kavka.client.consumer.subscription import ResetPolicy
+from kavka.client.serialization import field_function
 from kavka.core.group_member.steps import MemberSettings
 from kavka.settings.declaration import InvalidSetting
 
@@ -29,7 +30,7 @@ def fetch_settings(config: Config) -> FetchSettings:
         request_timeout_ms=config.integer("request.timeout.ms"),
         metadata_max_age_ms=config.integer("metadata.max.age.ms"),
         deserializers=Deserializers(
-            as_callable(config, "key.deserializer"), as_callable(config, "value.deserializer")
+            field_function(config, "key.deserializer"), field_function(config, "value.deserializer")
         ),
     )
 

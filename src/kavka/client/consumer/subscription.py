@@ -199,6 +199,10 @@ class Subscription:
         self.pattern = None
         self.partitions = {}
 
+    def states(self) -> list[PartitionState]:
+        """Return the assigned partitions."""
+        return list(self.partitions.values())
+
     def state(self, topic_partition: TopicPartition) -> PartitionState:
         """Return an assigned partition. Raise ValueError when it is not assigned."""
         state = self.partitions.get(topic_partition)

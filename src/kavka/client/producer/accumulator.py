@@ -54,6 +54,10 @@ class Accumulator:
         self.refused_bytes = 0
         """Bytes that did not fit when BufferFull was raised last."""
 
+    def memory(self) -> tuple[int, int]:
+        """Return `buffer.memory`, and how much of it is free."""
+        return self._memory_bytes, max(self._memory_bytes - self.used_bytes, 0)
+
     def fits_in_memory(self, size: int) -> bool:
         """Return whether `size` bytes are free."""
         return self.used_bytes + size <= self._memory_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,8 +19,10 @@ from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
 
-Headers = Sequence[tuple[str, bytes | None]]
+HeaderPairs = Sequence[tuple[str, bytes | None]]
 """Headers of a record, in order; names may repeat."""
+Headers = HeaderPairs | Mapping[str, bytes | None]
+"""Headers as the methods of a producer take them."""
 
 NO_SEQUENCE = -1
 NO_PRODUCER_EPOCH = ProducerEpoch(-1)
@@ -146,7 +148,7 @@ class ProducerBatch:
     """Empty as long as no record has a key, else as long as `values`."""
     values: list[bytes | None] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
-    headers: dict[int, Headers] = field(default_factory=dict)
+    headers: dict[int, HeaderPairs] = field(default_factory=dict)
     """By index of the record; most have none."""
     columns: Any = None
     """Records as columns instead of the three lists (`send_table`)."""
@@ -165,6 +167,8 @@ class ProducerBatch:
     is_queued: bool = False
     is_in_flight: bool = False
     is_done: bool = False
+    encoded_bytes: int = 0
+    """Bytes of the batch as it was sent last."""
     limit: int = 0
     """Bytes that were allowed when the batch was opened."""
     number: int = 0

@@ -49,8 +49,13 @@ class BatchOutcomes:
         sequences: SequenceNumbers | None,
         on_done: Callable[[ProducerBatch, Exception | None], None],
         wake: Callable[[], None],
+        on_repeat: Callable[[ProducerBatch], None],
     ) -> None:
-        """Without `sequences` the producer is not idempotent. `on_done` is called once per batch, `wake` for more."""
+        """Without `sequences` the producer is not idempotent.
+
+        `on_done` is called once per batch, `wake` for more, `on_repeat` with each batch that is sent again.
+        """
+        self._on_repeat = on_repeat
         self._cluster = cluster
         self._accumulator = accumulator
         self._settings = settings
@@ -135,7 +140,7 @@ class BatchOutcomes:
             may_repeat = self._sequences.may_repeat(batch, code, part.log_start_offset)
         # A broker that is out of step need not know what it, or an earlier leader, has written.
         is_certain = code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        self._repeat(batch, refusal(part), may_repeat, is_certain)
+        self._repeat(batch, refusal(part, batch.topic_partition), may_repeat, is_certain)
 
     def request_failed(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """Handle the loss of a connection: whether the batches were written is not known."""
@@ -166,6 +171,7 @@ class BatchOutcomes:
                 batch.attempts,
                 error,
             )
+            self._on_repeat(batch)
             wait_ms = self._cluster.retry_backoff_ms(batch.attempts)
             self._accumulator.requeue(batch, now_ms + int(wait_ms))
         else:

@@ -94,7 +94,9 @@ class BatchSend:
                     size = len(value) + RECORD_OVERHEAD
                     chosen = state.sticky_batch
                     if chosen.free_bytes < size:
-                        chosen = appender.batch_for(state, None, appender.checked_size(size))
+                        chosen = appender.batch_for(
+                            state, None, appender.checked_size(size, topic, None)
+                        )
                     if chosen is not batch:
                         batch = chosen
                         touched.setdefault(chosen, len(chosen.values))

@@ -74,6 +74,7 @@ class ProduceRequestBuilder:
                 batch.is_in_flight = False
                 self._give_up(batch, error)
                 continue
+            batch.encoded_bytes = len(encoded)
             if settings.compression is not Compression.NONE and batch.columns is None:
                 self._accumulator.observe_ratio(
                     batch.topic_partition.topic, batch.reserved, len(encoded)

@@ -13,6 +13,9 @@ from kavka.client.client import Client
 from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metadata import TopicMetadata
+from kavka.client.metrics.network import ClientMeter
+from kavka.client.metrics.producer_meter import ProducerMeter
+from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
@@ -36,6 +39,7 @@ from kavka.client.producer.records import (
     TopicBatches,
     call_back,
     checked_timestamp,
+    header_pairs,
 )
 from kavka.client.producer.records_awaiting_metadata import RecordsAwaitingMetadata
 from kavka.client.producer.sender import Sender
@@ -111,6 +115,10 @@ class Producer(Client):
         self._topics: dict[str, TopicBatches] = {}
         self._simple_topics: dict[str, TopicBatches] = {}
 
+    def _make_meter(self, client_id: str, clock: Clock, window: Window) -> ClientMeter:
+        self._counts = ProducerMeter(client_id, clock, window)
+        return self._counts
+
     def _build(self) -> None:
         linger_ms, memory = (
             self._config.integer("linger.ms"),
@@ -123,8 +131,15 @@ class Producer(Client):
         self._accumulator = accumulator
         self._transaction = transaction
         self._sender = Sender(
-            cluster, accumulator, self._sending, sequences, self._on_done, transaction
+            cluster,
+            accumulator,
+            self._sending,
+            sequences,
+            self._on_done,
+            self._counts,
+            transaction,
         )
+        self._counts.buffer_bytes = accumulator.memory
         self._flushes = PendingFlushes(accumulator, self._sender.send_immediately)
         self._buffer_pool = BufferPool(
             accumulator, self._sender.send_immediately, self._max_block_ms
@@ -211,6 +226,7 @@ class Producer(Client):
                 ConnectionError("the producer was closed before the record was sent")
             )
             await self._cluster.close()
+            self._stop_reporting()
         self.raise_failure()
 
     # Transactions
@@ -390,7 +406,8 @@ class Producer(Client):
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata] | None:
         self._require_sending()
-        given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        pairs = headers if type(headers) is tuple else header_pairs(headers)
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
@@ -399,6 +416,7 @@ class Producer(Client):
             future = _delivery_future(target) if want_future else None
             self._input.append(record, future or target)
         except BufferFull:
+            self._counts.exhausted()
             raise  # the record may be appended again
         except Exception as error:
             self._serializer.report_failure(callback, error)
@@ -417,7 +435,8 @@ class Producer(Client):
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
         self._require_sending()
-        given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        pairs = headers if type(headers) is tuple else header_pairs(headers)
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
@@ -524,6 +543,7 @@ class Producer(Client):
             self._transaction_manager.mark_abortable(error)
 
     def _on_done(self, batch: ProducerBatch, error: Exception | None) -> None:
+        self._counts.done(batch, error is None)
         if error is not None and self._transaction_manager is not None:
             self._transaction_manager.on_batch_failed(batch, error)
         elif error is not None and not batch.has_watchers:

@@ -12,6 +12,7 @@ from kavka.client.producer.partitioner import positive_hash
 from kavka.client.producer.records import ProducerRecord, TopicBatches, as_bytes, size_of, too_large
 from kavka.client.producer.sender import Sender
 from kavka.client.producer.settings import AppenderSettings
+from kavka.client.serialization import described
 from kavka.core.transactional_producer.state import TransactionState
 from kavka.ids import TopicPartition
 
@@ -70,8 +71,9 @@ class RecordAppender:
         """
         topic, value, key, partition, timestamp_ms, headers = record
         if touched is not None and (type(value) is not bytes or type(key) is not bytes):
-            value, key = as_bytes("value", value), as_bytes("key", key)
-        size = self.checked_size(size_of(key, value, headers))
+            value = as_bytes("value", value, topic, key)
+            key = as_bytes("key", key, topic, key)
+        size = self.checked_size(size_of(key, value, headers), topic, key)
         if partition is None:
             partition = self._choose_partition(state, key, value)
         elif not 0 <= partition < state.count:
@@ -160,10 +162,10 @@ class RecordAppender:
             if known is not None and known.partitions:
                 state.learn(known, metadata.updates)
 
-    def checked_size(self, size: int) -> int:
-        """Return the size. Raise KafkaError MESSAGE_TOO_LARGE above `max.request.size`."""
+    def checked_size(self, size: int, topic: str, key: bytes | None) -> int:
+        """Return the size. Raise KafkaError MESSAGE_TOO_LARGE above `max.request.size`, which names the record."""
         if size > self._settings.max_request_bytes:
-            raise too_large(size, self._settings.max_request_bytes)
+            raise too_large(size, self._settings.max_request_bytes, described(topic, key))
         return size
 
     def read_clock(self) -> int:

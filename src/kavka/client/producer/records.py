@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kavka.client.metadata import TopicMetadata
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
+    HeaderPairs,
     Headers,
     ProducerBatch,
     RecordMetadata,
 )
 from kavka.client.producer.partitioner import RoundRobin, StickyChoice
+from kavka.client.serialization import described
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 
@@ -31,7 +33,7 @@ class ProducerRecord(NamedTuple):
     key: Any = None
     partition: int | None = None
     timestamp_ms: int | None = None
-    headers: Headers = ()
+    headers: HeaderPairs = ()
 
 
 class TopicBatches:
@@ -86,7 +88,7 @@ def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
     return on_done
 
 
-def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+def size_of(key: bytes | None, value: bytes | None, headers: HeaderPairs) -> int:
     """Return an upper bound of a record's size in a batch."""
     size = (0 if key is None else len(key)) + (0 if value is None else len(value))
     size += RECORD_OVERHEAD if size < LARGE_VALUE else _LARGE_OVERHEAD
@@ -95,23 +97,27 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     return size
 
 
-def too_large(size: int, most: int) -> KafkaError:
-    """Return the refusal of a record of `size` bytes."""
+def too_large(size: int, most: int, record: str = "") -> KafkaError:
+    """Return the refusal of a record of `size` bytes, which `record` names."""
     detail = (
         f"The message is {size} bytes when serialized which is larger than {most}, "
-        "which is the value of the max.request.size configuration."
+        f"which is the value of the max.request.size configuration{record and f': {record}'}."
     )
     return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
 
 
-def as_bytes(what: str, given: Any) -> bytes | None:
-    """Return a copy of other buffers, and bytes and None as they are. Raise TypeError for what is no buffer."""
+def as_bytes(what: str, given: Any, topic: str = "", key: Any = None) -> bytes | None:
+    """Return a copy of other buffers, and bytes and None as they are. Raise TypeError for what is no buffer.
+
+    Topic and key name the record in the error.
+    """
     if given is None or type(given) is bytes:
         return given
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     hint = "" if what == "header" else f", or set {what}.serializer"
-    raise TypeError(f"the {what} is {type(given).__name__}, not bytes: encode it{hint}")
+    record = f" ({described(topic, key)})" if topic else ""
+    raise TypeError(f"the {what} is {type(given).__name__}, not bytes: encode it{hint}{record}")
 
 
 def checked_timestamp(timestamp_ms: int) -> int:
@@ -125,7 +131,12 @@ def checked_timestamp(timestamp_ms: int) -> int:
     return timestamp_ms
 
 
-def checked_headers(headers: Headers) -> Headers:
+def header_pairs(headers: Headers) -> HeaderPairs:
+    """Return headers as pairs, also those of a dictionary."""
+    return list(headers.items()) if isinstance(headers, Mapping) else headers
+
+
+def checked_headers(headers: HeaderPairs) -> HeaderPairs:
     """Return headers whose values are bytes or None. Raise TypeError: later a whole batch would fail with them."""
     checked = []
     for name, content in headers:

@@ -58,7 +58,8 @@ class RecordsAwaitingMetadata:
 
     def add(self, record: ProducerRecord, target: Target | None) -> None:
         """Keep a record until its topic is known. Raise BufferFull, KafkaError MESSAGE_TOO_LARGE."""
-        size = self._appender.checked_size(size_of(record.key, record.value, record.headers))
+        size = size_of(record.key, record.value, record.headers)
+        size = self._appender.checked_size(size, record.topic, record.key)
         if self._waiting and not self._accumulator.fits_in_memory(
             self._buffer_pool.awaiting_metadata_bytes + size
         ):

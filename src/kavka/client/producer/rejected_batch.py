@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
 from kavka.wire.messages.produce import ProduceResponsePartition
 
 _NEIGHBOUR = (
@@ -30,11 +31,11 @@ class RejectedBatch(KafkaError):
         return KafkaError(code, self.record_errors[min(found)])
 
 
-def refusal(part: ProduceResponsePartition) -> KafkaError:
+def refusal(part: ProduceResponsePartition, topic_partition: TopicPartition) -> KafkaError:
     """Return the error of a batch that a broker refused; it is a RejectedBatch where the broker names records."""
     code = ErrorCode.of(part.error_code)
     if not part.record_errors:
-        return KafkaError(code, part.error_message)
+        return KafkaError(code, f"{topic_partition}: {part.error_message or code.message}")
     sentences = {
         error.batch_index: error.batch_index_error_message or part.error_message or code.message
         for error in part.record_errors

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Cluster
+from kavka.client.metrics.producer_meter import ProducerMeter
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import ProducerBatch
 from kavka.client.producer.batch_outcomes import BatchOutcomes
@@ -39,16 +40,19 @@ class Sender:
         settings: SenderSettings,
         sequences: SequenceNumbers | None,
         on_done: Callable[[ProducerBatch, Exception | None], None],
+        meter: ProducerMeter,
         transaction: TransactionState | None = None,
     ) -> None:
         """Without `sequences` the producer is not idempotent. `on_done` is called once per batch, at its end."""
+        self._meter = meter
+        meter.in_flight = lambda: sum(self._in_flight.values())
         self._cluster = cluster
         self._accumulator = accumulator
         self._settings = settings
         self._sequences = sequences
         self._transaction = transaction
         self._outcomes = BatchOutcomes(
-            cluster, accumulator, settings, sequences, on_done, self.wake
+            cluster, accumulator, settings, sequences, on_done, self.wake, meter.repeating
         )
         self.add_partitions: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
         """Learns, in a transaction, which partitions have something to send."""
@@ -203,6 +207,7 @@ class Sender:
         batches, request = self._requests.build(batches)
         if not batches:
             return
+        self._meter.sending(batches, self._cluster.clock.tick_ms())
         try:
             version = self._requests.version(peer)
             if settings.acks == 0:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ProtobufSerializer,
         SchemaDeserializer,
         Serializer,
+        topic_subject,
     )
 
 _HOMES = {
@@ -52,6 +53,7 @@ _HOMES = {
     "registry": ("RegisteredSchema", "Schema", "SchemaFiles", "SchemaReference", "SchemaRegistry"),
     "serializers": (
         "AvroSerializer", "JsonSerializer", "ProtobufSerializer", "SchemaDeserializer", "Serializer",
+        "topic_subject",
     ),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -82,13 +84,16 @@ __all__ = [
     "SchemaRegistry",
     "Serializer",
     "codec_of",
+    "topic_subject",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name from the module that has it."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # else a type checker would take every name
 
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        """Import a public name from the module that has it."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

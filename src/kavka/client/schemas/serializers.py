@@ -1,17 +1,18 @@
 """Serializers and deserializers with a schema registry, for `value.serializer`, `key.deserializer` and the like.
 
     registry = SchemaRegistry("http://localhost:8081")
-    producer = Producer({..., "value.serializer": AvroSerializer(registry, text, subject="clicks-value")})
+    producer = Producer({..., "value.serializer": AvroSerializer(registry, text)})
     consumer = Consumer({..., "value.deserializer": SchemaDeserializer(registry)})
 
-The bytes are those of Confluent's serializers. Subjects have the names of Confluent's default strategy when they are
-`topic-key` and `topic-value`.
+The bytes are those of Confluent's serializers, and so are the subjects, `topic-key` and `topic-value`, unless another
+is given.
 """
 
 from __future__ import annotations
 
 import base64
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from kavka.client.schemas.codecs import Codec, codec_of
@@ -26,6 +27,15 @@ from kavka.client.schemas.registry import (
     SchemaRegistry,
     SchemaSource,
 )
+from kavka.client.serialization import SerializationContext
+
+Subject = str | Callable[[SerializationContext], str]
+"""The subject of a schema, or a function that names it for a topic and field."""
+
+
+def topic_subject(context: SerializationContext) -> str:
+    """Return `topic-key` or `topic-value`, the subject of Confluent's default strategy."""
+    return f"{context.topic}-{context.field}"
 
 
 class Serializer:
@@ -35,7 +45,7 @@ class Serializer:
         self,
         registry: SchemaRegistry,
         schema: Schema,
-        subject: str,
+        subject: Subject = topic_subject,
         *,
         register: bool = True,
         normalize: bool = False,
@@ -53,28 +63,41 @@ class Serializer:
         self._register = register
         self._normalize = normalize
         self._codec = codec_of(schema, registry, validate_json=validate_json)
-        self._id: int | None = None
+        self._ids: dict[str, int] = {}
 
-    def __call__(self, value: Any) -> bytes | None:
-        """Return the bytes of a value; None stays None. Raise PayloadError, RegistryError, RegistryUnavailable."""
+    def __call__(self, value: Any, context: SerializationContext | None = None) -> bytes | None:
+        """Return the bytes of a value; None stays None. Raise PayloadError, RegistryError, RegistryUnavailable.
+
+        A producer gives the context, which names the subject unless one was given.
+        """
         if value is None:
             return None
         payload = self._codec.encode(value)
-        return frame(self.schema_id(), payload)
+        return frame(self.schema_id(context), payload)
 
-    def schema_id(self) -> int:
-        """Return the id of the schema. Raise IncompatibleSchema, SchemaNotFound, RegistryUnavailable."""
-        if self._id is None:
+    def schema_id(self, context: SerializationContext | None = None) -> int:
+        """Return the id of the schema. Raise IncompatibleSchema, SchemaNotFound, RegistryUnavailable, ValueError."""
+        subject = self._subject
+        if not isinstance(subject, str):
+            if context is None:
+                raise ValueError("the subject depends on the topic: give a context, or a subject")
+            subject = subject(context)
+        known = self._ids.get(subject)
+        if known is None:
             find = self._registry.register if self._register else self._registry.look_up
-            self._id = find(self._subject, self._schema, normalize=self._normalize)
-        return self._id
+            known = self._ids[subject] = find(subject, self._schema, normalize=self._normalize)
+        return known
 
 
 class AvroSerializer(Serializer):
     """Writes what fastavro takes for a schema: dictionaries for records."""
 
     def __init__(
-        self, registry: SchemaRegistry, schema: str | Schema, subject: str, **options: Any
+        self,
+        registry: SchemaRegistry,
+        schema: str | Schema,
+        subject: Subject = topic_subject,
+        **options: Any,
     ) -> None:
         """Take an Avro schema, as text or with references; options as `Serializer`."""
         made = schema if isinstance(schema, Schema) else Schema(schema, AVRO)
@@ -85,7 +108,11 @@ class JsonSerializer(Serializer):
     """Writes JSON that is valid for a JSON Schema."""
 
     def __init__(
-        self, registry: SchemaRegistry, schema: str | Schema, subject: str, **options: Any
+        self,
+        registry: SchemaRegistry,
+        schema: str | Schema,
+        subject: Subject = topic_subject,
+        **options: Any,
     ) -> None:
         """Take a JSON Schema, as text or with references; options as `Serializer`."""
         made = schema if isinstance(schema, Schema) else Schema(schema, JSON)
@@ -96,7 +123,11 @@ class ProtobufSerializer(Serializer):
     """Writes messages of a class that protoc has generated."""
 
     def __init__(
-        self, registry: SchemaRegistry, message: type[Any], subject: str, **options: Any
+        self,
+        registry: SchemaRegistry,
+        message: type[Any],
+        subject: Subject = topic_subject,
+        **options: Any,
     ) -> None:
         """Take a class of messages. Its file, and those that it imports, are registered; options as `Serializer`."""
         file = message.DESCRIPTOR.file

@@ -1,0 +1,117 @@
+"""Requests, bytes and connections of a client: the base of the metrics of all clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Self
+
+from kavka.client.metrics.names import MetricName, Metrics, Named, counted, occurrences, spread
+from kavka.client.metrics.sensors import Sensor, Window
+from kavka.io import Clock
+from kavka.net.clock import SystemClock
+from kavka.wire.apis import ApiKey
+
+_numbers: dict[str, count[int]] = {}
+
+
+class ClientMeter:
+    """What every client counts. Methods that count belong to the loop's thread; `metrics` to any."""
+
+    kind = "client"
+    group = "client-metrics"
+
+    def __init__(self, client_id: str, clock: Clock, window: Window) -> None:
+        """Take `client.id`; where it is empty, the name is such as `producer-1`, as in Java."""
+        number = _numbers.setdefault(self.kind, count(1))
+        self.client_id = client_id or f"{self.kind}-{next(number)}"
+        self.clock = clock
+        self.window = window
+        self.connection_count: Callable[[], int] = lambda: 0
+        self.metadata_age_s: Callable[[], float] = lambda: 0.0
+        self._connections = Sensor(window)
+        self._sent = Sensor(window)
+        self._received = Sensor(window)
+        self._latency = Sensor(window)
+        self._answers: dict[int, Sensor] = {}
+        self._answer_bytes: dict[int, Sensor] = {}
+        self._last_answers: dict[int, int] = {}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a meter that has all metrics, for those who need their names beforehand."""
+        return cls("example", SystemClock(), Window())
+
+    # Called by the connections.
+
+    def connected(self) -> None:
+        """Count a connection."""
+        self._connections.add(1, self.clock.tick_ms())
+
+    def sent(self, size: int) -> None:
+        """Count a request."""
+        self._sent.add(size, self.clock.tick_ms())
+
+    def answered(self, api_key: int, size: int, latency_s: float) -> None:
+        """Count a response."""
+        now_ms = self.clock.tick_ms()
+        self._received.add(size, now_ms)
+        self._latency.add(latency_s * 1000, now_ms)
+        if api_key not in self._answers:
+            self._answers[api_key] = Sensor(self.window)
+            self._answer_bytes[api_key] = Sensor(self.window)
+        self._answers[api_key].add(latency_s * 1000, now_ms)
+        self._answer_bytes[api_key].add(size, now_ms)
+        self._last_answers[api_key] = now_ms
+
+    # Asked for by users and reporters.
+
+    def metrics(self) -> Metrics:
+        """Return all values as they are now."""
+        now_ms = self.clock.tick_ms()
+        found: Metrics = {}
+        for group, tags, named in self.groups(now_ms):
+            all_tags = (("client-id", self.client_id), *tags)
+            for name, value in named:
+                found[MetricName(name, group, all_tags)] = float(value)
+        return found
+
+    def groups(self, now_ms: int) -> Iterator[tuple[str, tuple[tuple[str, str], ...], Named]]:
+        """Yield group, further tags, names and values."""
+        yield self.group, (), self._common(now_ms)
+
+    def _common(self, now_ms: int) -> Named:
+        opened = self.connection_count()
+        yield "connection-count", opened
+        yield from counted("connection-creation", self._connections, now_ms)
+        yield "connection-close-total", max(self._connections.total - opened, 0)
+        yield from occurrences("request", self._sent, now_ms)
+        yield from spread("request-size", self._sent, now_ms)
+        yield from counted("outgoing-byte", self._sent, now_ms)
+        yield from occurrences("response", self._received, now_ms)
+        yield from counted("incoming-byte", self._received, now_ms)
+        yield "network-io-total", self._sent.count + self._received.count
+        sent, received = self._sent, self._received
+        yield "network-io-rate", sent.occurrence_rate(now_ms) + received.occurrence_rate(now_ms)
+        yield from spread("request-latency", self._latency, now_ms)
+        yield "metadata-age", self.metadata_age_s()
+
+    def answers(self, api_key: ApiKey) -> Sensor:
+        """Return the latencies of an API's answers in milliseconds."""
+        return self._answers.get(api_key) or Sensor(self.window)
+
+    def answer_bytes(self, api_key: ApiKey) -> Sensor:
+        """Return the sizes of an API's answers."""
+        return self._answer_bytes.get(api_key) or Sensor(self.window)
+
+    def seconds_since_answer(self, api_key: ApiKey, now_ms: int) -> float:
+        """Return the age of an API's last answer, -1 before the first, as in Kafka."""
+        last_ms = self._last_answers.get(api_key)
+        return -1.0 if last_ms is None else (now_ms - last_ms) / 1000
+
+
+class AdminMeter(ClientMeter):
+    """What an admin client counts."""
+
+    kind = "adminclient"
+    group = "admin-client-metrics"
