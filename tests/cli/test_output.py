@@ -37,8 +37,21 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(words: list[str], tmp_pat
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_streams_that_the_caller_has_closed_are_no_fault() -> None:
-    command = f"{sys.executable} -m kavka --help <&- >&- 2>&-"
+def test_streams_that_the_caller_has_closed_give_their_numbers_to_no_file() -> None:
+    command = f"{sys.executable} -m kavka --nonsense <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command]).returncode == 2
+
+
+@pytest.mark.parametrize("words", ["--help", "storage random-uuid", "lake --help"])
+def test_an_answer_for_which_the_output_is_closed_is_a_failure(words: str) -> None:
+    command = f"{sys.executable} -m kavka {words} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr == b"kavka: the output cannot be written: standard output is closed\n"
+
+
+def test_nothing_to_print_is_no_failure_where_the_output_is_closed() -> None:
+    command = f"{sys.executable} -m kavka completion --words nonsense >&-"
     assert subprocess.run(["sh", "-c", command]).returncode == 0
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_lines.topics import deleted_records_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.errors import KafkaError
@@ -19,6 +22,7 @@ OPTIONS = OptionSet(
         "offset -1 deletes all records.",
         "file",
     ),
+    JSON,
 )
 
 
@@ -32,9 +36,14 @@ def _act(given: Given) -> int:
     try:
         offsets = read_offsets(given.text("offset-json-file"))
     except BadValue as error:
+        if given.has("json"):
+            raise
         return _failed(str(error))
 
     async def act(admin: Admin) -> int:
+        if given.has("json"):
+            rows = deleted_records_rows(await admin.delete_records(offsets))
+            return print_outcomes(shapes.DELETED_RECORDS, rows)
         print("Executing records delete operation")
         outcomes = await admin.delete_records(offsets)
         print("Records delete operation completed:")
