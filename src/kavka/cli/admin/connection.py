@@ -17,6 +17,7 @@ from kavka.client.setting_names import effective_settings
 from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 
 FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
 """Exceptions of a request that was refused, not answered or not sent, or with a value that no version can encode."""
@@ -94,8 +95,7 @@ def client_settings(
 
 def _properties(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+        return parse_properties(read_text(path))
     except OSError as error:
         raise Unreachable(f"cannot read {path}: {error.strerror}", "BAD_VALUE") from error
     except ValueError as error:

@@ -13,8 +13,8 @@ from kavka.broker.configs.entity_configs import edit_entity_config, read_entity_
 from kavka.broker.configs.stored_passwords import encoder_of_settings
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import stored_config_row
 from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import stored_config_row
 from kavka.core.password_encoder import PasswordEncoder
 from kavka.net.clock import SystemRandom
 from kavka.registry.interface import Registry, ensure_paths

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import quota_rows
 from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import quota_rows
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.quotas import ClientQuotaEntity, QuotaComponent
 from kavka.core.quota.alterations import CLIENT_KEYS, IP_KEYS, java_double, parts_of

@@ -1,10 +1,11 @@
-"""What `kavka topics --describe` shows, and its text: a line for a topic, a line for each of its partitions."""
+"""Output of `kavka topics --describe`: lines for a topic and for each of its partitions, or objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kavka.cli.json_lines.lines import Row
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.eligible_leaders import EligibleLeaders
@@ -96,6 +97,44 @@ def lines_of(views: Iterable[TopicView], problems: Problems, *, overrides_only: 
         if not overrides_only:
             lines.extend(partition_line(view.topic.name, *each) for each in view.parts)
     return lines
+
+
+def topic_rows(
+    views: Iterable[TopicView], *, is_filtered: bool, overrides_only: bool
+) -> Iterator[Row]:
+    """Yield topics; where partitions were chosen by their problems, those that have any."""
+    for view in views:
+        if (view.parts or not is_filtered) and (view.changed or not overrides_only):
+            yield {
+                "topic": view.topic.name,
+                "topic_id": uuid_text(view.topic.topic_id),
+                "internal": view.topic.is_internal,
+                "partition_count": len(view.topic.partitions),
+                "replication_factor": view.replication_factor,
+                "configs": {entry.name: entry.value for entry in view.changed},
+                "partitions": [_partition_row(each) for each in view.parts],
+            }
+
+
+def _partition_row(view: PartitionView) -> Row:
+    part, leaders, move = view
+    eligible, last_known = leaders or (None, None)
+    return {
+        "partition": part.partition,
+        "leader": part.leader if part.leader >= 0 else None,
+        "leader_epoch": part.leader_epoch,
+        "replicas": list(part.replicas),
+        "in_sync_replicas": list(part.in_sync_replicas),
+        "offline_replicas": list(part.offline_replicas),
+        "adding_replicas": [] if move is None else list(move.adding),
+        "removing_replicas": [] if move is None else list(move.removing),
+        "eligible_leader_replicas": _listed(eligible),
+        "last_known_eligible_leader_replicas": _listed(last_known),
+    }
+
+
+def _listed(brokers: Iterable[int] | None) -> list[int] | None:
+    return None if brokers is None else list(brokers)
 
 
 async def _moves(

@@ -9,8 +9,8 @@ from typing import Final
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import JSON, BadUsage, Given, Option, OptionSet
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import acl_rows
 from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.entities import acl_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.acls import (
     AclBinding,

@@ -7,8 +7,8 @@ import sys
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import JSON, Given, OptionSet
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.cluster import broker_apis_rows
 from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.cluster import broker_apis_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.wire.apis import APIS, ApiKey

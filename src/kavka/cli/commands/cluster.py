@@ -10,8 +10,8 @@ from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import Given, whole_number
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.cluster import endpoint_rows
 from kavka.cli.json_lines.lines import print_failure, print_rows
+from kavka.cli.json_rows.cluster import endpoint_rows
 from kavka.cli.text.java_errors import spelt
 from kavka.client.admin.admin import Admin
 from kavka.client.metadata import BrokerAddress

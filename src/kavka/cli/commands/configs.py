@@ -12,8 +12,8 @@ from kavka.cli.arguments.config_entries import entry_line, parse_pairs
 from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import altered_row, config_rows
 from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.entities import altered_row, config_rows
 from kavka.cli.text.failures import TerseFailure
 from kavka.cli.text.java_errors import spelt_together
 from kavka.cli.text.secrets import shown_command
@@ -29,6 +29,7 @@ from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigRes
 from kavka.core.quota.alterations import CLIENT_KEYS
 from kavka.errors import ErrorCode, KafkaError
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 
 _ALTERING = ("add-config", "add-config-file", "delete-config")
 
@@ -443,8 +444,7 @@ def _added(given: Given) -> dict[str, str]:
     if path is None:
         return {k: v for text in given.all("add-config") for k, v in parse_pairs(text).items()}
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+        return parse_properties(read_text(path))
     except FileNotFoundError:
         raise TerseFailure(f"java.nio.file.NoSuchFileException: {path}") from None
     except (OSError, ValueError) as error:

@@ -11,8 +11,8 @@ from typing import Final
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import JSON, Given, Option, OptionSet, missing
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import token_rows
 from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.entities import token_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.delegation_tokens import DelegationToken

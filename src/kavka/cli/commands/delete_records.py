@@ -8,11 +8,12 @@ from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_outcomes
-from kavka.cli.json_lines.topics import deleted_records_rows
+from kavka.cli.json_rows.topics import deleted_records_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
+from kavka.settings.text_files import MAX_DOCUMENT, read_text
 
 OPTIONS = OptionSet(
     "This tool helps to delete records of the given partitions down to the specified offset.",
@@ -70,10 +71,13 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     import json
 
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        text = read_text(path, MAX_DOCUMENT)
     except OSError:
         raise BadValue(f"Unable to read file {path}") from None
+    except ValueError as error:
+        raise BadValue(f"{path}: {error}") from None
+    try:
+        document = json.loads(text)
     except (ValueError, RecursionError):
         raise BadValue("The input string is not a valid JSON") from None
     try:

@@ -9,8 +9,8 @@ from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import Given
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.cluster import changed_feature_rows, feature_rows
 from kavka.cli.json_lines.lines import print_failure, print_outcomes, print_rows
+from kavka.cli.json_rows.cluster import changed_feature_rows, feature_rows
 from kavka.cli.reassignment.plans import duplicates
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin

@@ -11,7 +11,7 @@ from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet
 from kavka.cli.commands.topics import topic_pattern
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_outcomes
-from kavka.cli.json_lines.topics import offset_rows
+from kavka.cli.json_rows.topics import offset_rows
 from kavka.cli.text.java_errors import spelt, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec

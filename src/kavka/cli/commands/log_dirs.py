@@ -9,7 +9,7 @@ from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_outcomes
-from kavka.cli.json_lines.topics import log_dir_rows
+from kavka.cli.json_rows.topics import log_dir_rows
 from kavka.cli.text.java_errors import java_name, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.nodes import LogDir

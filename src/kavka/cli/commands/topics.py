@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TextIO
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.admin.topic_table import Problems, lines_of, topic_views
+from kavka.cli.admin.topic_table import Problems, lines_of, topic_rows, topic_views
 from kavka.cli.arguments.options import (
     JSON,
     BadUsage,
@@ -20,7 +20,7 @@ from kavka.cli.arguments.options import (
 )
 from kavka.cli.json_lines import lines as json_lines
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.topics import changed_topic_rows, new_topic_row, topic_rows
+from kavka.cli.json_rows.topics import changed_topic_rows, new_topic_row
 from kavka.cli.text.failures import CommandFailed
 from kavka.cli.text.java_errors import log_line, spelt
 from kavka.client.admin.admin import Admin
@@ -227,6 +227,8 @@ async def _by_id(admin: Admin, given: Given, wanted: bytes) -> list[TopicDescrip
     found = [t for t in known if not isinstance(t, KafkaError) and t.topic_id == wanted]
     if not found and not given.has("if-exists"):
         sentence = f"TopicId '{given.text('topic-id')}' does not exist as expected"
+        if given.has("json"):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, sentence)
         raise CommandFailed("java.lang.IllegalArgumentException", sentence)
     return found
 
@@ -367,4 +369,6 @@ def _insist(names: Sequence[str], given: Given) -> None:
     wanted = given.one("topic")
     if wanted is not None and not names and not given.has("if-exists"):
         sentence = f"Topic '{wanted}' does not exist as expected"
+        if given.has("json"):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
         raise CommandFailed("java.lang.IllegalArgumentException", sentence)

@@ -12,7 +12,7 @@ from kavka.cli.arguments.options import Given, whole_number
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_rows
-from kavka.cli.json_lines.transactions import (
+from kavka.cli.json_rows.transactions import (
     described_row,
     hanging_rows,
     listed_rows,

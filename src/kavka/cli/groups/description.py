@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from kavka.cli.arguments.options import BadUsage, Given
 from kavka.cli.groups.tables import Column, print_error, print_note, show, table
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.groups import group_rows, member_rows, offset_rows, state_row
 from kavka.cli.json_lines.lines import print_error as print_json_error
 from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.groups import group_rows, member_rows, offset_rows, state_row
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.records import OffsetSpec

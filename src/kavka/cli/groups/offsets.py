@@ -7,8 +7,8 @@ from kavka.cli.arguments.topic_partitions import TopicArgument, topic_arguments
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.groups.tables import Column, print_error, show, table
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.groups import deleted_group_rows, deleted_offset_rows
 from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.groups import deleted_group_rows, deleted_offset_rows
 from kavka.cli.text.java_errors import sentence, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.errors import ErrorCode, KafkaError

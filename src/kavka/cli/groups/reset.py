@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 
 from kavka.cli.arguments.options import BadUsage, BadValue, Given, whole_number
@@ -10,15 +11,16 @@ from kavka.cli.arguments.topic_partitions import topic_arguments
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.groups.tables import Column, print_error, show, table
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.groups import reset_rows
 from kavka.cli.json_lines.lines import print_error as print_json_error
 from kavka.cli.json_lines.lines import print_rows, print_warning
+from kavka.cli.json_rows.groups import reset_rows
 from kavka.cli.text.java_errors import log_line
 from kavka.cli.text.times import current_time_ms, duration_ms, moment_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+from kavka.settings.text_files import MAX_DOCUMENT, read_text
 
 SCENARIOS = (
     "to-offset",
@@ -236,9 +238,11 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
     The short form stands for the only group of `groups`; with several it says nothing about any of them.
     """
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error):
+        text = read_text(path, MAX_DOCUMENT)
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except ValueError as error:
+        raise BadValue(f"{path}: {error}") from None
+    except (OSError, csv.Error):
         raise BadValue(f"java.io.IOException: Unable to read file {path}") from None
     plan: dict[str, Offsets] = {}
     if rows and len(rows[0]) == 3:

@@ -1,1 +1,1 @@
-"""Answers and failures of commands as JSON, an object in a line, for scripts: `--json`."""
+"""The streams of a command with `--json`: objects in lines, their declared shapes, one failure."""

@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kavka.cli.arguments.options import JSON, BadUsage
 from kavka.cli.json_lines.shapes import Shape
-from kavka.cli.text.java_errors import sentence
 from kavka.errors import KafkaError
 
 Row = Mapping[str, Any]
 
-_FLAGS: Final = (f"--{JSON.name}", f"-{JSON.name}")
+OPTION: Final = "json"
+"""The name of the option that asks for JSON."""
 
 
 def print_rows(shape: Shape, rows: Iterable[Row]) -> None:
@@ -69,7 +68,7 @@ def print_warning(message: str) -> None:
 def error_object(error: BaseException) -> dict[str, str]:
     """Return `code`, Kafka's name of a refusal or one of this command's, and `message`."""
     if isinstance(error, KafkaError):
-        return {"code": error.code.name, "message": error.detail or sentence(error.code)}
+        return {"code": error.code.name, "message": error.detail or error.code.message}
     return {"code": _code_of(error), "message": str(error).strip() or type(error).__name__}
 
 
@@ -80,7 +79,7 @@ def error_or_none(outcome: object) -> dict[str, str] | None:
 
 def wants_json(argv: Iterable[str]) -> bool:
     """Return whether a command line asks for JSON, even one that cannot be understood."""
-    return any(word in _FLAGS for word in argv)
+    return any(word in (f"--{OPTION}", f"-{OPTION}") for word in argv)
 
 
 @contextmanager
@@ -106,8 +105,6 @@ def _code_of(error: BaseException) -> str:
     named: str | None = getattr(error, "json_code", None)
     if named is not None:
         return named
-    if isinstance(error, BadUsage):
-        return "BAD_USAGE"
     if isinstance(error, TimeoutError):
         return "REQUEST_TIMED_OUT"
     if isinstance(error, OSError):

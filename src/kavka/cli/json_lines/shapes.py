@@ -375,8 +375,8 @@ STARTED_MOVES: Final = _shape(
     "reassign-partitions --execute",
     """
     rollback plan what undoes it, as --reassignment-json-file takes it
-    partitions [moved] whose moves between brokers have begun
-    log_dirs [placed] replicas whose moves between directories have begun
+    partitions [moved] that move between brokers: unless a failure follows
+    log_dirs [placed] replicas that move between directories: unless a failure follows
     throttle integer? bytes a second between brokers
     log_dir_throttle integer? bytes a second between directories
 """,
@@ -480,7 +480,7 @@ STORAGE: Final = _shape(
     "storage info",
     """
     directories [string] log.dirs
-    metadata {string}? meta.properties; null where no broker has been there
+    metadata {string}? of meta.properties: version, cluster.id, broker.id; null where no broker has been there
     problems [string] sentences; the exit code is 1 with any
 """,
 )

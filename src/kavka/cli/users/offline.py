@@ -12,8 +12,8 @@ from kavka.broker.configs.entity_configs import edit_entity_config
 from kavka.broker.security.scram_credentials import USERS, stored_credentials
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import credential_rows
 from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import credential_rows
 from kavka.cli.text.standard_streams import is_output_failure
 from kavka.cli.users.scram import credentials_line
 from kavka.cli.zookeeper.connection import as_broker, with_registry

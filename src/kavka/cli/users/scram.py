@@ -11,8 +11,8 @@ from typing import Final
 
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.entities import credential_rows
 from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import credential_rows
 from kavka.cli.text.java_errors import spelt
 from kavka.client.admin import Admin, ScramCredentialInfo, ScramDeletion, ScramUpsertion
 from kavka.core.sasl.scram_credential import MIN_ITERATIONS, SCRAM_MECHANISMS

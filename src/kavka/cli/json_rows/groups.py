@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kavka.cli.json_lines.lines import Row, error_or_none
-from kavka.cli.json_lines.topics import of_partition, of_partitions
+from kavka.cli.json_rows.topics import of_partition, of_partitions
 from kavka.client.admin.groups import GroupDescription, GroupListing
 from kavka.client.lag import Lag
 from kavka.core.group_member.steps import OffsetAndMetadata

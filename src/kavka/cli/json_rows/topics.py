@@ -2,53 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from kavka.cli.admin.topic_table import PartitionView, TopicView
 from kavka.cli.json_lines.lines import Row, error_object, error_or_none
 from kavka.client.admin.nodes import LogDir
 from kavka.client.admin.topics import CreatedTopic
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition, uuid_text
-
-
-def topic_rows(
-    views: Iterable[TopicView], *, is_filtered: bool, overrides_only: bool
-) -> Iterator[Row]:
-    """Yield topics; where partitions were chosen by their problems, those that have any."""
-    for view in views:
-        if (view.parts or not is_filtered) and (view.changed or not overrides_only):
-            yield {
-                "topic": view.topic.name,
-                "topic_id": uuid_text(view.topic.topic_id),
-                "internal": view.topic.is_internal,
-                "partition_count": len(view.topic.partitions),
-                "replication_factor": view.replication_factor,
-                "configs": {entry.name: entry.value for entry in view.changed},
-                "partitions": [_partition(each) for each in view.parts],
-            }
-
-
-def _partition(view: PartitionView) -> Row:
-    part, leaders, move = view
-    eligible, last_known = leaders or (None, None)
-    return {
-        "partition": part.partition,
-        "leader": part.leader if part.leader >= 0 else None,
-        "leader_epoch": part.leader_epoch,
-        "replicas": list(part.replicas),
-        "in_sync_replicas": list(part.in_sync_replicas),
-        "offline_replicas": list(part.offline_replicas),
-        "adding_replicas": [] if move is None else list(move.adding),
-        "removing_replicas": [] if move is None else list(move.removing),
-        "eligible_leader_replicas": _listed(eligible),
-        "last_known_eligible_leader_replicas": _listed(last_known),
-    }
-
-
-def _listed(brokers: Iterable[int] | None) -> list[int] | None:
-    return None if brokers is None else list(brokers)
 
 
 def new_topic_row(name: str, created: CreatedTopic | None) -> Row:

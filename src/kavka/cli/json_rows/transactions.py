@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kavka.cli.json_lines.lines import Row
-from kavka.cli.json_lines.topics import of_partition, of_partitions
+from kavka.cli.json_rows.topics import of_partition, of_partitions
 from kavka.client.admin.transactions import (
     ProducerState,
     TransactionDescription,
