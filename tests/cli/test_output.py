@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kavka.cli.main import COMMANDS, main
+from kavka.cli.text.standard_streams import print_anything
 from kavka.testing.local_cluster import LocalCluster
 from kavka.wire.records.batch import BatchBuilder
 
@@ -98,3 +101,43 @@ def test_an_unknown_command_names_the_nearest() -> None:
     done = subprocess.run([*KAVKA, "topicz"], capture_output=True)
     assert done.returncode == 2
     assert b"did you mean 'topics'?" in done.stderr
+
+
+_SILENT = {"server-stop", "zookeeper-server-stop"}
+"""Commands that would stop what runs on this machine."""
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - _SILENT))
+def test_the_help_of_each_command_fails_where_it_cannot_be_written(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([name, "--help"])
+    is_printed = capsys.readouterr().out != ""
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert main([name, "--help"]) == 1, "Kafka's tools end so after their help"
+    sentence = "kavka: the output cannot be written: No space left on device\n"
+    assert (capsys.readouterr().err == sentence) == is_printed
+
+
+@pytest.mark.parametrize("word", ["\udcff", "--\udcff", "--topic=\udcff"])
+def test_arguments_that_are_no_text_are_refused_by_each_command(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in sorted(set(COMMANDS) - _SILENT - {"completion"}):
+        # As the interpreter's own.
+        errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", errors)
+            assert main([name, word]) in (1, 2), name
+            errors.seek(0)
+            assert errors.read(), name
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="iso8859-1"))
+        print_anything()
+        print("\u65e5\udcff\xe9", flush=True)
+        assert written.getvalue() == b"\\u65e5\xff\xe9\n"

@@ -11,6 +11,7 @@ from kavka.cli.text.standard_streams import (
     is_output_failure,
     is_output_lost,
     open_closed_streams,
+    print_anything,
 )
 
 COMMANDS: dict[str, str] = {
@@ -65,6 +66,7 @@ _SERVERS = ("server-start", "zookeeper-server-start", "collect")
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 not understood."""
     open_closed_streams()
+    print_anything()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = _run(words)

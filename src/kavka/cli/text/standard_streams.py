@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -36,6 +37,20 @@ def open_closed_streams() -> None:
             os.set_inheritable(number, True)
             # They are open as long as the process.
             setattr(sys, name, _nowhere() if number == 1 else open(number, mode_of[number]))  # noqa: SIM115
+
+
+def print_anything() -> None:
+    """Let standard output take any text: what its encoding lacks is escaped, bytes of the command line stay."""
+    codecs.register_error("kavka", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="kavka")
+
+
+def _escaped(error: UnicodeError) -> tuple[str | bytes, int]:
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeEncodeError:
+        return codecs.backslashreplace_errors(error)  # a character that the encoding lacks
 
 
 def _nowhere() -> io.TextIOWrapper:
