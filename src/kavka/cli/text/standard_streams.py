@@ -47,10 +47,14 @@ def print_anything() -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str | bytes, int]:
-    try:
+    """Return what stands for the first character that cannot be written, and the place behind it."""
+    if isinstance(error, UnicodeDecodeError):
         return codecs.lookup_error("surrogateescape")(error)
-    except UnicodeEncodeError:
-        return codecs.backslashreplace_errors(error)  # a character that the encoding lacks
+    assert isinstance(error, UnicodeEncodeError)
+    character, following = error.object[error.start], error.start + 1
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), following
+    return character.encode("ascii", "backslashreplace").decode(), following
 
 
 def _nowhere() -> io.TextIOWrapper:
