@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.broker.security.api_table import NEEDS, Need
 from kavka.cli.commands.pipelines import SUBCOMMANDS
+from kavka.cli.json_lines.shapes import ERROR, SHAPES, Field
 from kavka.cli.main import COMMANDS, main
 from kavka.core.access.names import SUPPORTED_OPERATIONS
 from kavka.wire.apis import APIS, Api, ApiKey
@@ -175,9 +176,43 @@ def _access_row(key: ApiKey, need: Need) -> str:
     return f"| {key.title} | {need.operation.title} | {need.on} | {error} | {'yes' if is_whole else ''} |"
 
 
+def json_shapes() -> str:
+    """Return the page of what commands print with `--json`."""
+    lines = [
+        "# JSON of the commands",
+        "",
+        f"{WRITTEN} [How to use it](../how-to/scripts.md).",
+        "",
+        "With `--json` a command prints a JSON object in each line, in ASCII, and nothing else. A list that is empty",
+        "prints no line; what changes something prints what it changed. Keys come in this order, all of them always;",
+        "keys may be added to an object at its end, none is renamed or removed, no type changes.",
+        "",
+        "A type that ends with `?` may be null; `[x]` is a list of x, `{x}` an object whose values are x, `error` an",
+        "object of its own below; `plan` is a document that `--reassignment-json-file` takes. Times are milliseconds",
+        "since 1970.",
+        "",
+        "The exit code is 0 where nothing failed. With any other there is exactly one object with `error` on standard",
+        "error, also for wrong options and where Kafka's script ends with 0; what was done before is on standard",
+        "output.",
+        "Without `--json` output and exit codes are those of Kafka's scripts.",
+    ]
+    for shape in SHAPES:
+        lines += ["", f"## {shape.calls}", "", *_fields_table(shape.fields)]
+        for name, fields in shape.parts.items():
+            lines += ["", f"`{name}`:", "", *_fields_table(fields)]
+    lines += ["", "## error", "", *_fields_table(ERROR), ""]
+    return "\n".join(lines)
+
+
+def _fields_table(fields: Mapping[str, Field]) -> list[str]:
+    rows = [f"| `{name}` | `{field.type}` | {field.meaning} |" for name, field in fields.items()]
+    return ["| key | type | |", "|---|---|---|", *rows]
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/protocol.md": protocol,
     "reference/commands.md": commands,
+    "reference/json.md": json_shapes,
     "reference/access.md": access,
     "explanation/decisions/index.md": decisions,
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.cli.json_lines.shapes import REPLICA_LAG
 from kavka.cli.main import main
 from kavka.client.blocking import Producer
 from kavka.testing.local_cluster import LocalCluster
@@ -213,6 +214,14 @@ def test_replicas_that_differ_are_found(cluster: LocalCluster, tool: Tool) -> No
     printed = tool("replica-verification", *words, code=1)
     assert ": verification process is started\n" in printed
     assert f": partition {topic}-0 has unmatched checksum at offset " in printed
+    *lags, failure = map(
+        json.loads,
+        tool(
+            "replica-verification", *words, "--report-interval-ms", "-1", "--json", code=1
+        ).splitlines(),
+    )
+    assert failure["error"]["code"] == "CORRUPT_MESSAGE"
+    assert all(list(lag) == list(REPLICA_LAG.fields) for lag in lags)
 
 
 def test_topics_that_no_broker_has_are_not_verified(tool: Tool) -> None:

@@ -25,7 +25,7 @@ def test_the_first_word_is_a_command() -> None:
         (["topics", "--de"], ["--delete", "--delete-config", "--describe"]),
         (["server-start", "-d"], ["-daemon"]),
         (["storage", ""], ["format", "info", "random-uuid"]),
-        (["storage", "info", "--"], ["--config", "--help"]),
+        (["storage", "info", "--"], ["--config", "--help", "--json"]),
         (["lake", "a"], ["audit"]),
         (["topics", "--topic", ""], []),  # the value of an option
         (["no-command", "--"], []),

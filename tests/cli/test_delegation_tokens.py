@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from kavka.cli.json_lines.shapes import TOKEN, TOKEN_END
 from kavka.cli.main import main
 from kavka.net.event_loop import MeasuredEventLoop
 from support.sasl import Server, served
@@ -75,6 +77,11 @@ def test_a_token_is_made_shown_and_removed(
             "Total number of tokens : 1",
         ]
         assert shown.splitlines()[-1] == row
+        token = json.loads(tokens(*at, "--describe", "--json"))
+        assert list(token) == list(TOKEN.fields)
+        assert (token["hmac"], token["owner"], token["renewers"]) == (hmac, "User:alice", [])
+        renew = ("--renew", "--renew-time-period", "-1", "--hmac", hmac, "--json")
+        assert list(json.loads(tokens(*at, *renew))) == list(TOKEN_END.fields)
         gone = tokens(*at, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
         assert "Completed expire operation. New expiry date : " in gone
         again = tokens(*at, "--expire", "--expiry-time-period", "-1", "--hmac", hmac, code=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kavka.cli.main import COMMANDS, main
+from kavka.cli.text.standard_streams import print_anything
 from kavka.testing.local_cluster import LocalCluster
 from kavka.wire.records.batch import BatchBuilder
 
@@ -37,8 +40,21 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(words: list[str], tmp_pat
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_streams_that_the_caller_has_closed_are_no_fault() -> None:
-    command = f"{sys.executable} -m kavka --help <&- >&- 2>&-"
+def test_streams_that_the_caller_has_closed_give_their_numbers_to_no_file() -> None:
+    command = f"{sys.executable} -m kavka --nonsense <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command]).returncode == 2
+
+
+@pytest.mark.parametrize("words", ["--help", "storage random-uuid", "lake --help"])
+def test_an_answer_for_which_the_output_is_closed_is_a_failure(words: str) -> None:
+    command = f"{sys.executable} -m kavka {words} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr == b"kavka: the output cannot be written: standard output is closed\n"
+
+
+def test_nothing_to_print_is_no_failure_where_the_output_is_closed() -> None:
+    command = f"{sys.executable} -m kavka completion --words nonsense >&-"
     assert subprocess.run(["sh", "-c", command]).returncode == 0
 
 
@@ -85,3 +101,43 @@ def test_an_unknown_command_names_the_nearest() -> None:
     done = subprocess.run([*KAVKA, "topicz"], capture_output=True)
     assert done.returncode == 2
     assert b"did you mean 'topics'?" in done.stderr
+
+
+_SILENT = {"server-stop", "zookeeper-server-stop"}
+"""Commands that would stop what runs on this machine."""
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - _SILENT))
+def test_the_help_of_each_command_fails_where_it_cannot_be_written(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([name, "--help"])
+    is_printed = capsys.readouterr().out != ""
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert main([name, "--help"]) == 1, "Kafka's tools end so after their help"
+    sentence = "kavka: the output cannot be written: No space left on device\n"
+    assert (capsys.readouterr().err == sentence) == is_printed
+
+
+@pytest.mark.parametrize("word", ["\udcff", "--\udcff", "--topic=\udcff"])
+def test_arguments_that_are_no_text_are_refused_by_each_command(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in sorted(set(COMMANDS) - _SILENT - {"completion", "zookeeper-shell"}):
+        # As the interpreter's own.
+        errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", errors)
+            assert main([name, word]) in (1, 2), name
+            errors.seek(0)
+            assert errors.read(), name
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="iso8859-1"))
+        print_anything()
+        print("\u65e5\udcff\xe9", flush=True)
+        assert written.getvalue() == b"\\u65e5\xff\xe9\n"

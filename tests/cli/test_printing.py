@@ -43,7 +43,7 @@ def test_columns_grow_with_their_cells_and_the_last_is_not_padded() -> None:
 def test_a_topic_is_printed_with_its_own_settings() -> None:
     topic = TopicMetadata("t", TopicId(bytes(15) + b"\5"), False, (_partition(0, (0, 1)),))
     settings = [ConfigEntry("a", "1", 1, False, False), ConfigEntry("b", None, 4, True, False)]
-    assert topic_line(topic, settings) == (
+    assert topic_line(topic, settings, 2) == (
         "Topic: t\tTopicId: AAAAAAAAAAAAAAAAAAAABQ\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: a=1,b=None"
     ).replace("None", "null")
 

@@ -14,7 +14,9 @@ _HERE = ["--topic", "t", "--num-records", "10", "--throughput", "-1"]
 
 def test_a_window_is_shown_when_its_time_is_over() -> None:
     shown: list[str] = []
-    statistics = ProducerStatistics(0, 5000, shown.append)
+    statistics = ProducerStatistics(
+        0, 5000, lambda one, now_ms: shown.append(one.window_line(now_ms))
+    )
     statistics.record(1000, 2, 100_000, 10_000_000)
     assert shown == []
     statistics.record(5000, 4, 100_000, 10_000_000)
@@ -28,7 +30,7 @@ def test_a_window_is_shown_when_its_time_is_over() -> None:
 
 
 def test_the_total_has_percentiles() -> None:
-    statistics = ProducerStatistics(0, 5000, lambda _: None)
+    statistics = ProducerStatistics(0, 5000, lambda *_: None)
     for latency_ms in range(1000):
         statistics.record(1, latency_ms, 1, 1024)
     assert statistics.total_line(2000) == (
@@ -38,7 +40,7 @@ def test_the_total_has_percentiles() -> None:
 
 
 def test_nothing_sent_is_shown_as_nothing() -> None:
-    line = ProducerStatistics(0, 5000, lambda _: None, " steady state").total_line(0)
+    line = ProducerStatistics(0, 5000, lambda *_: None, " steady state").total_line(0)
     assert line.startswith(
         "0 steady state records sent, 0.0 records/sec (0.00 MB/sec), 0.00 ms avg latency"
     )

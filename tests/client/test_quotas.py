@@ -60,9 +60,9 @@ def test_quotas_are_printed_as_kafka_prints_them(broker, settings, capsys):
         await alter_quotas(admin, [("users", "")], {"request_percentage": "200"}, [])
         await alter_quotas(admin, [("ips", "10.0.0.7")], {"connection_creation_rate": "5"}, [])
         for entities in (both, [("users", None)], [("ips", None)], [("clients", None)]):
-            await describe_quotas(admin, entities)
+            await describe_quotas(admin, entities, as_json=False)
         await alter_quotas(admin, both, {}, ["producer_byte_rate"])
-        await describe_quotas(admin, both)
+        await describe_quotas(admin, both, as_json=False)
 
     with_admin(broker, settings, work)
     assert capsys.readouterr().out.splitlines() == [

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import sys
 import warnings
 
-from kavka.cli.text.standard_streams import drop_output, open_closed_streams
+from kavka.cli.text.standard_streams import (
+    drop_output,
+    is_output_failure,
+    is_output_lost,
+    open_closed_streams,
+    print_anything,
+)
 
 COMMANDS: dict[str, str] = {
     "server-start": "start a broker",
@@ -54,21 +59,23 @@ COMMANDS: dict[str, str] = {
 }
 """The commands and what each does; the module in `kavka.cli.commands` is the name with underscores."""
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of a write to standard output when the disk or its quota is full."""
+_SERVERS = ("server-start", "zookeeper-server-start", "collect")
+"""Commands that serve: what they print is not what they are for."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 not understood."""
     open_closed_streams()
+    print_anything()
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         drop_output()
         return 0
     except OSError as error:
-        if error.errno not in _DISK_FULL or error.filename is not None:
+        if not is_output_failure(error):
             raise
         print(f"kavka: the output cannot be written: {error.strerror}", file=sys.stderr)
         drop_output()
@@ -77,6 +84,9 @@ def main(arguments: list[str] | None = None) -> int:
         # It may have come in `asyncio.run`, which is given a coroutine before it makes the loop that starts it.
         warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
         return 130
+    if code == 0 and is_output_lost() and words[0] not in _SERVERS:
+        print("kavka: the output cannot be written: standard output is closed", file=sys.stderr)
+        return 1
     return code
 
 
@@ -94,7 +104,14 @@ def _run(words: list[str]) -> int:
         print(f"kavka: unknown command {name!r}{_hint(name)}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"kavka.cli.commands.{name.replace('-', '_')}")
-    code: int = module.main(words[1:])
+    try:
+        code: int = module.main(words[1:])
+    except (
+        SystemExit
+    ) as end:  # of argparse, after its help or a mistake; what it printed may have been lost
+        if isinstance(end.code, str):
+            raise
+        code = end.code or 0
     return code
 
 

@@ -22,6 +22,7 @@ from typing import Final
 
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas_section
 from kavka.settings.declaration import InvalidSetting
+from kavka.settings.text_files import read_text
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
@@ -126,12 +127,10 @@ def _section(file: str, section: str, setting: str) -> JaasLogin:
 def _read(file: str, section: str, setting: str) -> tuple[JaasLogin | None, list[str]]:
     try:
         _warn_of_readers(file)
-        return parse_jaas_section(Path(file).read_text(encoding="utf-8"), section)
+        return parse_jaas_section(read_text(file), section)
     except OSError as error:
         raise InvalidSetting(setting, file, error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidSetting(setting, file, "the file is not UTF-8") from error
-    except JaasError as error:
+    except (ValueError, JaasError) as error:
         raise InvalidSetting(setting, file, str(error)) from error
 
 

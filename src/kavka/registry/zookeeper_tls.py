@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from kavka.io import Network
 from kavka.settings.declaration import Catalogue, InvalidSetting, Value
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 from kavka.settings.tls import ZOOKEEPER_TLS_SETTINGS
 
 _SETTINGS = Catalogue(ZOOKEEPER_TLS_SETTINGS)
@@ -40,7 +40,7 @@ def tls_settings_of_file(path: str) -> dict[str, Value]:
     set.
     """
     try:
-        texts = parse_properties(Path(path).read_text(encoding="utf-8"))
+        texts = parse_properties(read_text(path))
     except OSError as error:
         raise InvalidSetting(_OPTION, path, error.strerror or str(error)) from error
     except ValueError as error:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
-from kavka.cli.arguments.options import Given, missing
+from kavka.cli.arguments.options import BadUsage, BadValue, Given, missing
+from kavka.cli.json_lines.lines import logged_as_warnings, print_error
+from kavka.cli.text.failures import CommandFailed, TerseFailure
+from kavka.cli.text.standard_streams import is_output_failure
 from kavka.client.admin.admin import Admin
 from kavka.client.config import ADMIN
 from kavka.client.setting_names import effective_settings
 from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 
 FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
 """Exceptions of a request that was refused, not answered or not sent, or with a value that no version can encode."""
@@ -20,6 +25,11 @@ FAILURES = (KafkaError, TimeoutError, OSError, ValueError)
 
 class Unreachable(Exception):
     """No broker answers, or the client's settings are wrong; the sentence is all that the user needs."""
+
+    def __init__(self, reason: object, json_code: str = "UNREACHABLE") -> None:
+        """Take the sentence."""
+        super().__init__(reason)
+        self.json_code = json_code
 
 
 def with_admin(
@@ -32,17 +42,26 @@ def with_admin(
 ) -> int:
     """Run `act` with a connected client and return its exit code, or that of `failed` when it ends with a failure.
 
-    When no broker answers it is 1, after one sentence. A BrokenPipeError is about our own output and continues.
+    When no broker answers it is 1, after one sentence. An error of our own output continues.
+    With `--json` every failure is printed as JSON, also those that `act` raises for its command line.
     """
+    is_json = given.has("json")
     try:
-        return asyncio.run(_run(given, act, server_option, config_option))
+        with logged_as_warnings() if is_json else nullcontext():
+            return asyncio.run(_run(given, act, server_option, config_option))
     except (Unreachable, InvalidSetting) as error:
+        if is_json:
+            return print_error(error)
         print(error, file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        raise
     except FAILURES as error:
-        return failed(error)
+        if is_output_failure(error):
+            raise
+        return print_error(error) if is_json else failed(error)
+    except (CommandFailed, TerseFailure, BadUsage, BadValue) as error:
+        if is_json:
+            return print_error(error)
+        raise
 
 
 async def _run(
@@ -76,9 +95,8 @@ def client_settings(
 
 def _properties(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+        return parse_properties(read_text(path))
     except OSError as error:
-        raise Unreachable(f"cannot read {path}: {error.strerror}") from error
+        raise Unreachable(f"cannot read {path}: {error.strerror}", "BAD_VALUE") from error
     except ValueError as error:
-        raise Unreachable(f"{path}: {error}") from error
+        raise Unreachable(f"{path}: {error}", "BAD_VALUE") from error

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterable
 from typing import TypeVar
 
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes as print_outcomes_as_json
+from kavka.cli.json_rows.moves import election_rows
 from kavka.cli.reassignment.plans import duplicates
 from kavka.cli.text.failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
 from kavka.cli.text.java_errors import spelt_together
@@ -14,6 +17,7 @@ from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+from kavka.settings.text_files import MAX_DOCUMENT, read_text
 
 T = TypeVar("T")
 
@@ -21,11 +25,14 @@ T = TypeVar("T")
 def read_partitions(path: str) -> list[TopicPartition]:
     """Return the partitions of `{"partitions": [{"topic": "t", "partition": 0}]}`. Raise CommandFailed."""
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        text = read_text(path, MAX_DOCUMENT)
     except OSError:
         sentence = f"java.io.IOException: Unable to read file {path}"
         raise CommandFailed("java.lang.RuntimeException", sentence) from None
+    except ValueError as error:
+        raise CommandFailed(ADMIN_OPERATION, f"{path}: {error}") from None
+    try:
+        document = json.loads(text)
     except (ValueError, RecursionError):
         raise CommandFailed(ADMIN_OPERATION, "Replica election data is empty") from None
     if not isinstance(document, dict) or "partitions" not in document:
@@ -62,9 +69,19 @@ def _checked(value: object, kind: type[T]) -> T:
 
 
 async def elect(
-    admin: Admin, kind: ElectionType, partitions: Iterable[TopicPartition] | None
-) -> None:
-    """Elect leaders of partitions, by default all, and print the outcomes. Raise CommandFailed when some failed."""
+    admin: Admin,
+    kind: ElectionType,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Elect leaders of partitions, by default all, print the outcomes and return the exit code.
+
+    Raise CommandFailed when some failed, KafkaError, TimeoutError.
+    """
+    if as_json:
+        rows = election_rows(kind, await admin.elect_leaders(kind, partitions))
+        return print_outcomes_as_json(shapes.ELECTION, rows)
     try:
         outcomes = await admin.elect_leaders(kind, partitions)
     except TimeoutError as error:
@@ -77,6 +94,7 @@ async def elect(
             raise CommandFailed(ADMIN_COMMAND_FAILED, sentence) from error
         raise
     print_outcomes(kind, outcomes)
+    return 0
 
 
 def print_outcomes(kind: ElectionType, outcomes: dict[TopicPartition, KafkaError | None]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kavka.cli.text.tab_table import tab_table
-from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.transactions import ProducerState, TransactionDescription
 from kavka.errors import ErrorCode, KafkaError
@@ -30,7 +29,9 @@ _BATCH = 500
 """Partitions in one request."""
 
 
-class _Open(NamedTuple):
+class Open(NamedTuple):
+    """A transaction that a partition holds open."""
+
     topic_partition: TopicPartition
     producer: ProducerState
 
@@ -40,13 +41,15 @@ async def find_hanging(
     topic: str | None,
     partition: int | None,
     broker_id: int | None,
-    longer_than_ms: int,
-) -> str:
-    """Return the table of hanging transactions. Raise KafkaError, TimeoutError, OSError."""
-    now_ms = current_time_ms()
+    before_ms: int,
+) -> list[Open]:
+    """Return the hanging transactions that have written nothing since then.
+
+    Raise KafkaError, TimeoutError, OSError.
+    """
     partitions = await _to_search(admin, topic, partition, broker_id)
-    found = await _open_for(admin, partitions, broker_id, now_ms - longer_than_ms)
-    return _table(await _hanging(admin, found) if found else [], now_ms)
+    found = await _open_for(admin, partitions, broker_id, before_ms)
+    return await _hanging(admin, found) if found else []
 
 
 async def _to_search(
@@ -67,7 +70,7 @@ async def _to_search(
 
 async def _open_for(
     admin: Admin, partitions: list[TopicPartition], broker_id: int | None, before_ms: int
-) -> list[_Open]:
+) -> list[Open]:
     """Return the open transactions with producers that have written nothing since `before_ms`."""
     found = []
     replica_of = None if broker_id is None else BrokerId(broker_id)
@@ -79,7 +82,7 @@ async def _open_for(
             if isinstance(producers, KafkaError):
                 raise producers
             found += [
-                _Open(topic_partition, producer)
+                Open(topic_partition, producer)
                 for producer in producers
                 if producer.current_transaction_start_offset is not None
                 and producer.last_timestamp_ms < before_ms
@@ -87,7 +90,7 @@ async def _open_for(
     return found
 
 
-async def _hanging(admin: Admin, found: list[_Open]) -> list[_Open]:
+async def _hanging(admin: Admin, found: list[Open]) -> list[Open]:
     ids = list(dict.fromkeys(each.producer.producer_id for each in found))
     listed = await admin.list_transactions(producer_ids=ids)
     names = {t.producer_id: t.transactional_id for each in listed.values() for t in each}
@@ -113,7 +116,8 @@ async def _descriptions(admin: Admin, names: Iterable[str]) -> dict[str, Transac
     return described
 
 
-def _table(hanging: list[_Open], now_ms: int) -> str:
+def hanging_table(hanging: list[Open], now_ms: int) -> str:
+    """Return the table of hanging transactions."""
     rows = [
         (
             topic_partition.topic,

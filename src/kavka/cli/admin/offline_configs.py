@@ -12,6 +12,9 @@ from typing import Final
 from kavka.broker.configs.entity_configs import edit_entity_config, read_entity_config
 from kavka.broker.configs.stored_passwords import encoder_of_settings
 from kavka.cli.arguments.options import BadValue
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import stored_config_row
 from kavka.core.password_encoder import PasswordEncoder
 from kavka.net.clock import SystemRandom
 from kavka.registry.interface import Registry, ensure_paths
@@ -30,7 +33,10 @@ _NOT_RUNNING: Final = (
 
 
 def alter_broker(name: str, added: Mapping[str, str], removed: Sequence[str]) -> Act:
-    """Return what changes the settings of a broker, or with the empty name those of all. Raise BadValue."""
+    """Return what changes the settings of a broker, or with the empty name those of all, and prints nothing.
+
+    Raise BadValue.
+    """
     settings = _persistent(added, default=name == "")
 
     def edit(config: dict[str, str]) -> dict[str, str]:
@@ -46,23 +52,27 @@ def alter_broker(name: str, added: Mapping[str, str], removed: Sequence[str]) ->
             which = f"Broker {name} is running." if name else f"{len(running)} brokers are running."
             raise BadValue(f"{_NOT_RUNNING} {which} Give --bootstrap-server.")
         await edit_entity_config(registry, _path(name), edit)
-        print(f"Completed updating config for entity: {_title(name)}.")
         return 0
 
     return act
 
 
-def describe_broker(name: str) -> Act:
+def describe_broker(name: str, *, as_json: bool) -> Act:
     """Return what prints the stored settings of a broker, or of all; never those that are secret."""
 
     async def act(registry: Registry) -> int:
         config = await read_entity_config(registry, _path(name))
-        shown = (
-            f"{each}={'[hidden]' if declaration_of(each).is_sensitive else text}"
+        known = {
+            each: None if declaration_of(each).is_sensitive else text
             for each, text in sorted(config.items())
-        )
-        if config:
-            print(f"Configs for {_title(name)} are {','.join(shown)}")
+        }
+        if as_json:
+            entity = {"broker": name or None}
+            rows = (stored_config_row(entity, each, text) for each, text in known.items())
+            print_rows(shapes.CONFIG, rows)
+        elif known:
+            shown = (f"{each}={'[hidden]' if t is None else t}" for each, t in known.items())
+            print(f"Configs for {title(name)} are {','.join(shown)}")
         return 0
 
     return act
@@ -72,7 +82,8 @@ def _path(name: str) -> str:
     return f"brokers/{name or znodes.DEFAULT_ENTITY}"
 
 
-def _title(name: str) -> str:
+def title(name: str) -> str:
+    """Return how Kafka calls a broker, or with the empty name the default of all."""
     return f"brokers '{name}'" if name else "default brokers"
 
 

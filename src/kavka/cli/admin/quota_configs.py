@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kavka.cli.arguments.options import BadValue
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import quota_rows
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.quotas import ClientQuotaEntity, QuotaComponent
 from kavka.core.quota.alterations import CLIENT_KEYS, IP_KEYS, java_double, parts_of
@@ -19,9 +22,13 @@ Entities = Sequence[tuple[str, str | None]]
 """Kinds and names as the command has them; the empty name is the default, None stands for any."""
 
 
-async def describe_quotas(admin: Admin, entities: Entities) -> None:
+async def describe_quotas(admin: Admin, entities: Entities, *, as_json: bool) -> None:
     """Print the quotas of all entities of exactly these kinds and names."""
-    for entity, quotas in (await _quotas(admin, entities)).items():
+    found = await _quotas(admin, entities)
+    if as_json:
+        print_rows(shapes.QUOTA, quota_rows(found))
+        return
+    for entity, quotas in found.items():
         parts = [
             f"the default {_TITLES[kind]}" if name is None else f"{_TITLES[kind]} '{name}'"
             for kind, name in parts_of(entity)

@@ -1,10 +1,11 @@
-"""Output of `kavka topics --describe`: a line for a topic, a line for each of its partitions."""
+"""Output of `kavka topics --describe`: lines for a topic and for each of its partitions, or objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kavka.cli.json_lines.lines import Row
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.eligible_leaders import EligibleLeaders
@@ -41,38 +42,99 @@ class Problems(NamedTuple):
         )
 
 
-async def describe(
+class PartitionView(NamedTuple):
+    """A partition that is shown; None where the cluster does not know eligible leaders, or nothing moves."""
+
+    part: PartitionMetadata
+    leaders: EligibleLeaders | None
+    move: Reassignment | None
+
+
+class TopicView(NamedTuple):
+    """A topic that is shown; `changed` are its settings that are not the defaults."""
+
+    topic: TopicDescription
+    changed: list[ConfigEntry]
+    replication_factor: int
+    parts: list[PartitionView]
+
+
+async def topic_views(
     admin: Admin,
     topics: Sequence[TopicDescription],
     problems: Problems,
-    overrides_only: bool,
     page_size: int,
-) -> list[str]:
-    """Return the lines about the topics, in order of their names."""
+) -> list[TopicView]:
+    """Return the topics in order of their names, each with those of its partitions that have one of the problems."""
     if not topics:
         return []
     live = {broker.broker_id for broker in (await admin.describe_cluster()).brokers}
     settings = await _settings(admin, topics)
-    leaders = (
-        {}
-        if overrides_only
-        else await admin.eligible_leaders((t.name for t in topics), page_size=page_size)
-    )
+    leaders = await admin.eligible_leaders((t.name for t in topics), page_size=page_size)
     moves = await _moves(admin, topics)
-    lines: list[str] = []
+    views = []
     for topic in sorted(topics, key=lambda topic: topic.name):
-        changed = [entry for entry in settings[topic.name] if not entry.is_default]
-        if not any(problems) and (changed or not overrides_only):
-            lines.append(topic_line(topic, changed, moves.get(TopicPartition(topic.name, 0))))
-        if overrides_only:
-            continue
         min_isr = _min_isr(settings[topic.name])
+        parts = []
         for part in topic.partitions:
             topic_partition = TopicPartition(topic.name, part.partition)
             move = moves.get(topic_partition)
             if not any(problems) or problems.has(part, live, min_isr, move):
-                lines.append(partition_line(topic.name, part, leaders.get(topic_partition), move))
+                parts.append(PartitionView(part, leaders.get(topic_partition), move))
+        changed = [entry for entry in settings[topic.name] if not entry.is_default]
+        first_move = moves.get(TopicPartition(topic.name, 0))
+        replicas = replication_factor(topic.partitions[0], first_move) if topic.partitions else 0
+        views.append(TopicView(topic, changed, replicas, parts))
+    return views
+
+
+def lines_of(views: Iterable[TopicView], problems: Problems, *, overrides_only: bool) -> list[str]:
+    """Return the lines about topics; with a problem those of partitions alone."""
+    lines: list[str] = []
+    for view in views:
+        if not any(problems) and (view.changed or not overrides_only):
+            lines.append(topic_line(view.topic, view.changed, view.replication_factor))
+        if not overrides_only:
+            lines.extend(partition_line(view.topic.name, *each) for each in view.parts)
     return lines
+
+
+def topic_rows(
+    views: Iterable[TopicView], *, is_filtered: bool, overrides_only: bool
+) -> Iterator[Row]:
+    """Yield topics; where partitions were chosen by their problems, those that have any."""
+    for view in views:
+        if (view.parts or not is_filtered) and (view.changed or not overrides_only):
+            yield {
+                "topic": view.topic.name,
+                "topic_id": uuid_text(view.topic.topic_id),
+                "internal": view.topic.is_internal,
+                "partition_count": len(view.topic.partitions),
+                "replication_factor": view.replication_factor,
+                "configs": {entry.name: entry.value for entry in view.changed},
+                "partitions": [_partition_row(each) for each in view.parts],
+            }
+
+
+def _partition_row(view: PartitionView) -> Row:
+    part, leaders, move = view
+    eligible, last_known = leaders or (None, None)
+    return {
+        "partition": part.partition,
+        "leader": part.leader if part.leader >= 0 else None,
+        "leader_epoch": part.leader_epoch,
+        "replicas": list(part.replicas),
+        "in_sync_replicas": list(part.in_sync_replicas),
+        "offline_replicas": list(part.offline_replicas),
+        "adding_replicas": [] if move is None else list(move.adding),
+        "removing_replicas": [] if move is None else list(move.removing),
+        "eligible_leader_replicas": _listed(eligible),
+        "last_known_eligible_leader_replicas": _listed(last_known),
+    }
+
+
+def _listed(brokers: Iterable[int] | None) -> list[int] | None:
+    return None if brokers is None else list(brokers)
 
 
 async def _moves(
@@ -113,14 +175,13 @@ def replication_factor(part: PartitionMetadata, move: Reassignment | None) -> in
 
 
 def topic_line(
-    topic: TopicDescription, changed: Sequence[ConfigEntry], first_move: Reassignment | None = None
+    topic: TopicDescription, changed: Sequence[ConfigEntry], replication_factor: int
 ) -> str:
     """Return the line about a topic as a whole; its first partition stands for all."""
-    replicas = replication_factor(topic.partitions[0], first_move) if topic.partitions else 0
     settings = ",".join(f"{entry.name}={_shown(entry.value)}" for entry in changed)
     return (
         f"Topic: {topic.name}\tTopicId: {uuid_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}"
-        f"\tReplicationFactor: {replicas}\tConfigs: {settings}"
+        f"\tReplicationFactor: {replication_factor}\tConfigs: {settings}"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 
 SERVERS = Option(
     "bootstrap-server",
@@ -41,8 +42,7 @@ def read_properties(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+        return parse_properties(read_text(path))
     except OSError as error:
         raise BadValue(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

@@ -11,13 +11,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.cli.json_lines.lines import OPTION, print_error, wants_json
+
 
 class BadUsage(Exception):
     """The options do not go together: the sentence is printed with the usage, the exit code is 1."""
 
+    json_code = "BAD_USAGE"
+
 
 class BadValue(Exception):
     """An option has a value that it cannot have."""
+
+    json_code = "BAD_VALUE"
 
 
 class Option(NamedTuple):
@@ -127,6 +133,10 @@ def missing(name: str) -> str:
 BOOTSTRAP = Option(
     "bootstrap-server", "REQUIRED: brokers to connect to, as host:port,host:port", "servers"
 )
+JSON = Option(
+    OPTION,
+    "Print a JSON object per line, failures too, on standard error (kavka's own).",
+)
 COMMAND_CONFIG = Option("command-config", "A properties file with settings of the client.", "file")
 _HELP = Option("help", "Print this.")
 _VERSION = Option("version", "Print the version.")
@@ -194,6 +204,8 @@ class OptionSet:
         """Parse, act, and say what was wrong with the options. `--help` ends with 1, as Kafka's scripts do."""
         if not argv:
             return self._refuse(self.purpose)
+        if JSON.name in self._options and wants_json(argv):
+            return self._run_for_json(argv, act)
         try:
             given = self.parse(argv)
             if given.has("help"):
@@ -209,6 +221,16 @@ class OptionSet:
         except BadValue as error:
             print(error, file=sys.stderr)
             return 1
+
+    def _run_for_json(self, argv: Sequence[str], act: Callable[[Given], int]) -> int:
+        """Parse and act; a wrong option is a failure as JSON, without the table of options."""
+        try:
+            given = self.parse(argv)
+            if not given.has("help", "version"):
+                return act(given)
+        except (BadUsage, BadValue) as error:
+            return print_error(error)
+        return self.run([word for word in argv if word.lstrip("-") != JSON.name], act)
 
     def _refuse(self, sentence: str) -> int:
         print(f"{sentence}\n{self.usage()}", file=sys.stderr)

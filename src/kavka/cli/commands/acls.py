@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadUsage, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadUsage, Given, Option, OptionSet
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.entities import acl_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.acls import (
     AclBinding,
@@ -65,6 +68,7 @@ OPTIONS = OptionSet(
     ),
     Option("idempotent", "With --producer: IdempotentWrite on the cluster."),
     Option("force", "Remove without asking."),
+    JSON,
 )
 
 _RESOURCES: Final = {
@@ -95,13 +99,13 @@ def _act(given: Given) -> int:
     act: Act
     try:
         if action == "list":
-            act = _lister(_resources(given, is_required=False), _principals(given, "principal"))
+            act = _lister(given, _resources(given, is_required=False))
         else:
             wanted = _wanted(given)
             _check_operations(wanted)
             act = _adder(given, wanted) if action == "add" else _remover(given, wanted)
     except ValueError as error:
-        return _failed(str(error))
+        return print_error(error) if given.has("json") else _failed(str(error))
 
     def failed(error: Exception) -> int:
         return _failed(spelt_together(error))
@@ -127,6 +131,8 @@ def _check(given: Given) -> str:
         raise BadUsage("Command must include exactly one action: --list, --add, --remove. ")
     hosts = ("allow-host", "deny-host")
     principals = ("allow-principal", "deny-principal")
+    if actions == ["remove"] and given.has("json") and not given.has("force"):
+        raise BadUsage("--remove with --json asks nothing: give --force.")
     given.forbid("list", ("producer", "consumer", *hosts, *principals))
     for role in ("producer", "consumer"):
         given.forbid(role, ("operation", "deny-principal", "deny-host"))
@@ -230,17 +236,26 @@ def _check_operations(wanted: Wanted) -> None:
 # -- actions
 
 
-def _lister(resources: Sequence[ResourcePattern], principals: Sequence[str]) -> Act:
+def _lister(given: Given, resources: Sequence[ResourcePattern]) -> Act:
+    principals = _principals(given, "principal")
+
     async def act(admin: Admin) -> int:
-        await _list(admin, resources, principals)
+        found = await _described(admin, resources)
+        if given.has("json"):
+            print_rows(shapes.ACL, acl_rows(_of_principals(found, principals or None)))
+            return 0
+        if not principals:
+            _print_current(found)
+        for principal in principals:
+            print(f"ACLs for principal `{principal}`")
+            _print_current(_of_principals(found, [principal]))
         return 0
 
     return act
 
 
-async def _list(
-    admin: Admin, resources: Sequence[ResourcePattern], principals: Sequence[str]
-) -> None:
+async def _described(admin: Admin, resources: Sequence[ResourcePattern]) -> Wanted:
+    """Return the ACLs of resources, or all."""
     filters = [AclFilter(*resource) for resource in resources] or [AclFilter()]
     found: Wanted = {}
     for chosen in filters:
@@ -248,16 +263,16 @@ async def _list(
             entries = found.setdefault(pattern, [])
             if entry not in entries:
                 entries.append(entry)
-    if not principals:
-        _print_current(found)
-    for principal in principals:
-        print(f"ACLs for principal `{principal}`")
-        of_principal = {
-            pattern: mine
-            for pattern, entries in found.items()
-            if (mine := [entry for entry in entries if entry.principal == principal])
-        }
-        _print_current(of_principal)
+    return found
+
+
+def _of_principals(found: Wanted, principals: Sequence[str] | None) -> Wanted:
+    """Return the ACLs of principals; None stands for all."""
+    return {
+        pattern: mine
+        for pattern, entries in found.items()
+        if (mine := [e for e in entries if principals is None or e.principal in principals])
+    }
 
 
 def _print_current(found: Wanted) -> None:
@@ -277,12 +292,16 @@ def _adder(given: Given, wanted: Wanted) -> Act:
         )
 
     async def act(admin: Admin) -> int:
+        as_json = given.has("json")
         for pattern, entries in wanted.items():
-            print(f"Adding ACLs for resource `{_resource(pattern)}`: \n {_lines(entries)} \n")
+            if not as_json:
+                print(f"Adding ACLs for resource `{_resource(pattern)}`: \n {_lines(entries)} \n")
             bindings = [AclBinding(pattern, entry) for entry in entries]
             for refused in (await admin.create_acls(bindings)).values():
                 if refused is not None:
                     raise refused
+            if as_json:
+                print_rows(shapes.ACL, acl_rows({pattern: entries}))
         return 0
 
     return act
@@ -292,7 +311,9 @@ def _remover(given: Given, wanted: Wanted) -> Act:
     async def act(admin: Admin) -> int:
         for pattern, entries in wanted.items():
             if given.has("force") or _confirm(_question(pattern, entries)):
-                await _remove(admin, pattern, entries)
+                removed = await _remove(admin, pattern, entries)
+                if given.has("json"):
+                    print_rows(shapes.ACL, acl_rows(removed))
         return 0
 
     return act
@@ -310,7 +331,8 @@ def _confirm(question: str) -> bool:
     return sys.stdin.readline().strip().lower() == "y"
 
 
-async def _remove(admin: Admin, pattern: ResourcePattern, entries: Sequence[AclEntry]) -> None:
+async def _remove(admin: Admin, pattern: ResourcePattern, entries: Sequence[AclEntry]) -> Wanted:
+    """Remove ACLs, and return which there were."""
     everything = AclFilter(*pattern)
     filters = [
         everything._replace(
@@ -321,9 +343,13 @@ async def _remove(admin: Admin, pattern: ResourcePattern, entries: Sequence[AclE
         )
         for entry in entries
     ] or [everything]
+    removed: Wanted = {}
     for outcome in await admin.delete_acls(filters):
         if isinstance(outcome, KafkaError):
             raise outcome
+        for gone, entry in outcome:
+            removed.setdefault(gone, []).append(entry)
+    return removed
 
 
 # -- Java's texts

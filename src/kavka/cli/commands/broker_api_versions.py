@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import Given, OptionSet
+from kavka.cli.arguments.options import JSON, Given, OptionSet
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.cluster import broker_apis_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.api_versions import ApiVersionsResponse
 
-OPTIONS = OptionSet("This tool helps to retrieve broker version information.")
+OPTIONS = OptionSet("This tool helps to retrieve broker version information.", JSON)
 
 
 _NAMED = frozenset(ApiKey)
@@ -26,6 +29,9 @@ def _act(given: Given) -> int:
     given.require("bootstrap-server")
 
     async def act(admin: Admin) -> int:
+        if given.has("json"):
+            rows = broker_apis_rows(await admin.api_versions())
+            return print_outcomes(shapes.BROKER_APIS, rows)
         code = 0
         for broker, answer in (await admin.api_versions()).items():
             if isinstance(answer, Exception):

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import Given, whole_number
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_failure, print_rows
+from kavka.cli.json_rows.cluster import endpoint_rows
 from kavka.cli.text.java_errors import spelt
 from kavka.client.admin.admin import Admin
 from kavka.client.metadata import BrokerAddress
+from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
 
 _NO_FENCED = "Attempted to write a non-default includeFencedBrokers at version 1"
@@ -32,15 +36,18 @@ def main(argv: list[str]) -> int:
     given = {"bootstrap-server": [chosen.bootstrap_server]}
     if chosen.config is not None:
         given["command-config"] = [chosen.config]
+    if chosen.json:
+        given["json"] = []
 
     async def act(admin: Admin) -> int:
         match chosen.command:
             case "cluster-id":
-                await _cluster_id(admin)
+                await _cluster_id(admin, as_json=chosen.json)
             case "unregister":
-                return await _refuse_unregistration(admin)
+                return await _refuse_unregistration(admin, as_json=chosen.json)
             case "list-endpoints":
-                await _list_endpoints(admin, chosen.include_fenced_brokers)
+                fenced = chosen.include_fenced_brokers
+                return await _list_endpoints(admin, fenced, as_json=chosen.json)
         return 0
 
     return with_admin(Given(given), act, _failed)
@@ -70,6 +77,7 @@ def _parser() -> ToolParser:
         command.add_argument(
             "--config", "-c", help="A properties file with settings of the client."
         )
+        parser.add_json(command)
         if name == "unregister":
             command.add_argument(
                 "--id",
@@ -95,31 +103,44 @@ def _broker_id(text: str) -> int:
         raise argparse.ArgumentTypeError(sentence) from None
 
 
-async def _cluster_id(admin: Admin) -> None:
+async def _cluster_id(admin: Admin, *, as_json: bool) -> None:
     cluster_id = (await admin.describe_cluster()).cluster_id
-    if cluster_id is None:
+    if as_json:
+        print_rows(shapes.CLUSTER_ID, [{"cluster_id": cluster_id}])
+    elif cluster_id is None:
         print("No cluster ID found. The Kafka version is probably too old.")
     else:
         print(f"Cluster ID: {cluster_id}")
 
 
-async def _refuse_unregistration(admin: Admin) -> int:
+async def _refuse_unregistration(admin: Admin, *, as_json: bool) -> int:
     """Print that with ZooKeeper a registration ends with its session alone. Kafka's exit code is 0."""
     answers = (await admin.api_versions()).values()
     keys = {a.api_key for v in answers if not isinstance(v, Exception) for a in v.api_keys}
-    if ApiKey.UNREGISTER_BROKER in keys:
-        print("This release unregisters no brokers of clusters without ZooKeeper.", file=sys.stderr)
-        return 1
-    print("The target cluster does not support the broker unregistration API.")
-    return 0
+    without_zookeeper = ApiKey.UNREGISTER_BROKER in keys
+    sentence = (
+        "This release unregisters no brokers of clusters without ZooKeeper."
+        if without_zookeeper
+        else "The target cluster does not support the broker unregistration API."
+    )
+    if as_json:
+        return print_failure(ErrorCode.UNSUPPORTED_VERSION.name, sentence)
+    print(sentence, file=sys.stderr if without_zookeeper else sys.stdout)
+    return 1 if without_zookeeper else 0
 
 
-async def _list_endpoints(admin: Admin, include_fenced: bool) -> None:
+async def _list_endpoints(admin: Admin, include_fenced: bool, *, as_json: bool) -> int:
     if include_fenced:
+        if as_json:
+            return print_failure(ErrorCode.UNSUPPORTED_VERSION.name, _NO_FENCED)
         print(_NO_FENCED)
-        return
-    for line in endpoint_lines((await admin.describe_cluster()).brokers):
-        print(line)
+        return 0
+    brokers = (await admin.describe_cluster()).brokers
+    if as_json:
+        print_rows(shapes.ENDPOINT, endpoint_rows(brokers))
+    else:
+        print("\n".join(endpoint_lines(brokers)))
+    return 0
 
 
 def endpoint_lines(brokers: Sequence[BrokerAddress]) -> list[str]:

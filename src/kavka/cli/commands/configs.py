@@ -9,8 +9,12 @@ from typing import NamedTuple
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.admin.quota_configs import ENTITY_TYPES, alter_quotas, describe_quotas
 from kavka.cli.arguments.config_entries import entry_line, parse_pairs
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.groups.description import consumer_groups
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.entities import altered_row, config_rows
+from kavka.cli.text.failures import TerseFailure
 from kavka.cli.text.java_errors import spelt_together
 from kavka.cli.text.secrets import shown_command
 from kavka.cli.users.scram import (
@@ -25,6 +29,7 @@ from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigRes
 from kavka.core.quota.alterations import CLIENT_KEYS
 from kavka.errors import ErrorCode, KafkaError
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 
 _ALTERING = ("add-config", "add-config-file", "delete-config")
 
@@ -102,6 +107,7 @@ OPTIONS = OptionSet(
         Option(f"{kind.removesuffix('s')}-defaults", f"What holds for all {kind}.")
         for kind in _WITH_DEFAULTS
     ),
+    JSON,
 )
 
 
@@ -115,12 +121,13 @@ class _Entity(NamedTuple):
     def singular(self) -> str:
         return self.kind.removesuffix("s") if self.kind != "client-metrics" else self.kind
 
+    @property
+    def part(self) -> tuple[str, str | None]:
+        """Return type and name as JSON has them; None is the default of all."""
+        return "client-id" if self.kind == "clients" else self.singular, self.name or None
+
     def resource(self, name: str) -> ConfigResource:
         return ConfigResource(_KINDS[self.kind].resource, name)
-
-
-class _Failed(Exception):
-    """The command cannot be done; the text is printed as an exception of Kafka's tool would be."""
 
 
 def main(argv: list[str]) -> int:
@@ -145,8 +152,10 @@ def _act(given: Given, argv: list[str]) -> int:
             elif given.has("alter"):
                 await _alter(admin, given, entity)
             else:
-                await _describe(admin, entity, given.has("all"))
-        except _Failed as error:
+                await _describe(admin, given, entity)
+        except TerseFailure as error:
+            if given.has("json"):
+                raise
             return _failed(str(error), argv, given)
         return 0
 
@@ -268,16 +277,17 @@ async def _act_on_clients(admin: Admin, given: Given, entities: list[_Entity]) -
     """Describe or alter quotas, or the SCRAM credentials of one user."""
     user = entities[0] if [entity.kind for entity in entities] == ["users"] else None
     if given.has("describe"):
-        await describe_quotas(admin, entities)
+        as_json = given.has("json")
+        await describe_quotas(admin, entities, as_json=as_json)
         if user is not None and user.name != "":
-            await describe_credentials(admin, user.name)
+            await describe_credentials(admin, user.name, as_json=as_json)
         return
     added, removed = _added(given), _removed(given)
     if user is not None and any(map(is_scram, (*added, *removed))):
         await alter_credentials(admin, _user_changes(given, user))
     else:
         await alter_quotas(admin, entities, added, removed)
-    _say_completed(entities[0])
+    _say_completed(given, entities)
 
 
 def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramDeletion]:
@@ -298,43 +308,65 @@ def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramD
 def _act_offline(given: Given, entity: _Entity) -> int:
     from kavka.cli.admin import offline_configs  # the broker's modules
     from kavka.cli.users import offline
+    from kavka.cli.zookeeper.connection import print_sentence
 
-    describes = given.has("describe")
+    describes, as_json = given.has("describe"), given.has("json")
     if entity.kind == "brokers":
         if entity.name is None:
             raise BadValue("An entity-name or default entity must be specified with brokers")
+        title = offline_configs.title(entity.name)
         act = (
-            offline_configs.describe_broker(entity.name)
+            offline_configs.describe_broker(entity.name, as_json=as_json)
             if describes
             else offline_configs.alter_broker(entity.name, _added(given), _removed(given))
         )
-    elif describes:
-        act = offline.describe(entity.name)
     else:
-        act = offline.alter(_user_changes(given, entity))
+        title = f"user-principal '{entity.name}'"
+        act = (
+            offline.describe(entity.name, as_json=as_json)
+            if describes
+            else offline.alter(_user_changes(given, entity))
+        )
     directory = given.one("log-dir")
-    if directory is not None:
-        return offline.in_log_directory(directory, act)
-    return offline.in_zookeeper(given.text("zookeeper"), given.one(TLS_OPTION), act)
+    failed = print_error if as_json else print_sentence
+    code = (
+        offline.in_log_directory(directory, act, failed)
+        if directory is not None
+        else offline.in_zookeeper(given.text("zookeeper"), given.one(TLS_OPTION), act, failed)
+    )
+    if code == 0 and as_json and not describes:
+        _say_completed(given, [entity])
+    elif code == 0 and not describes:
+        print(f"Completed updating config for entity: {title}.")
+    return code
 
 
 # Describe
 
 
-async def _describe(admin: Admin, entity: _Entity, show_all: bool) -> None:
+async def _describe(admin: Admin, given: Given, entity: _Entity) -> None:
+    show_all, as_json = given.has("all"), given.has("json")
     if entity.name and not await _exists(admin, entity, entity.name):
-        print(
+        sentence = (
             f"The {entity.singular} '{entity.name}' doesn't exist and doesn't have dynamic config."
         )
+        if as_json:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, sentence)
+        print(sentence)
         return
     names = [entity.name] if entity.name is not None else await _names(admin, entity)
     for name in names:
+        entries = await _entries(admin, entity, name, show_all)
+        if as_json:
+            parts = dict([entity._replace(name=name).part])
+            print_rows(shapes.CONFIG, config_rows(parts, entries))
+            continue
         which = "All" if show_all else "Dynamic"
         if name:
             print(f"{which} configs for {entity.singular} {name} are:")
         else:
             print(f"Default configs for {entity.kind} in the cluster are:")
-        for entry in await _entries(admin, entity, name, show_all):
+        for entry in entries:
             print(entry_line(entry))
 
 
@@ -347,7 +379,9 @@ async def _names(admin: Admin, entity: _Entity) -> list[str]:
             return [*map(str, brokers), *([""] if entity.kind == "brokers" else [])]
         case "groups":
             return [group.group_id for group in await consumer_groups(admin)]
-    raise _Failed("Listing client-metrics is not supported by this release: give --entity-name")
+    raise TerseFailure(
+        "Listing client-metrics is not supported by this release: give --entity-name"
+    )
 
 
 async def _exists(admin: Admin, entity: _Entity, name: str) -> bool:
@@ -386,10 +420,15 @@ async def _alter(admin: Admin, given: Given, entity: _Entity) -> None:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(error.code)
         raise error
-    _say_completed(entity)
+    _say_completed(given, [entity])
 
 
-def _say_completed(entity: _Entity) -> None:
+def _say_completed(given: Given, entities: list[_Entity]) -> None:
+    if given.has("json"):
+        parts = dict(entity.part for entity in entities)
+        print_rows(shapes.ALTERED, [altered_row(parts, _added(given), _removed(given))])
+        return
+    entity = entities[0]
     if entity.name:
         print(f"Completed updating config for {entity.singular} {entity.name}.")
     else:
@@ -405,9 +444,8 @@ def _added(given: Given) -> dict[str, str]:
     if path is None:
         return {k: v for text in given.all("add-config") for k, v in parse_pairs(text).items()}
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+        return parse_properties(read_text(path))
     except FileNotFoundError:
-        raise _Failed(f"java.nio.file.NoSuchFileException: {path}") from None
+        raise TerseFailure(f"java.nio.file.NoSuchFileException: {path}") from None
     except (OSError, ValueError) as error:
         raise BadValue(f"{path}: {error}") from None

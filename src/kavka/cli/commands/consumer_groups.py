@@ -6,11 +6,12 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadUsage, BadValue, Given, Option, OptionSet
 from kavka.cli.groups import description as group_description
 from kavka.cli.groups import offsets as group_offsets
 from kavka.cli.groups import reset as group_reset
 from kavka.cli.groups.tables import print_error
+from kavka.cli.json_lines.lines import print_warning
 from kavka.cli.text.java_errors import sentence, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.errors import KafkaError
@@ -70,18 +71,26 @@ OPTIONS = OptionSet(
     Option("by-duration", "Reset to a time before now.", "PnDTnHnMnS"),
     Option("shift-by", "Reset by so many records, back if negative.", "number"),
     Option("from-file", "Reset to the offsets of a CSV file.", "file"),
+    JSON,
+)
+
+_ONLY_SHOWN = (
+    "WARN: No action will be performed as the --execute option is missing. In a future major release, the "
+    "default behavior of this command will be to prompt the user before executing the reset rather than doing "
+    "a dry run. You should add the --dry-run option explicitly if you are scripting this command and want to "
+    "keep the current default behavior without prompting."
 )
 
 
 def main(argv: list[str]) -> int:
-    """Run the command. Errors of brokers are printed and the exit code is 0, as in Kafka's script."""
+    """Run the command. Errors of brokers are printed and the exit code is 0, as in Kafka's script; with JSON 1."""
     return OPTIONS.run(argv, _act)
 
 
 def _act(given: Given) -> int:
     action = _checked(given)
     timeout_ms = given.integer("timeout", 64)
-    actions: dict[str, Callable[[Admin, Given, int], Awaitable[None]]] = {
+    actions: dict[str, Callable[[Admin, Given, int], Awaitable[int]]] = {
         "list": group_description.list_groups,
         "describe": group_description.describe,
         "delete": group_offsets.delete_groups,
@@ -91,15 +100,22 @@ def _act(given: Given) -> int:
 
     async def act(admin: Admin) -> int:
         try:
-            await actions[action](admin, given, 5000 if timeout_ms is None else timeout_ms)
-        except KafkaError as error:
-            text = spelt_together(error) if error.detail else sentence(error.code)
-            print_error(f"Executing consumer group command failed due to {text}")
-        except BadValue as error:
-            print_error(f"Executing consumer group command failed due to {error}")
+            return await actions[action](admin, given, 5000 if timeout_ms is None else timeout_ms)
+        except (KafkaError, BadValue) as error:
+            if given.has("json"):
+                raise
+            _print_refusal(error)
         return 0
 
     return with_admin(given, act, _failed)
+
+
+def _print_refusal(error: KafkaError | BadValue) -> None:
+    if isinstance(error, BadValue):
+        text = str(error)
+    else:
+        text = spelt_together(error) if error.detail else sentence(error.code)
+    print_error(f"Executing consumer group command failed due to {text}")
 
 
 def _failed(error: Exception) -> int:
@@ -144,14 +160,11 @@ def _one_of(given: Given, action: str, names: tuple[str, ...]) -> None:
 def _check_reset(given: Given) -> None:
     if given.has("dry-run") and given.has("execute"):
         raise BadUsage("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
-    if not given.has("dry-run", "execute"):
-        print(
-            "WARN: No action will be performed as the --execute option is missing. In a future major release, the "
-            "default behavior of this command will be to prompt the user before executing the reset rather than doing "
-            "a dry run. You should add the --dry-run option explicitly if you are scripting this command and want to "
-            "keep the current default behavior without prompting.",
-            file=sys.stderr,
-        )
+    given.forbid("json", ("export",))
+    if not given.has("dry-run", "execute", "json"):
+        print(_ONLY_SHOWN, file=sys.stderr)
+    elif not given.has("dry-run", "execute"):
+        print_warning(_ONLY_SHOWN)
     _one_of(given, "reset-offsets", ("all-groups", "group"))
     for name in group_reset.SCENARIOS:
         given.forbid(name, (other for other in group_reset.SCENARIOS if other != name))

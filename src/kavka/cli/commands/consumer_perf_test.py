@@ -9,9 +9,16 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kavka.cli.arguments.client_properties import SERVERS, key_values, read_properties, servers
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, missing
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, missing
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import Row, print_error, print_rows, print_warning
 from kavka.cli.text.java_dates import BadPattern, format_date
-from kavka.cli.text.perf_statistics import consumer_columns, metric_lines, rates
+from kavka.cli.text.perf_statistics import (
+    consumer_columns,
+    consumer_object,
+    metric_lines,
+    rates,
+)
 from kavka.cli.text.times import current_time_ms
 from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
@@ -54,6 +61,7 @@ OPTIONS = OptionSet(
     Option("consumer.config", "A file with settings of the consumer.", "file"),
     Option("command-config", "The same as --consumer.config.", "file"),
     Option("command-property", "A setting of the consumer.", "key=value"),
+    JSON,
     asks_a_broker=False,
 )
 
@@ -71,6 +79,7 @@ class _Plan:
     hides_header: bool
     prints_metrics: bool
     date_format: str
+    is_json: bool
 
 
 def main(arguments: list[str]) -> int:
@@ -80,12 +89,14 @@ def main(arguments: list[str]) -> int:
 
 def _act(given: Given) -> int:
     plan = _plan(given)
-    if not plan.hides_header:
+    if not (plan.hides_header or plan.is_json):
         first = "time, threadId" if plan.is_detailed else "start.time, end.time"
         print(f"{first}, {_COLUMNS}", flush=True)
     try:
         asyncio.run(_run(plan))
     except (InvalidSetting, ConnectionError, KafkaError) as error:
+        if plan.is_json:
+            return print_error(error)
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -131,6 +142,7 @@ def _plan(given: Given) -> _Plan:
         hides_header=given.has("hide-header"),
         prints_metrics=given.has("print-metrics"),
         date_format=pattern,
+        is_json=given.has("json"),
     )
 
 
@@ -143,6 +155,9 @@ async def _run(plan: _Plan) -> None:
         end_ms = current_time_ms()
     finally:
         await consumer.close()
+    if plan.is_json:
+        print_rows(shapes.CONSUMED, [performance.total_object(end_ms)])
+        return
     if not plan.is_detailed:
         print(performance.summary(end_ms))
     if plan.prints_metrics:
@@ -183,10 +198,14 @@ class _Performance(RebalanceListener):
                 if now_ms - self._reported_ms >= plan.interval_ms:
                     self._report(now_ms)
         if self._records < plan.messages:
-            print(
-                "WARNING: Exiting before consuming the expected number of messages: timeout "
+            text = (
+                "Exiting before consuming the expected number of messages: timeout "
                 f"({plan.timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
             )
+            if plan.is_json:
+                print_warning(text)
+            else:
+                print(f"WARNING: {text}")
 
     def _count(self, batches: FetchedBatches) -> None:
         columns = batches.columns()
@@ -194,30 +213,36 @@ class _Performance(RebalanceListener):
         self._bytes += _size(columns.key, columns.count) + _size(columns.value, columns.count)
 
     def _report(self, now_ms: int) -> None:
-        if self._plan.is_detailed:
-            columns = consumer_columns(
-                self._bytes,
-                self._records,
-                self._bytes - self._reported_bytes,
-                self._records - self._reported_records,
-                now_ms - self._reported_ms,
-                self._join_ms - self._reported_join_ms,
-            )
+        window = (
+            self._bytes,
+            self._records,
+            self._bytes - self._reported_bytes,
+            self._records - self._reported_records,
+            now_ms - self._reported_ms,
+            self._join_ms - self._reported_join_ms,
+        )
+        if self._plan.is_detailed and self._plan.is_json:
+            times = {"kind": "window", "start_ms": self._reported_ms, "end_ms": now_ms}
+            print_rows(shapes.CONSUMED, [{**times, **consumer_object(*window)}])
+        elif self._plan.is_detailed:
+            columns = consumer_columns(*window)
             print(f"{self._shown(now_ms)}, 0, {columns}", flush=True)
         self._reported_ms = now_ms
         self._reported_records, self._reported_bytes = self._records, self._bytes
         self._reported_join_ms = self._join_ms
 
+    def _totals(self, end_ms: int) -> tuple[int, int, int, int, int, int]:
+        size, records = self._bytes, self._records
+        return size, records, size, records, end_ms - self._start_ms, self._join_ms
+
+    def total_object(self, end_ms: int) -> Row:
+        """Return the whole run for `--json`."""
+        times = {"kind": "total", "start_ms": self._start_ms, "end_ms": end_ms}
+        return {**times, **consumer_object(*self._totals(end_ms))}
+
     def summary(self, end_ms: int) -> str:
         """Return the line of the whole run."""
-        columns = consumer_columns(
-            self._bytes,
-            self._records,
-            self._bytes,
-            self._records,
-            end_ms - self._start_ms,
-            self._join_ms,
-        )
+        columns = consumer_columns(*self._totals(end_ms))
         return f"{self._shown(self._start_ms)}, {self._shown(end_ms)}, {columns}"
 
     def values(self, end_ms: int) -> dict[str, float]:

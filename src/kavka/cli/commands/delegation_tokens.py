@@ -9,7 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import Given, Option, OptionSet, missing
+from kavka.cli.arguments.options import JSON, Given, Option, OptionSet, missing
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.entities import token_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.delegation_tokens import DelegationToken
@@ -51,6 +54,7 @@ OPTIONS = OptionSet(
         value_is_number=True,
     ),
     Option("hmac", "The HMAC of the token, as --create prints it.", "hmac", value_is_optional=True),
+    JSON,
 )
 
 _ACTIONS: Final = ("create", "renew", "expire", "describe")
@@ -90,7 +94,7 @@ def _act(given: Given) -> int:
     try:
         work = _Work(given)
     except ValueError as error:
-        return _failed(error)
+        return print_error(error) if given.has("json") else _failed(error)
     act = {
         "create": work.create,
         "renew": work.renew,
@@ -117,10 +121,28 @@ class _Work:
         self._expiry_ms = _period(given, "expiry-time-period")
         self._hmac = given.one("hmac") or ""
         self._decoded = _decoded(self._hmac)
+        self._is_json = given.has("json")
+
+    def _say(self, text: str, end: str = "\n") -> None:
+        """Print words that are not JSON."""
+        if not self._is_json:
+            print(text, end=end)
+
+    def _print_end(self, verb: str, expiry_ms: int) -> None:
+        if self._is_json:
+            print_rows(shapes.TOKEN_END, [{"expiry_ms": expiry_ms}])
+        else:
+            print(f"Completed {verb} operation. New expiry date : {_date(expiry_ms)}", end="")
+
+    def _print_tokens(self, tokens: Sequence[DelegationToken]) -> None:
+        if self._is_json:
+            print_rows(shapes.TOKEN, token_rows(tokens))
+        else:
+            _print_tokens(tokens)
 
     async def create(self, admin: Admin) -> int:
         """Create a token, and print it."""
-        print(
+        self._say(
             f"Calling create token operation with renewers :{_listed(self._renewers)} , "
             f"max-life-time-period :{self._lifetime_ms}"
         )
@@ -129,37 +151,37 @@ class _Work:
             owner=self._owners[0] if self._owners else None,
             max_lifetime_ms=self._lifetime_ms,
         )
-        print(f"Created delegation token with tokenId : {token.token_id}")
-        _print_tokens([token])
+        self._say(f"Created delegation token with tokenId : {token.token_id}")
+        self._print_tokens([token])
         return 0
 
     async def renew(self, admin: Admin) -> int:
         """Renew a token, and print its end."""
-        print(
+        self._say(
             f"Calling renew token operation with hmac :{self._hmac} , renew-time-period :{self._renewal_ms}"
         )
         expiry_ms = await admin.renew_delegation_token(self._decoded, period_ms=self._renewal_ms)
-        print(f"Completed renew operation. New expiry date : {_date(expiry_ms)}", end="")
+        self._print_end("renew", expiry_ms)
         return 0
 
     async def expire(self, admin: Admin) -> int:
         """Change the end of a token, and print it."""
-        print(
+        self._say(
             f"Calling expire token operation with hmac :{self._hmac} , expire-time-period :{self._expiry_ms}"
         )
         expiry_ms = await admin.expire_delegation_token(self._decoded, period_ms=self._expiry_ms)
-        print(f"Completed expire operation. New expiry date : {_date(expiry_ms)}", end="")
+        self._print_end("expire", expiry_ms)
         return 0
 
     async def describe(self, admin: Admin) -> int:
         """Print tokens."""
         if self._owners:
-            print(f"Calling describe token operation for owners: {_listed(self._owners)}")
+            self._say(f"Calling describe token operation for owners: {_listed(self._owners)}")
         else:
-            print("Calling describe token operation for current user.")
+            self._say("Calling describe token operation for current user.")
         tokens = await admin.describe_delegation_tokens(self._owners or None)
-        print(f"Total number of tokens : {len(tokens)}", end="")
-        _print_tokens(tokens)
+        self._say(f"Total number of tokens : {len(tokens)}", end="")
+        self._print_tokens(tokens)
         return 0
 
 

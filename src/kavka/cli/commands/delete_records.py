@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.topics import deleted_records_rows
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
+from kavka.settings.text_files import MAX_DOCUMENT, read_text
 
 OPTIONS = OptionSet(
     "This tool helps to delete records of the given partitions down to the specified offset.",
@@ -19,6 +23,7 @@ OPTIONS = OptionSet(
         "offset -1 deletes all records.",
         "file",
     ),
+    JSON,
 )
 
 
@@ -32,9 +37,14 @@ def _act(given: Given) -> int:
     try:
         offsets = read_offsets(given.text("offset-json-file"))
     except BadValue as error:
+        if given.has("json"):
+            raise
         return _failed(str(error))
 
     async def act(admin: Admin) -> int:
+        if given.has("json"):
+            rows = deleted_records_rows(await admin.delete_records(offsets))
+            return print_outcomes(shapes.DELETED_RECORDS, rows)
         print("Executing records delete operation")
         outcomes = await admin.delete_records(offsets)
         print("Records delete operation completed:")
@@ -61,10 +71,13 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     import json
 
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        text = read_text(path, MAX_DOCUMENT)
     except OSError:
         raise BadValue(f"Unable to read file {path}") from None
+    except ValueError as error:
+        raise BadValue(f"{path}: {error}") from None
+    try:
+        document = json.loads(text)
     except (ValueError, RecursionError):
         raise BadValue("The input string is not a valid JSON") from None
     try:

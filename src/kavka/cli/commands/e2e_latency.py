@@ -9,7 +9,9 @@ from random import Random
 from typing import NamedTuple
 
 from kavka.cli.arguments.client_properties import SERVERS, read_properties, servers
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_rows, print_warning
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import NewTopic
@@ -39,6 +41,7 @@ OPTIONS = OptionSet(
     Option("producer-acks", "REQUIRED: Producer acknowledgements, 1 or all.", "acks"),
     Option("record-size", "REQUIRED: The size of a message's value in bytes.", "bytes"),
     Option("command-config", "A properties file with settings of the clients.", "file"),
+    JSON,
     asks_a_broker=False,
 )
 
@@ -52,6 +55,7 @@ class _Plan(NamedTuple):
     acks: str
     size: int
     settings: dict[str, str]
+    is_json: bool = False
 
 
 class _Failed(Exception):
@@ -76,7 +80,8 @@ def _named(given: Given) -> _Plan:
     brokers = servers(given)
     given.require("topic", "num-records", "producer-acks", "record-size")
     texts = [given.text(name) for name in ("topic", "num-records", "producer-acks", "record-size")]
-    return _plan([brokers, *texts], given.one("command-config"))
+    plan = _plan([brokers, *texts], given.one("command-config"))
+    return plan._replace(is_json=given.has("json"))
 
 
 def _positional(arguments: list[str]) -> _Plan:
@@ -110,11 +115,11 @@ def _number(what: str, text: str, most: int) -> int:
 def _measure(plan: _Plan) -> int:
     try:
         asyncio.run(_run(plan))
-    except (KafkaError, TimeoutError) as error:
-        print(spelt_together(error), file=sys.stderr)
-        return 1
-    except (_Failed, InvalidSetting, ConnectionError) as error:
-        print(error, file=sys.stderr)
+    except (KafkaError, TimeoutError, _Failed, InvalidSetting, ConnectionError) as error:
+        if plan.is_json:
+            return print_error(error)
+        is_spelt = isinstance(error, (KafkaError, TimeoutError))
+        print(spelt_together(error) if is_spelt else error, file=sys.stderr)
         return 1
     return 0
 
@@ -122,7 +127,7 @@ def _measure(plan: _Plan) -> int:
 async def _run(plan: _Plan) -> None:
     servers_of = {"bootstrap.servers": plan.brokers}
     async with Admin(effective_settings(ADMIN, plan.settings) | servers_of) as admin:
-        await _require_topic(admin, plan.topic)
+        await _require_topic(admin, plan)
     producing = {"linger.ms": "0", "acks": plan.acks}
     consuming = {
         "enable.auto.commit": "false",
@@ -136,16 +141,18 @@ async def _run(plan: _Plan) -> None:
         latencies = [
             await _one(producer, consumer, plan, number) for number in range(plan.messages)
         ]
-    _report(latencies)
+    _report(latencies, as_json=plan.is_json)
 
 
-async def _require_topic(admin: Admin, topic: str) -> None:
+async def _require_topic(admin: Admin, plan: _Plan) -> None:
+    topic = plan.topic
     if topic in await admin.list_topics():
         return
-    print(
-        f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1',
-        flush=True,
-    )
+    text = f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1'
+    if plan.is_json:
+        print_warning(text)
+    else:
+        print(text, flush=True)
     outcome = (await admin.create_topics([NewTopic(topic, 1, 1)]))[topic]
     if isinstance(outcome, Exception):
         raise outcome
@@ -179,13 +186,22 @@ async def _one(producer: Producer, consumer: Consumer, plan: _Plan, number: int)
             "The message read is not the message sent: does another producer write to this topic?"
         )
     latency_ms = elapsed / 1_000_000
-    if number % _REPORT_EACH == 0:
+    if number % _REPORT_EACH == 0 and not plan.is_json:
         print(f"{number}\t{latency_ms}", flush=True)
     return latency_ms
 
 
-def _report(latencies_ms: list[float]) -> None:
+def _report(latencies_ms: list[float], *, as_json: bool) -> None:
     whole = sorted(int(latency) for latency in latencies_ms)
     at = [whole[int(len(whole) * share)] for share in (0.5, 0.99, 0.999)]
+    if as_json:
+        keys = ("latency_50_ms", "latency_99_ms", "latency_999_ms")
+        row = {
+            "records": len(latencies_ms),
+            "latency_avg_ms": sum(latencies_ms) / len(latencies_ms),
+            **dict(zip(keys, at, strict=True)),
+        }
+        print_rows(shapes.LATENCY, [row])
+        return
     print(f"Avg latency: {sum(latencies_ms) / len(latencies_ms):.4f} ms")
     print(f"Percentiles: 50th = {at[0]}, 99th = {at[1]}, 99.9th = {at[2]}")

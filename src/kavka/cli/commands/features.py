@@ -8,6 +8,9 @@ import sys
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.arguments.options import Given
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_failure, print_outcomes, print_rows
+from kavka.cli.json_rows.cluster import changed_feature_rows, feature_rows
 from kavka.cli.reassignment.plans import duplicates
 from kavka.cli.text.java_errors import spelt_together
 from kavka.client.admin.admin import Admin
@@ -25,30 +28,39 @@ def main(argv: list[str]) -> int:
     given = {"bootstrap-server": [chosen.bootstrap_server]}
     if chosen.command_config is not None:
         given["command-config"] = [chosen.command_config]
+    if chosen.json:
+        given["json"] = []
 
-    if chosen.command == "upgrade" and (
-        off := [name for name, level in chosen.feature if level < 1]
-    ):
-        print(
-            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided"
-            f" maxVersionLevel:0 is < 1: {', '.join(off)}.",
-            file=sys.stderr,
-        )
-        return 1
-
-    twice = duplicates(_names(chosen)) if chosen.command != "describe" else []
-    if twice:
-        print(f"Feature {twice[0]} was specified more than once.", file=sys.stderr)
+    misuse = _misuse(chosen)
+    if misuse is not None:
+        if chosen.json:
+            return print_failure("BAD_USAGE", misuse)
+        print(misuse, file=sys.stderr)
         return 1
 
     async def act(admin: Admin) -> int:
-        if chosen.command == "describe":
-            for line in described(await admin.describe_features()):
-                print(line)
-            return 0
-        return await _change(admin, chosen.command, _updates(chosen), dry_run=chosen.dry_run)
+        if chosen.command != "describe":
+            return await _change(admin, chosen)
+        found = await admin.describe_features()
+        if chosen.json:
+            print_rows(shapes.FEATURE, feature_rows(found))
+        else:
+            print("".join(f"{line}\n" for line in described(found)), end="")
+        return 0
 
     return with_admin(Given(given), act, _failed)
+
+
+def _misuse(chosen: argparse.Namespace) -> str | None:
+    if chosen.command == "upgrade" and (
+        off := [name for name, level in chosen.feature if level < 1]
+    ):
+        return (
+            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided"
+            f" maxVersionLevel:0 is < 1: {', '.join(off)}."
+        )
+    twice = duplicates(_names(chosen)) if chosen.command != "describe" else []
+    return f"Feature {twice[0]} was specified more than once." if twice else None
 
 
 def _failed(error: Exception) -> int:
@@ -65,13 +77,14 @@ def _parser() -> ToolParser:
     parser.add_argument("--bootstrap-server", required=True, help="Where the cluster is.")
     parser.add_argument("--command-config", help="A properties file with settings of the client.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("describe", help="Print supported and finalised levels.")
+    parser.add_json(commands.add_parser("describe", help="Print supported and finalised levels."))
     for name, what in (
         ("upgrade", "Raise levels."),
         ("downgrade", "Lower levels."),
         ("disable", "Turn features off."),
     ):
         command = commands.add_parser(name, help=what, allow_abbrev=False)
+        parser.add_json(command)
         command.add_argument(
             "--feature",
             action="append",
@@ -118,10 +131,12 @@ def described(found: FeatureMetadata) -> list[str]:
     ]
 
 
-async def _change(
-    admin: Admin, command: str, updates: dict[str, FeatureUpdate], *, dry_run: bool
-) -> int:
+async def _change(admin: Admin, chosen: argparse.Namespace) -> int:
+    command, updates, dry_run = chosen.command, _updates(chosen), chosen.dry_run
     outcomes = await admin.update_features(updates, validate_only=dry_run)
+    if chosen.json:
+        rows = changed_feature_rows(updates, outcomes, dry_run=dry_run)
+        return print_outcomes(shapes.CHANGED_FEATURE, rows)
     for name, refused in sorted(outcomes.items()):
         to = "" if command == "disable" else f" to {updates[name].max_version_level}"
         if refused is None:

@@ -7,8 +7,11 @@ import sys
 from collections.abc import Callable, Iterable
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
 from kavka.cli.commands.topics import topic_pattern
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.topics import offset_rows
 from kavka.cli.text.java_errors import spelt, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
@@ -40,6 +43,7 @@ OPTIONS = OptionSet(
         "time",
     ),
     Option("exclude-internal-topics", "Leave internal topics out."),
+    JSON,
 )
 
 Wanted = Callable[[TopicPartition], bool]
@@ -58,14 +62,17 @@ def _act(given: Given) -> int:
     try:
         spec, wanted = offset_spec(given.one("time")), _wanted(given)
     except BadValue as error:
+        if given.has("json"):
+            raise
         return _failed(str(error))
 
     async def act(admin: Admin) -> int:
         try:
-            await _print(admin, spec, wanted, given.has("exclude-internal-topics"))
+            return await _print(admin, spec, wanted, given)
         except BadValue as error:
+            if given.has("json"):
+                raise
             return _failed(str(error))
-        return 0
 
     def failed(error: Exception) -> int:
         return _failed(spelt_together(error))
@@ -78,8 +85,9 @@ def _failed(sentence: str) -> int:
     return 1
 
 
-async def _print(admin: Admin, spec: int, wanted: Wanted, exclude_internal: bool) -> None:
+async def _print(admin: Admin, spec: int, wanted: Wanted, given: Given) -> int:
     found = await admin.describe_topics()
+    exclude_internal = given.has("exclude-internal-topics")
     partitions = [
         topic_partition
         for name, topic in found.items()
@@ -90,6 +98,9 @@ async def _print(admin: Admin, spec: int, wanted: Wanted, exclude_internal: bool
     if not partitions:
         raise BadValue("Could not match any topic-partitions with the specified filters")
     offsets = await admin.list_offsets(dict.fromkeys(partitions, spec))
+    if given.has("json"):
+        rows = offset_rows(sorted(partitions), offsets)
+        return print_outcomes(shapes.OFFSET, rows)
     for topic_partition in sorted(partitions):
         answer = offsets[topic_partition]
         if isinstance(answer, KafkaError):
@@ -99,6 +110,7 @@ async def _print(admin: Admin, spec: int, wanted: Wanted, exclude_internal: bool
             )
         elif answer.offset >= 0:
             print(f"{topic_partition.topic}:{topic_partition.partition}:{answer.offset}")
+    return 0
 
 
 def offset_spec(text: str | None) -> int:

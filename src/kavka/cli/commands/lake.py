@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.text.tab_table import tab_table
@@ -221,12 +222,7 @@ def _opened(chosen: argparse.Namespace) -> tuple[Catalog, list[Identifier]]:
 
 
 def _client(chosen: argparse.Namespace) -> dict[str, str]:
-    from kavka.settings.properties import parse_properties
-
-    settings = {}
-    if chosen.command_config is not None:
-        settings = parse_properties(Path(chosen.command_config).read_text(encoding="utf-8"))
-    return {**settings, "bootstrap.servers": chosen.bootstrap_server}
+    return {**read_properties(chosen.command_config), "bootstrap.servers": chosen.bootstrap_server}
 
 
 # Status

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.admin.elections import elect, print_failure, read_partitions
-from kavka.cli.arguments.options import BOOTSTRAP, Given, Option, OptionSet
+from kavka.cli.arguments.options import BOOTSTRAP, JSON, Given, Option, OptionSet
+from kavka.cli.json_lines.lines import print_error
 from kavka.cli.text.failures import (
     ADMIN_COMMAND_FAILED,
     CommandFailed,
@@ -35,6 +36,7 @@ OPTIONS = OptionSet(
     ),
     Option("admin.config", "A properties file with settings of the client.", "config file"),
     BOOTSTRAP,
+    JSON,
     asks_a_broker=False,
 )
 
@@ -48,14 +50,15 @@ def _act(given: Given) -> int:
     try:
         kind, partitions = _checked(given)
     except CommandFailed as error:
+        if given.has("json"):
+            return print_error(error)
         return print_failure(error.name, str(error))
 
     async def act(admin: Admin) -> int:
         try:
-            await elect(admin, kind, partitions)
+            return await elect(admin, kind, partitions, as_json=given.has("json"))
         except CommandFailed as error:
             return print_failure(error.name, str(error))
-        return 0
 
     def failed(error: Exception) -> int:
         return print_failure(*spelt_failure(error))

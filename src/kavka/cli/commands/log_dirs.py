@@ -6,7 +6,10 @@ import sys
 from typing import Any
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.topics import log_dir_rows
 from kavka.cli.text.java_errors import java_name, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.nodes import LogDir
@@ -16,6 +19,7 @@ OPTIONS = OptionSet(
     Option("describe", "REQUIRED: describe the directories."),
     Option("topic-list", "The topics, as t1,t2; without it all.", "topics"),
     Option("broker-list", "The brokers, as 0,1,2; without it all.", "brokers"),
+    JSON,
 )
 
 
@@ -28,8 +32,7 @@ def _act(given: Given) -> int:
     given.require("bootstrap-server", "describe")
 
     async def act(admin: Admin) -> int:
-        await _describe(admin, given)
-        return 0
+        return await _describe(admin, given)
 
     return with_admin(given, act, _failed)
 
@@ -39,7 +42,7 @@ def _failed(error: Exception) -> int:
     return 1
 
 
-async def _describe(admin: Admin, given: Given) -> None:
+async def _describe(admin: Admin, given: Given) -> int:
     import json
 
     known = sorted(broker.broker_id for broker in (await admin.describe_cluster()).brokers)
@@ -50,10 +53,13 @@ async def _describe(admin: Admin, given: Given) -> None:
             f"ERROR: The given brokers do not exist from --broker-list: {_listed(missing)}. "
             f"Current existent brokers: {_listed(known)}"
         )
+    topics = {topic for topic in (given.one("topic-list") or "").split(",") if topic}
+    if given.has("json"):
+        rows = log_dir_rows(await admin.describe_log_dirs(wanted), topics)
+        return print_outcomes(shapes.LOG_DIR, rows)
     print("Querying brokers for log directories information")
     found = await admin.describe_log_dirs(wanted)
     print(f"Received log directory information from brokers {_listed(wanted)}")
-    topics = {topic for topic in (given.one("topic-list") or "").split(",") if topic}
     brokers = []
     for broker, log_dirs in found.items():
         if isinstance(log_dirs, Exception):
@@ -61,6 +67,7 @@ async def _describe(admin: Admin, given: Given) -> None:
         shown = [log_dir_json(path, log_dir, topics) for path, log_dir in log_dirs.items()]
         brokers.append({"broker": broker, "logDirs": shown})
     print(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":")))
+    return 0
 
 
 def _numbers(text: str | None) -> set[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
 from kavka.metrics.passwords import BadUsers, Users, hashed
+from kavka.settings.text_files import read_text
 
 OPTIONS = OptionSet(
     "Set or remove the password of a user in a file for kavka.metrics.users.file.",
@@ -39,7 +40,7 @@ def _act(given: Given) -> int:
     action = given.one_action("set", "remove", "list")
     path = Path(given.text("file"))
     try:
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        lines = read_text(str(path)).splitlines() if path.exists() else []
         if action == "list":
             print(*Users("\n".join(lines)).names, sep="\n")
             return 0
@@ -54,6 +55,8 @@ def _act(given: Given) -> int:
         raise BadValue(f"{path}: {error}") from None
     except OSError as error:
         raise BadValue(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise BadValue(f"{path}: {error}") from None
     return 0
 
 

@@ -11,7 +11,10 @@ from collections.abc import Iterable
 
 from kavka.cli.admin.connection import with_admin
 from kavka.cli.admin.elections import elect, print_failure, read_partitions
-from kavka.cli.arguments.options import BOOTSTRAP, BadUsage, Given, Option, OptionSet
+from kavka.cli.arguments.options import BOOTSTRAP, JSON, BadUsage, Given, Option, OptionSet
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_rows
+from kavka.cli.json_rows.moves import requested_rows
 from kavka.cli.text.failures import (
     ADMIN_COMMAND_FAILED,
     ADMIN_OPERATION,
@@ -19,7 +22,7 @@ from kavka.cli.text.failures import (
     spelt_failure,
 )
 from kavka.cli.text.stored_json import compact
-from kavka.cli.zookeeper.connection import as_broker, with_registry
+from kavka.cli.zookeeper.connection import as_broker, print_sentence, with_registry
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.elections import ElectionType
 from kavka.core.znodes import ZnodeError
@@ -37,6 +40,7 @@ OPTIONS = OptionSet(
     Option("zookeeper", "Ask through the registry at host:port,host:port/chroot, not through a broker.", "urls"),
     Option("admin.config", "A properties file with settings of the client.", "config file"),
     BOOTSTRAP,
+    JSON,
     asks_a_broker=False,
 )  # fmt: skip
 
@@ -55,19 +59,20 @@ def _act(given: Given) -> int:
         partitions = None if path is None else read_partitions(path)
         zookeeper = given.one("zookeeper")
         if zookeeper is not None:
-            connection = as_broker(zookeeper)
-            return with_registry(connection, lambda registry: _ask_registry(registry, partitions))
+            return _ask_zookeeper(zookeeper, partitions, as_json=given.has("json"))
     except InvalidSetting as error:
         raise BadUsage(str(error)) from error
     except CommandFailed as error:
+        if given.has("json"):
+            return print_error(error)
         return print_failure(error.name, str(error))
 
     async def act(admin: Admin) -> int:
+        as_json = given.has("json")
         try:
-            await elect(admin, ElectionType.PREFERRED, partitions)
+            return await elect(admin, ElectionType.PREFERRED, partitions, as_json=as_json)
         except CommandFailed as error:
             return print_failure(error.name, str(error))
-        return 0
 
     def failed(error: Exception) -> int:
         return print_failure(*spelt_failure(error))
@@ -75,12 +80,24 @@ def _act(given: Given) -> int:
     return with_admin(given, act, failed, config_option="admin.config")
 
 
-async def _ask_registry(registry: Registry, partitions: list[TopicPartition] | None) -> int:
+def _ask_zookeeper(connect: str, partitions: list[TopicPartition] | None, *, as_json: bool) -> int:
+    async def act(registry: Registry) -> int:
+        return await _ask_registry(registry, partitions, as_json=as_json)
+
+    return with_registry(as_broker(connect), act, print_error if as_json else print_sentence)
+
+
+async def _ask_registry(
+    registry: Registry, partitions: list[TopicPartition] | None, *, as_json: bool
+) -> int:
     try:
         chosen = await known_partitions(registry) if partitions is None else partitions
         await ask_for_elections(registry, chosen)
     except (RegistryRefused, ConnectionError) as error:
         raise CommandFailed(ADMIN_COMMAND_FAILED, str(error)) from error
+    if as_json:
+        print_rows(shapes.ELECTION, requested_rows(chosen))
+        return 0
     listed = ",".join(map(str, sorted(chosen)))
     print(f"Created preferred replica election path with {listed}")
     print(f"Successfully started preferred replica election for partitions {listed}")

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from kavka.cli.arguments.client_properties import read_properties
-from kavka.cli.arguments.options import BadValue, whole_number
+from kavka.cli.arguments.options import JSON, BadValue, whole_number
 from kavka.cli.console.ordered_send import Pair, PairSource, send_in_order
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_rows, print_warning, wants_json
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.perf_statistics import ProducerStatistics, metric_lines
 from kavka.cli.text.times import current_time_ms
@@ -21,6 +23,7 @@ from kavka.client.config import PRODUCER
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.settings.declaration import InvalidSetting
+from kavka.settings.text_files import MAX_DOCUMENT, read_bytes
 
 if TYPE_CHECKING:
     from kavka.client.producer import Producer
@@ -45,17 +48,18 @@ def main(arguments: list[str]) -> int:
     try:
         given = parser.parse_args(arguments)
         return asyncio.run(_run(given, _settings(given), _payloads(given)))
-    except _Refused as error:
-        print(error, file=sys.stderr)
-    except (BadValue, InvalidSetting, ConnectionError) as error:
-        print(error, file=sys.stderr)
-    except KafkaError as error:  # of a transaction: records that fail are logged one by one
-        print(spelt_together(error), file=sys.stderr)
+    except (_Refused, BadValue, InvalidSetting, ConnectionError, KafkaError) as error:
+        if wants_json(arguments):
+            return print_error(error)
+        # A KafkaError is of a transaction: records that fail are logged one by one.
+        print(spelt_together(error) if isinstance(error, KafkaError) else error, file=sys.stderr)
     return 1
 
 
 class _Refused(Exception):
     """The command line is wrong; the text has the usage in it."""
+
+    json_code = "BAD_USAGE"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "--warmup-records", type=_number, default=0, help="records that the steady state leaves out"
     )
     add("--reporting-interval", type=_number, default=5000, help="milliseconds between reports")
+    add(f"--{JSON.name}", action="store_true", help=JSON.help)
     payload = parser.add_mutually_exclusive_group(required=True)
     payload.add_argument("--record-size", type=_number, help="message size in bytes")
     payload.add_argument("--payload-file", help="take payloads, by chance, from this file")
@@ -171,19 +176,22 @@ def _payloads(given: argparse.Namespace) -> list[bytes]:
         return random_payloads(given.record_size)
     delimiter = _delimiter(given.payload_delimiter)
     try:
-        with open(given.payload_file, "rb") as file:
-            content = file.read()
+        content = read_bytes(given.payload_file, MAX_DOCUMENT)
     except OSError:
         content = b""
+    except ValueError as error:
+        raise BadValue(f"{given.payload_file}: {error}") from None
     if not content:
         raise BadValue("File does not exist or empty file provided.")
-    print(f"Reading payloads from: {given.payload_file}")
+    if not given.json:
+        print(f"Reading payloads from: {given.payload_file}")
     payloads = content.split(delimiter)
     while payloads and not payloads[-1]:
         payloads.pop()
     if not payloads:
         raise BadValue(f"{given.payload_file} has no payloads between its delimiters.")
-    print(f"Number of messages read: {len(payloads)}")
+    if not given.json:
+        print(f"Number of messages read: {len(payloads)}")
     return payloads
 
 
@@ -220,7 +228,9 @@ async def _run(given: argparse.Namespace, settings: dict[str, str], payloads: li
     finally:
         await producer.close()
     performance.report()
-    return 1 if performance.has_failed else 0
+    if performance.failure is not None and given.json:
+        return print_error(performance.failure)
+    return 0 if performance.failure is None else 1
 
 
 class _Performance:
@@ -234,7 +244,8 @@ class _Performance:
         self._pairs: list[Pair] = [(None, payload) for payload in payloads]
         self._rng = Random(0)
         self._in_flight: set[asyncio.Task[Any]] = set()
-        self.has_failed = False
+        self.failure: BaseException | None = None
+        """The first failure of a record."""
         longest = max((len(payload) for payload in payloads), default=20)
         self._max_in_flight = max(1, min(_MAX_IN_FLIGHT, batch_bytes // (longest + 14)))
         if given.throughput > 0:
@@ -243,7 +254,7 @@ class _Performance:
                 1, min(self._max_in_flight, int(given.throughput * _MIN_SLEEP_S))
             )
         self._start_ms = current_time_ms()
-        self._all = ProducerStatistics(self._start_ms, given.reporting_interval, _show)
+        self._all = ProducerStatistics(self._start_ms, given.reporting_interval, self._show_window)
         self._steady: ProducerStatistics | None = None
         self._counted = 0
         self._transaction_s: float | None = None  # how old a transaction gets
@@ -258,7 +269,7 @@ class _Performance:
     async def produce(self) -> None:
         """Hand all records over, at most `--throughput` in a second."""
         given = self._given
-        if given.warmup_records:
+        if given.warmup_records and not given.json:
             _show(
                 f"Warmup first {given.warmup_records} records. Steady state results will print after the "
                 "complete test summary."
@@ -314,8 +325,12 @@ class _Performance:
         error = None if task.cancelled() else task.exception()
         count = len(pairs)
         if error is not None:
-            self.has_failed = True
-            log_line("ERROR", f"{count} records not sent: {spelt_together(error)}", __name__)
+            self.failure = self.failure or error
+            text = f"{count} records not sent: {spelt_together(error)}"
+            if self._given.json:
+                print_warning(text)
+            else:
+                log_line("ERROR", text, __name__)
             return
         now_ms = current_time_ms()
         latency_ms = int((time.monotonic() - started) * 1000)
@@ -326,7 +341,7 @@ class _Performance:
             self._steady.record(now_ms, latency_ms, count, size)
         elif self._given.warmup_records and self._counted >= self._given.warmup_records:
             interval_ms = self._given.reporting_interval
-            self._steady = ProducerStatistics(now_ms, interval_ms, lambda _: None, " steady state")
+            self._steady = ProducerStatistics(now_ms, interval_ms, lambda *_: None, " steady state")
 
     async def wait(self) -> None:
         """Wait until everything is answered and counted."""
@@ -334,9 +349,20 @@ class _Performance:
             await asyncio.wait(self._in_flight)
         await asyncio.sleep(0)
 
+    def _show_window(self, statistics: ProducerStatistics, now_ms: int) -> None:
+        if self._given.json:
+            print_rows(shapes.PRODUCED, [statistics.window_object(now_ms)])
+        else:
+            _show(statistics.window_line(now_ms))
+
     def report(self) -> None:
         """Print the totals."""
         now_ms = current_time_ms()
+        if self._given.json:
+            print_rows(shapes.PRODUCED, [self._all.total_object(now_ms, "total")])
+            if self._steady is not None:
+                print_rows(shapes.PRODUCED, [self._steady.total_object(now_ms, "steady_state")])
+            return
         _show(self._all.total_line(now_ms))
         if self._steady is not None:
             _show(self._steady.total_line(now_ms))

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.arguments.options import BadUsage, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadUsage, Given, Option, OptionSet
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.moves import (
+    cancelled_rows,
+    move_rows,
+    plan_row,
+    started_row,
+    state_rows,
+)
 from kavka.cli.reassignment.plans import (
     Plan,
     check_executable,
@@ -100,6 +109,7 @@ OPTIONS = OptionSet(
     ),
     Option("additional", "With --execute, begin these moves beside those under way."),
     Option("preserve-throttles", "With --verify, --cancel: leave the throttles as they are."),
+    JSON,
 )  # fmt: skip
 
 
@@ -119,6 +129,9 @@ def _act(given: Given) -> int:
     }
 
     async def act(admin: Admin) -> int:
+        if given.has("json"):
+            await actions[action](admin, given)
+            return 0
         try:
             await actions[action](admin, given)
         except TerseFailure as error:
@@ -165,11 +178,15 @@ async def _generate(admin: Admin, given: Given) -> None:
     current = await assignment_of_topics(admin, topics)
     brokers = [b for b in (await admin.describe_cluster()).brokers if b.broker_id in wanted]
     proposed = generate(current, brokers, not given.has("disable-rack-aware"), SystemRandom())
+    if given.has("json"):
+        print_rows(shapes.PLAN, [plan_row(current, proposed)])
+        return
     print(f"Current partition replica assignment\n{plan_json(current)}\n")
     print(f"Proposed partition reassignment configuration\n{plan_json(proposed)}")
 
 
 async def _execute(admin: Admin, given: Given) -> None:
+    say = _say_of(given)
     rate = _number(given, "throttle", -1)
     log_dir_rate = _number(given, "replica-alter-log-dirs-throttle", -1)
     plan = read_plan(given.text("reassignment-json-file"))
@@ -183,33 +200,36 @@ async def _execute(admin: Admin, given: Given) -> None:
         )
     await _check_brokers(admin, plan)
     current = await current_assignment(admin, list(plan.targets))
-    print(
+    if given.has("json"):
+        # Before anything is changed: whatever fails from here on, there is a way back.
+        print_rows(shapes.STARTED_MOVES, [started_row(current, plan, rate, log_dir_rate)])
+    say(
         f"Current partition replica assignment\n\n{plan_json(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     if rate >= 0 or log_dir_rate >= 0:
-        print(
+        say(
             "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
             "removed."
         )
     if rate >= 0:
         await throttle_moves(admin, moves_of(under_way, plan.targets, current), rate)
-        print(f"The inter-broker throttle limit was set to {rate} B/s")
+        say(f"The inter-broker throttle limit was set to {rate} B/s")
     if log_dir_rate >= 0:
         await throttle_log_dirs(admin, plan.log_dirs, log_dir_rate)
-        print(f"The replica-alter-dir throttle limit was set to {log_dir_rate} B/s")
-    await _begin(admin, plan)
+        say(f"The replica-alter-dir throttle limit was set to {log_dir_rate} B/s")
+    await _begin(admin, plan, say)
     if plan.log_dirs:
-        await _move_log_dirs(admin, plan.log_dirs, _number(given, "timeout", _DEFAULT_TIMEOUT_MS))
+        await _move_log_dirs(admin, plan.log_dirs, given)
 
 
-async def _begin(admin: Admin, plan: Plan) -> None:
+async def _begin(admin: Admin, plan: Plan, say: Callable[[str], None]) -> None:
     outcomes = await admin.alter_partition_reassignments(plan.targets)
     refused = _outcome_text(outcomes)
     if refused:
         raise TerseFailure(f"Error reassigning partition(s):\n{refused}")
     plural = "" if len(plan.targets) == 1 else "s"
-    print(f"Successfully started partition reassignment{plural} for {_names(plan.targets)}")
+    say(f"Successfully started partition reassignment{plural} for {_names(plan.targets)}")
 
 
 async def _check_brokers(admin: Admin, plan: Plan) -> None:
@@ -222,15 +242,19 @@ async def _check_brokers(admin: Admin, plan: Plan) -> None:
 async def _verify(admin: Admin, given: Given) -> None:
     plan = read_plan(given.text("reassignment-json-file"))
     states, any_moves = await partition_states(admin, plan.entries)
-    print("\n".join(partition_lines(states)))
     log_dirs = await log_dir_states(admin, plan.log_dirs)
-    print("\n".join(log_dir_lines(log_dirs)))
+    if given.has("json"):
+        print_rows(shapes.MOVE_STATE, state_rows(states, log_dirs))
+    else:
+        print("\n".join(partition_lines(states)))
+        print("\n".join(log_dir_lines(log_dirs)))
     is_done = all(state.is_done for state in log_dirs.values()) and not any_moves
     if is_done and not given.has("preserve-throttles"):
-        await _clear(admin, plan)
+        await _clear(admin, plan, _say_of(given))
 
 
 async def _cancel(admin: Admin, given: Given) -> None:
+    say = _say_of(given)
     plan = read_plan(given.text("reassignment-json-file"))
     under_way = await admin.list_partition_reassignments(list(plan.targets))
     moving = [
@@ -247,24 +271,29 @@ async def _cancel(admin: Admin, given: Given) -> None:
                 f"Error cancelling partition reassignment{plural} for:\n{_outcome_text(refused)}"
             )
         plural = "" if len(moving) == 1 else "s"
-        print(f"Successfully cancelled partition reassignment{plural} for: {_names(moving)}")
+        say(f"Successfully cancelled partition reassignment{plural} for: {_names(moving)}")
     else:
-        print("None of the specified partition reassignments are active.")
+        say("None of the specified partition reassignments are active.")
     back = {
         replica: state.found.current
         for replica, state in (await log_dir_states(admin, plan.log_dirs)).items()
         if state.found.current is not None and not state.is_done
     }
     if back:
-        await _move_log_dirs(admin, back, _number(given, "timeout", _DEFAULT_TIMEOUT_MS))
-    else:
+        await _move_log_dirs(admin, back, given)
+    elif not given.has("json"):
         print("None of the specified partition moves are active.", end="")
+    if given.has("json"):
+        print_rows(shapes.CANCELLED_MOVE, cancelled_rows(moving, back))
     if not given.has("preserve-throttles"):
-        await _clear(admin, plan)
+        await _clear(admin, plan, _say_of(given))
 
 
 async def _list(admin: Admin, given: Given) -> None:
     moves = await admin.list_partition_reassignments()
+    if given.has("json"):
+        print_rows(shapes.MOVE, move_rows(moves))
+        return
     if not moves:
         print("No partition reassignments found.")
         return
@@ -280,8 +309,10 @@ def move_line(topic_partition: TopicPartition, move: Reassignment) -> str:
     return f"{topic_partition}: replicas: {_listed(move.replicas)}.{adding}{removing}"
 
 
-async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], timeout_ms: int) -> None:
+async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], given: Given) -> None:
     """Ask until all moves have begun: a broker that gets a partition may not know of it yet."""
+    say = _say_of(given)
+    timeout_ms = _number(given, "timeout", _DEFAULT_TIMEOUT_MS)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     waiting = dict(targets)
@@ -289,7 +320,7 @@ async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], timeout_m
         outcomes = await admin.alter_replica_log_dirs(waiting)
         for replica, error in sorted(outcomes.items(), key=lambda item: item[0]):
             if error is None:
-                print(
+                say(
                     f"Successfully started moving log directory to {waiting.pop(replica)} for replica "
                     f"{replica.topic}-{replica.partition} with broker {replica.broker_id} "
                 )
@@ -310,12 +341,17 @@ async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], timeout_m
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _clear(admin: Admin, plan: Plan) -> None:
+async def _clear(admin: Admin, plan: Plan, say: Callable[[str], None]) -> None:
     brokers = {int(broker.broker_id) for broker in (await admin.describe_cluster()).brokers}
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
     await clear_throttles(
-        admin, brokers, {topic_partition.topic for topic_partition, _ in plan.entries}
+        admin, brokers, {topic_partition.topic for topic_partition, _ in plan.entries}, say
     )
+
+
+def _say_of(given: Given) -> Callable[[str], None]:
+    """Return what prints words, which JSON has none of."""
+    return (lambda _: None) if given.has("json") else print
 
 
 def _number(given: Given, option: str, default: int) -> int:

@@ -11,17 +11,21 @@ from typing import NamedTuple, NoReturn
 
 from kavka.cli.admin.connection import FAILURES, with_admin
 from kavka.cli.admin.replica_comparison import NOTHING, Lag, ReplicasDiffer, compare_round
-from kavka.cli.arguments.options import BadUsage, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadUsage, Given, Option, OptionSet
 from kavka.cli.commands.topics import topic_pattern
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import Row, print_failure, print_rows, print_warning
 from kavka.cli.text.java_errors import log_line, spelt_together
+from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.admin.replica_records import ReplicaRecords
-from kavka.errors import KafkaError
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.records.corrupt import CorruptBatch
 
 _RETRY_S = 0.2
+_NO_TOPICS = "No topics found. --topics-include if specified, is either filtering out all topics or there is no topic."
 
 OPTIONS = OptionSet(
     "Validate that all replicas for a set of topics have the same data.",
@@ -32,6 +36,7 @@ OPTIONS = OptionSet(
     Option("topic-white-list", "DEPRECATED: use --topics-include.", "Java regex (String)"),
     Option("time", "Where to begin: -1 (latest, the default), -2 (earliest), or milliseconds since 1970.", "timestamp"),
     Option("report-interval-ms", "How often to report (30000).", "ms"),
+    JSON,
 )  # fmt: skip
 
 
@@ -41,6 +46,7 @@ class _Choice(NamedTuple):
     fetch_bytes: int
     max_wait_ms: int
     report_interval_ms: int
+    is_json: bool
 
 
 Layout = Mapping[BrokerId, list[TopicPartition]]
@@ -82,23 +88,25 @@ def _choice(given: Given) -> _Choice:
         number("fetch-size", 1 << 20),
         number("max-wait-ms", 1000),
         number("report-interval-ms", 30_000, 64),
+        given.has("json"),
     )
 
 
 async def _verify(admin: Admin, choice: _Choice) -> int:
     layout = await _layout(admin, choice.pattern)
     if not layout:
-        log_line(
-            "ERROR",
-            "No topics found. --topics-include if specified, is either filtering out all topics or there is no topic.",
-            "kavka.cli.commands.replica_verification",
-        )
+        if choice.is_json:
+            return print_failure("BAD_VALUE", _NO_TOPICS)
+        log_line("ERROR", _NO_TOPICS, "kavka.cli.commands.replica_verification")
         return 1
     offsets = await _first_offsets(admin, layout, choice.time)
-    print(f"{_now()}: verification process is started", flush=True)
+    if not choice.is_json:
+        print(f"{_now()}: verification process is started", flush=True)
     try:
         await _compare_until_stopped(admin, layout, offsets, choice)
     except (ReplicasDiffer, CorruptBatch) as error:
+        if choice.is_json:
+            return print_failure(ErrorCode.CORRUPT_MESSAGE.name, str(error))
         print(f"{_now()}: {error}", flush=True)
         return 1
 
@@ -154,7 +162,10 @@ async def _compare_until_stopped(
                 fetched[topic_partition][broker] = replica
         lag = compare_round(fetched, offsets)
         if (time.monotonic() - reported) * 1000 > choice.report_interval_ms:
-            print(report_line(_now(), lag, len(offsets)), flush=True)
+            if choice.is_json:
+                print_rows(shapes.REPLICA_LAG, [_object(lag, len(offsets))])
+            else:
+                print(report_line(_now(), lag, len(offsets)), flush=True)
             reported = time.monotonic()
 
 
@@ -174,13 +185,28 @@ async def _fetch(
             max_wait_ms=choice.max_wait_ms,
         )
     except FAILURES as error:
-        log_line("WARN", f"broker {broker}: {error}", "kavka.cli.commands.replica_verification")
+        if choice.is_json:
+            print_warning(f"broker {broker}: {error}")
+        else:
+            log_line("WARN", f"broker {broker}: {error}", "kavka.cli.commands.replica_verification")
         found = {}
         await asyncio.sleep(_RETRY_S)
     usable = {
         topic_partition: r for topic_partition, r in found.items() if not isinstance(r, KafkaError)
     }
     return {topic_partition: usable.get(topic_partition, NOTHING) for topic_partition in parts}
+
+
+def _object(lag: Lag, partitions: int) -> Row:
+    at = lag.topic_partition
+    return {
+        "time_ms": current_time_ms(),
+        "max_lag": lag.records,
+        "topic": None if at is None else at.topic,
+        "partition": None if at is None else at.partition,
+        "offset": lag.offset,
+        "partition_count": partitions,
+    }
 
 
 def report_line(now: str, lag: Lag, partitions: int) -> str:

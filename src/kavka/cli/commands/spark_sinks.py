@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kavka.cli.admin.connection import FAILURES, client_settings, with_admin
 from kavka.cli.arguments.options import Given
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import (
+    Row,
+    print_error,
+    print_failure,
+    print_outcomes,
+    print_rows,
+)
 from kavka.cli.text.java_errors import spelt_together
 from kavka.cli.text.tab_table import tab_table
 from kavka.cli.text.times import current_time_ms
@@ -35,12 +44,16 @@ def main(argv: list[str]) -> int:
     except SystemExit as error:
         return 0 if error.code == 0 else 1
     misuse = _misuse(chosen)
+    if misuse is not None and chosen.json:
+        return print_failure("BAD_USAGE", misuse)
     if misuse is not None:
         print(misuse, file=sys.stderr)
         return 1
     options = {"bootstrap-server": [chosen.bootstrap_server]}
     if chosen.command_config is not None:
         options["command-config"] = [chosen.command_config]
+    if chosen.json:
+        options["json"] = []
     given = Given(options)
 
     async def act(admin: Admin) -> int:
@@ -51,6 +64,8 @@ def main(argv: list[str]) -> int:
         try:
             return await _act(sinks, chosen)
         except ConnectorError as error:
+            if chosen.json:
+                return print_error(error)
             print(error, file=sys.stderr)
             return 1
 
@@ -100,6 +115,7 @@ def _parser() -> ToolParser:
         help="Remove a sink even if its query may be live or has open transactions: the query is fenced, what it has "
         "decided is committed, the rest aborted.",
     )
+    parser.add_json()
     return parser
 
 
@@ -128,6 +144,9 @@ async def _act(sinks: Sinks, chosen: argparse.Namespace) -> int:
     wanted = dict.fromkeys(chosen.sink_id)
     states = [await sinks.one(sink) for sink in wanted] if wanted else await sinks.all()
     now_ms = current_time_ms()
+    if chosen.json:
+        print_rows(shapes.SINK, (_object(state, now_ms, min_idle_ms) for state in states))
+        return 0
     if chosen.list:
         rows = [_row(state, now_ms, min_idle_ms) for state in states]
         sys.stdout.write(tab_table(_LIST, rows))
@@ -148,6 +167,16 @@ def _row(state: SinkState, now_ms: int, min_idle_ms: int) -> tuple[object, ...]:
         len(state.transactions),
         "no" if state.objections(now_ms, min_idle_ms) else "yes",
     )
+
+
+def _object(state: SinkState, now_ms: int, min_idle_ms: int) -> Row:
+    return {
+        "sink_id": state.sink,
+        "written_ms": state.written_ms,
+        "last_batch": None if state.decision is None else state.decision.batch.number,
+        "open_transactions": {name: str(at) for name, at in state.transactions.items()},
+        "objections": list(state.objections(now_ms, min_idle_ms)),
+    }
 
 
 def described(state: SinkState, now_ms: int, min_idle_ms: int) -> list[str]:
@@ -185,33 +214,43 @@ def _duration(ms: int | None) -> str:
 
 
 async def _delete(sinks: Sinks, chosen: argparse.Namespace, min_idle_ms: int) -> int:
-    failed = 0
+    rows: list[Row] = []
     for sink in dict.fromkeys(chosen.sink_id):
         state = await sinks.one(sink)
         objections = state.objections(current_time_ms(), min_idle_ms)
+        refusal = None
         if objections and not chosen.force:
-            reasons = " ".join(objections)
-            print(f"The sink {sink} is not removed without --force. {reasons}", file=sys.stderr)
-            failed += 1
-            continue
-        for sentence in objections:
-            print(f"{sink}: {sentence}", file=sys.stderr)
-        if not chosen.execute:
-            print(f"The sink {sink} would be removed; give --execute to remove it.")
-            continue
-        failed += await _removed(sinks, state)
-    return 1 if failed else 0
+            refusal = f"The sink {sink} is not removed without --force. {' '.join(objections)}"
+        elif chosen.execute:
+            refusal = await _refusal(sinks, state)
+        if not chosen.json:
+            _say(sink, [] if refusal else objections, refusal, executed=chosen.execute)
+        error = None if refusal is None else {"code": "FAILED", "message": refusal}
+        removed = chosen.execute and refusal is None
+        rows.append({"sink_id": sink, "removed": removed, "error": error})
+    if chosen.json:
+        return print_outcomes(shapes.REMOVED_SINK, rows)
+    return 1 if any(row["error"] for row in rows) else 0
 
 
-async def _removed(sinks: Sinks, state: SinkState) -> int:
-    """Remove a sink, and return 0, or 1 when that failed."""
+def _say(sink: str, objections: Sequence[str], refusal: str | None, *, executed: bool) -> None:
+    for sentence in objections:
+        print(f"{sink}: {sentence}", file=sys.stderr)
+    if refusal is not None:
+        print(refusal, file=sys.stderr)
+    elif executed:
+        print(f"The sink {sink} was removed.")
+    else:
+        print(f"The sink {sink} would be removed; give --execute to remove it.")
+
+
+async def _refusal(sinks: Sinks, state: SinkState) -> str | None:
+    """Remove a sink, and return why that failed, if so."""
     from kavka.spark.errors import ConnectorError
 
     try:
         await sinks.remove(state)
     except (ConnectorError, *FAILURES) as error:
         reason = error if isinstance(error, ConnectorError) else spelt_together(error)
-        print(f"The sink {state.sink} was not removed. {reason}", file=sys.stderr)
-        return 1
-    print(f"The sink {state.sink} was removed.")
-    return 0
+        return f"The sink {state.sink} was not removed. {reason}"
+    return None

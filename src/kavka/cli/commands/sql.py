@@ -16,6 +16,7 @@ from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
+from kavka.settings.text_files import MAX_SETTINGS, decoded
 from kavka.termination import termination_as_interrupt
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ _MODULES = ("duckdb", "pyarrow", "prompt_toolkit", "rich", "wcwidth")
 
 class _Misuse(Exception):
     """The options do not go together, or a value is wrong; the sentence is for the user."""
+
+
+def _typed() -> str:
+    """Return the statements of standard input. Raise ValueError when these are no text, or have no end."""
+    content = sys.stdin.buffer.read(MAX_SETTINGS + 1)
+    if len(content) > MAX_SETTINGS:
+        raise ValueError(
+            f"standard input has more than {MAX_SETTINGS} bytes, which are no statements"
+        )
+    return decoded(content)
 
 
 def main(argv: list[str]) -> int:
@@ -126,7 +137,7 @@ class _Command:
         given = self._given
         if given.statement is None and sys.stdin.isatty():
             return None
-        text = sys.stdin.read() if given.statement is None else given.statement
+        text = _typed() if given.statement is None else given.statement
         if given.spark or given.follow:
             return [text.strip().rstrip(";")]
         statements = self._session.statements(text)

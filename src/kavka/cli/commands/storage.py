@@ -9,6 +9,8 @@ import sys
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error, print_failure, print_rows
 from kavka.cli.server.log_directories import identity_of, log_directories
 from kavka.ids import uuid_bytes, uuid_text
 from kavka.storage.checkpoint.meta_properties import MetaProperties
@@ -23,16 +25,22 @@ def main(arguments: list[str]) -> int:
         print(f"{parser.format_usage()}kavka storage: error: too few arguments", file=sys.stderr)
         return 1
     given = parser.parse_args(arguments)
+    as_json = given.command != "format" and given.json
     try:
         match given.command:
+            case "random-uuid" if as_json:
+                print_rows(shapes.UUID, [{"uuid": _random_uuid()}])
+                return 0
             case "random-uuid":
                 print(_random_uuid())
                 return 0
             case "format":
                 return _format(given)
             case _:
-                return _info(_directories(given.config))
+                return _info(_directories(given.config), as_json=as_json)
     except BadValue as error:
+        if as_json:
+            return print_error(error)
         print(error, file=sys.stderr)
         return 1
 
@@ -44,7 +52,8 @@ def _parser() -> ToolParser:
         "info", help="Get information about the Kafka log directories on this node."
     )
     made = commands.add_parser("format", help="Check the options of a format, which is not needed.")
-    commands.add_parser("random-uuid", help="Print a random UUID.")
+    made_up = commands.add_parser("random-uuid", help="Print a random UUID.")
+    parser.add_json(info, made_up)
     for command in (info, made):
         command.add_argument("--config", "-c", required=True, help="the broker's properties file")
     made.add_argument("--cluster-id", "-t", required=True, help="a cluster id, from random-uuid")
@@ -86,7 +95,7 @@ def _format(given: argparse.Namespace) -> int:
     return 0
 
 
-def _info(directories: list[str]) -> int:
+def _info(directories: list[str], *, as_json: bool) -> int:
     problems: list[str] = []
     metadata: list[MetaProperties] = []
     for directory in directories:
@@ -97,6 +106,8 @@ def _info(directories: list[str]) -> int:
             metadata.append(known)
     if len({(known.broker_id, known.cluster_id) for known in metadata}) > 1:
         problems.append("The directories belong to different brokers or clusters.")
+    if as_json:
+        return _print_info(directories, metadata, problems)
     print("Found log directory:" if len(directories) == 1 else "Found log directories:")
     print("".join(f"  {directory}\n" for directory in directories))
     for known in metadata[:1]:
@@ -107,7 +118,19 @@ def _info(directories: list[str]) -> int:
     return 1 if problems else 0
 
 
+def _print_info(directories: list[str], metadata: list[MetaProperties], problems: list[str]) -> int:
+    known = dict(line.split("=", 1) for line in _properties(metadata[0])) if metadata else None
+    row = {"directories": directories, "metadata": known, "problems": problems}
+    print_rows(shapes.STORAGE, [row])
+    return print_failure("FAILED", problems[0]) if problems else 0
+
+
 def _shown(meta: MetaProperties) -> str:
     """Return an identity as Kafka prints it: properties by name."""
-    lines = [line for line in meta.encode().decode().splitlines() if line and line != "#"]
-    return "{" + ", ".join(sorted(lines)) + "}"
+    return "{" + ", ".join(_properties(meta)) + "}"
+
+
+def _properties(meta: MetaProperties) -> list[str]:
+    return sorted(
+        line for line in meta.encode().decode().splitlines() if line and not line.startswith("#")
+    )

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TextIO
 
 from kavka.cli.admin.connection import with_admin
-from kavka.cli.admin.topic_table import Problems, describe
-from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.admin.topic_table import Problems, lines_of, topic_rows, topic_views
+from kavka.cli.arguments.options import (
+    JSON,
+    BadUsage,
+    BadValue,
+    Given,
+    Option,
+    OptionSet,
+    whole_number,
+)
+from kavka.cli.json_lines import lines as json_lines
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_rows.topics import changed_topic_rows, new_topic_row
+from kavka.cli.text.failures import CommandFailed
 from kavka.cli.text.java_errors import log_line, spelt
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import NewPartitions, NewTopic, TopicDescription
@@ -70,15 +83,8 @@ OPTIONS = OptionSet(
     Option(
         "partition-size-limit-per-response", "How many partitions to ask for at once.", "number"
     ),
+    JSON,
 )
-
-
-class _Refused(Exception):
-    """The command cannot be done; carries the exception's name in Kafka's tools and the sentence."""
-
-    def __init__(self, name: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.name = name
 
 
 def main(argv: list[str]) -> int:
@@ -92,8 +98,10 @@ def _act(given: Given) -> int:
         for name in _NUMBERS:
             given.integer(name)
     except BadValue as error:
+        if given.has("json"):
+            raise
         return _failed("joptsimple.OptionArgumentConversionException", str(error))
-    actions = {
+    actions: dict[str, Callable[[Admin, Given], Awaitable[int]]] = {
         "list": _list,
         "describe": _describe,
         "create": _create,
@@ -102,13 +110,14 @@ def _act(given: Given) -> int:
     }
 
     async def act(admin: Admin) -> int:
+        if given.has("json"):
+            return await actions[action](admin, given)
         try:
-            await actions[action](admin, given)
-        except _Refused as error:
+            return await actions[action](admin, given)
+        except CommandFailed as error:
             return _failed(error.name, str(error))
         except BadValue as error:
             return _failed("joptsimple.OptionException", str(error))
-        return 0
 
     return with_admin(given, act, lambda error: _failed(*spelt(error)))
 
@@ -122,10 +131,10 @@ def _failed(name: str, sentence: str) -> int:
 def _checked(given: Given) -> str:
     action = given.one_action(*_ACTIONS, before_last=" or ")
     if given.has("delete-config"):
-        print(
+        _warn(
+            given,
             "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully "
             "removed in future releases.",
-            file=sys.stderr,
         )
     if not given.has("bootstrap-server"):
         raise BadUsage("--bootstrap-server must be specified")
@@ -151,22 +160,36 @@ def _checked(given: Given) -> str:
         if not given.has("topic", "topic-id"):
             raise BadUsage("--topic or --topic-id is required to describe a topic")
         if given.has("topic") and given.has("topic-id"):
-            print(
+            _warn(
+                given,
                 "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
-                "Uuid.ZERO_UUID"
+                "Uuid.ZERO_UUID",
+                file=sys.stdout,
             )
     return action
+
+
+def _warn(given: Given, sentence: str, file: TextIO | None = None) -> None:
+    """Print a warning where Kafka's tool does, by default on standard error."""
+    if given.has("json"):
+        json_lines.print_warning(sentence)
+    else:
+        print(sentence, file=file or sys.stderr)
 
 
 # What the actions do
 
 
-async def _list(admin: Admin, given: Given) -> None:
+async def _list(admin: Admin, given: Given) -> int:
     names = await _matching(admin, given)
-    sys.stdout.write("".join(f"{name}\n" for name in names))
+    if given.has("json"):
+        json_lines.print_rows(shapes.TOPIC, ({"topic": name} for name in names))
+    else:
+        sys.stdout.write("".join(f"{name}\n" for name in names))
+    return 0
 
 
-async def _describe(admin: Admin, given: Given) -> None:
+async def _describe(admin: Admin, given: Given) -> int:
     known: list[TopicDescription]
     topic_id = _topic_id(given)
     if topic_id != NO_TOPIC_ID:
@@ -178,8 +201,15 @@ async def _describe(admin: Admin, given: Given) -> None:
         known = [topic for topic in found.values() if not isinstance(topic, KafkaError)]
     problems = Problems(*(given.has(report) for report in _REPORTS))
     page_size = given.integer("partition-size-limit-per-response") or 2000
-    lines = await describe(admin, known, problems, given.has("topics-with-overrides"), page_size)
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    overrides_only = given.has("topics-with-overrides")
+    views = await topic_views(admin, known, problems, page_size)
+    if given.has("json"):
+        rows = topic_rows(views, is_filtered=any(problems), overrides_only=overrides_only)
+        json_lines.print_rows(shapes.TOPIC_DESCRIPTION, rows)
+    else:
+        lines = lines_of(views, problems, overrides_only=overrides_only)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
 
 
 def _topic_id(given: Given) -> bytes:
@@ -189,7 +219,7 @@ def _topic_id(given: Given) -> bytes:
     try:
         return uuid_bytes(text)
     except ValueError as error:
-        raise _Refused("java.lang.IllegalArgumentException", str(error)) from error
+        raise CommandFailed("java.lang.IllegalArgumentException", str(error)) from error
 
 
 async def _by_id(admin: Admin, given: Given, wanted: bytes) -> list[TopicDescription]:
@@ -197,23 +227,32 @@ async def _by_id(admin: Admin, given: Given, wanted: bytes) -> list[TopicDescrip
     found = [t for t in known if not isinstance(t, KafkaError) and t.topic_id == wanted]
     if not found and not given.has("if-exists"):
         sentence = f"TopicId '{given.text('topic-id')}' does not exist as expected"
-        raise _Refused("java.lang.IllegalArgumentException", sentence)
+        if given.has("json"):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, sentence)
+        raise CommandFailed("java.lang.IllegalArgumentException", sentence)
     return found
 
 
-async def _create(admin: Admin, given: Given) -> None:
+async def _create(admin: Admin, given: Given) -> int:
     topic = _new_topic(given)
     if "." in topic.name or "_" in topic.name:
-        print(
+        _warn(
+            given,
             "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "
-            "collide. To avoid issues it is best to use either, but not both."
+            "collide. To avoid issues it is best to use either, but not both.",
+            file=sys.stdout,
         )
     outcome = (await admin.create_topics([topic]))[topic.name]
-    if isinstance(outcome, KafkaError):
-        if outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
-            return
+    created = None if isinstance(outcome, KafkaError) else outcome
+    if isinstance(outcome, KafkaError) and not (
+        outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists")
+    ):
         raise outcome
-    print(f"Created topic {topic.name}.")
+    if given.has("json"):
+        json_lines.print_rows(shapes.NEW_TOPIC, [new_topic_row(topic.name, created)])
+    elif created is not None:
+        print(f"Created topic {topic.name}.")
+    return 0
 
 
 def _new_topic(given: Given) -> NewTopic:
@@ -221,10 +260,10 @@ def _new_topic(given: Given) -> NewTopic:
     partitions = given.integer("partitions")
     if replicas is not None and not 1 <= replicas <= 32767:
         sentence = "The replication factor must be between 1 and 32767 inclusive"
-        raise _Refused("java.lang.IllegalArgumentException", sentence)
+        raise CommandFailed("java.lang.IllegalArgumentException", sentence)
     if partitions is not None and partitions < 1:
         sentence = "The partitions must be greater than 0"
-        raise _Refused("java.lang.IllegalArgumentException", sentence)
+        raise CommandFailed("java.lang.IllegalArgumentException", sentence)
     assignment = given.one("replica-assignment")
     return NewTopic(
         given.text("topic"),
@@ -240,7 +279,7 @@ def _settings(pairs: Sequence[str]) -> dict[str, str | None]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise _Refused(
+            raise CommandFailed(
                 "java.lang.IllegalArgumentException",
                 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".',
             )
@@ -257,25 +296,25 @@ def parse_assignment(text: str) -> list[list[int]]:
         ]
     except ValueError as error:
         sentence = f"--replica-assignment is not a list of broker ids: {text}"
-        raise _Refused("java.lang.NumberFormatException", sentence) from error
+        raise CommandFailed("java.lang.NumberFormatException", sentence) from error
     for number, replicas in enumerate(lists):
         doubled = sorted({str(broker) for broker in replicas if replicas.count(broker) > 1})
         if doubled:
             sentence = (
                 f"Partition replica lists may not contain duplicate entries: {', '.join(doubled)}"
             )
-            raise _Refused("org.apache.kafka.tools.AdminCommandFailedException", sentence)
+            raise CommandFailed("org.apache.kafka.tools.AdminCommandFailedException", sentence)
         if len(replicas) != len(lists[0]):
             sentence = f"Partition {number} has different replication factor: {replicas}"
-            raise _Refused("org.apache.kafka.tools.AdminOperationException", sentence)
+            raise CommandFailed("org.apache.kafka.tools.AdminOperationException", sentence)
     return lists
 
 
-async def _alter(admin: Admin, given: Given) -> None:
+async def _alter(admin: Admin, given: Given) -> int:
     names = await _matching(admin, given)
     _insist(names, given)
     if not names:
-        return
+        return 0
     total = given.integer("partitions")
     assert total is not None  # `_checked` insists on it
     text = given.one("replica-assignment")
@@ -286,20 +325,23 @@ async def _alter(admin: Admin, given: Given) -> None:
             raise topic
         added = None if assignment is None else assignment[len(topic.partitions) :]
         wanted[name] = NewPartitions(total, added)
-    _raise_first(await admin.create_partitions(wanted))
+    return _done(given, await admin.create_partitions(wanted))
 
 
-async def _delete(admin: Admin, given: Given) -> None:
+async def _delete(admin: Admin, given: Given) -> int:
     names = await _matching(admin, given)
     _insist(names, given)
-    if names:
-        _raise_first(await admin.delete_topics(names))
+    return _done(given, await admin.delete_topics(names) if names else {})
 
 
-def _raise_first(outcomes: dict[str, KafkaError | None]) -> None:
+def _done(given: Given, outcomes: dict[str, KafkaError | None]) -> int:
+    """Print what became of topics as JSON, or raise the first refusal."""
+    if given.has("json"):
+        return json_lines.print_outcomes(shapes.CHANGED_TOPIC, changed_topic_rows(outcomes))
     for outcome in outcomes.values():
         if outcome is not None:
             raise outcome
+    return 0
 
 
 # Which topics are meant
@@ -327,4 +369,6 @@ def _insist(names: Sequence[str], given: Given) -> None:
     wanted = given.one("topic")
     if wanted is not None and not names and not given.has("if-exists"):
         sentence = f"Topic '{wanted}' does not exist as expected"
-        raise _Refused("java.lang.IllegalArgumentException", sentence)
+        if given.has("json"):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
+        raise CommandFailed("java.lang.IllegalArgumentException", sentence)

@@ -7,9 +7,18 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from kavka.cli.admin.connection import FAILURES, with_admin
-from kavka.cli.admin.hanging_transactions import find_hanging
+from kavka.cli.admin.hanging_transactions import find_hanging, hanging_table
 from kavka.cli.arguments.options import Given, whole_number
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.transactions import (
+    described_row,
+    hanging_rows,
+    listed_rows,
+    producer_rows,
+)
+from kavka.cli.text.failures import TerseFailure
 from kavka.cli.text.java_errors import spelt
 from kavka.cli.text.tab_table import tab_table
 from kavka.cli.text.times import current_time_ms
@@ -55,10 +64,6 @@ _PRODUCERS = (
 )
 
 
-class Failed(Exception):
-    """The command cannot be done; only the sentence is printed."""
-
-
 def main(argv: list[str]) -> int:
     """Run the command; 1 when it is not understood or a broker refuses."""
     parser = _parser()
@@ -74,6 +79,8 @@ def main(argv: list[str]) -> int:
     given = {"bootstrap-server": [chosen.bootstrap_server]}
     if chosen.command_config is not None:
         given["command-config"] = [chosen.command_config]
+    if chosen.json:
+        given["json"] = []
     doing = "the command"
 
     async def act(admin: Admin) -> int:
@@ -81,7 +88,9 @@ def main(argv: list[str]) -> int:
         action, doing = _ACTIONS[chosen.command](chosen)
         try:
             await action(admin)
-        except Failed as error:
+        except TerseFailure as error:
+            if chosen.json:
+                raise
             print(error, file=sys.stderr)
             return 1
         return 0
@@ -121,6 +130,7 @@ def _parser() -> ToolParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose, arguments in _COMMANDS:
         command = commands.add_parser(name, help=purpose, description=purpose, allow_abbrev=False)
+        parser.add_json(command)
         for flags, kind, is_required, text in arguments:
             command.add_argument(*flags, type=kind, required=is_required, help=text)
     return parser
@@ -184,7 +194,10 @@ def _list(chosen: argparse.Namespace) -> _Action:
             for broker_id, listed in found.items()
             for t in listed
         ]
-        sys.stdout.write(tab_table(_LIST, rows))
+        if chosen.json:
+            print_rows(shapes.TRANSACTION, listed_rows(found))
+        else:
+            sys.stdout.write(tab_table(_LIST, rows))
 
     return act, "list transactions"
 
@@ -199,8 +212,13 @@ def _describe(chosen: argparse.Namespace) -> _Action:
             raise KafkaError(found.code, f"{request} failed because the ID could not be found")
         if isinstance(found, Exception):
             raise found
+        now_ms = current_time_ms()
+        if chosen.json:
+            row = described_row(name, found, now_ms)
+            print_rows(shapes.TRANSACTION_DESCRIPTION, [row])
+            return
         start = found.start_time_ms
-        row = (
+        cells = (
             found.coordinator_id,
             name,
             found.producer_id,
@@ -208,10 +226,10 @@ def _describe(chosen: argparse.Namespace) -> _Action:
             _state(found.state),
             found.timeout_ms,
             "None" if start is None else start,
-            "None" if start is None else current_time_ms() - start,
+            "None" if start is None else now_ms - start,
             ",".join(map(str, found.partitions)),
         )
-        sys.stdout.write(tab_table(_DESCRIBE, [row]))
+        sys.stdout.write(tab_table(_DESCRIBE, [cells]))
 
     return act, f"describe transaction state of transactional-id `{name}`"
 
@@ -231,6 +249,9 @@ def _describe_producers(chosen: argparse.Namespace) -> _Action:
         ]
         if isinstance(found, KafkaError):
             raise found
+        if chosen.json:
+            print_rows(shapes.PRODUCER, producer_rows(topic_partition, found))
+            return
         rows = [
             (
                 p.producer_id,
@@ -262,7 +283,7 @@ def _abort(chosen: argparse.Namespace) -> _Action:
                 f"AbortTransactionSpec(topicPartition={topic_partition}, producerId={hanging.producer_id}, "
                 f"producerEpoch={hanging.producer_epoch}, coordinatorEpoch={hanging.coordinator_epoch})"
             )
-            raise Failed(_sentence(f"abort transaction {spec}", error)) from error
+            raise TerseFailure(_sentence(f"abort transaction {spec}", error)) from error
 
     return act, f"validate producer state for partition {topic_partition}"
 
@@ -271,13 +292,13 @@ def _transaction_from_arguments(
     topic_partition: TopicPartition, chosen: argparse.Namespace
 ) -> HangingTransaction:
     if chosen.producer_id is None:
-        raise Failed(
+        raise TerseFailure(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) "
             "or with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
     for name in ("producer_epoch", "coordinator_epoch"):
         if getattr(chosen, name) is None:
-            raise Failed(f"Missing required argument --{name.replace('_', '-')}")
+            raise TerseFailure(f"Missing required argument --{name.replace('_', '-')}")
     # -1: no coordinator has written here yet; 0 is not above any that could.
     return HangingTransaction(
         topic_partition, chosen.producer_id, chosen.producer_epoch, max(chosen.coordinator_epoch, 0)
@@ -295,7 +316,7 @@ async def _open_at(
             return HangingTransaction(
                 topic_partition, p.producer_id, p.producer_epoch, p.coordinator_epoch or 0
             )
-    raise Failed(
+    raise TerseFailure(
         f"Could not find any open transactions starting at offset {start_offset} on partition {topic_partition}"
     )
 
@@ -303,17 +324,20 @@ async def _open_at(
 def _find_hanging(chosen: argparse.Namespace) -> _Action:
     async def act(admin: Admin) -> None:
         if chosen.topic is None and chosen.broker_id is None:
-            raise Failed(
+            raise TerseFailure(
                 "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
             )
         if chosen.partition is not None and chosen.topic is None:
-            raise Failed("The --partition argument requires --topic to be provided")
+            raise TerseFailure("The --partition argument requires --topic to be provided")
         minutes = 15 if chosen.max_transaction_timeout is None else chosen.max_transaction_timeout
-        sys.stdout.write(
-            await find_hanging(
-                admin, chosen.topic, chosen.partition, chosen.broker_id, minutes * 60_000
-            )
+        now_ms = current_time_ms()
+        found = await find_hanging(
+            admin, chosen.topic, chosen.partition, chosen.broker_id, now_ms - minutes * 60_000
         )
+        if chosen.json:
+            print_rows(shapes.HANGING, hanging_rows(found, now_ms))
+        else:
+            sys.stdout.write(hanging_table(found, now_ms))
 
     return act, "find hanging transactions"
 

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from kavka.cli.arguments.options import BadUsage, Given
 from kavka.cli.groups.tables import Column, print_error, print_note, show, table
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error as print_json_error
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.groups import group_rows, member_rows, offset_rows, state_row
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.lag import Lag
 from kavka.core.group_member.steps import OffsetAndMetadata
-from kavka.errors import KafkaError
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 
 _STATES = (
@@ -29,11 +33,14 @@ _TYPES = ("Consumer", "Classic")
 # List
 
 
-async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
+async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> int:
     """Print the names of groups, with states and types if they are asked for."""
     states = _chosen(given, "state", _STATES, "state")
     types = _chosen(given, "type", _TYPES, "types")
     listed = await consumer_groups(admin, states, types, timeout_ms)
+    if given.has("json"):
+        print_rows(shapes.GROUP, group_rows(listed))
+        return 0
     columns = [Column("GROUP", 25)]
     if given.has("type"):
         columns.append(Column("TYPE", 20))
@@ -41,12 +48,13 @@ async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
         columns.append(Column("STATE", 20))
     if len(columns) == 1:
         show("".join(f"{group.group_id}\n" for group in listed))
-        return
+        return 0
     cells = [
         {"GROUP": g.group_id, "TYPE": g.type.capitalize() or "Classic", "STATE": g.state}
         for g in listed
     ]
     show(table(columns, [[row[column.title] for column in columns] for row in cells]))
+    return 0
 
 
 async def consumer_groups(
@@ -77,23 +85,36 @@ def _chosen(given: Given, name: str, valid: Sequence[str], noun: str) -> list[st
 # Describe
 
 
-async def describe(admin: Admin, given: Given, timeout_ms: int) -> None:
-    """Print offsets, members or state of groups, a table for each."""
+async def describe(admin: Admin, given: Given, timeout_ms: int) -> int:
+    """Print offsets, members or state of groups, a table for each; with JSON 1 if there is no such group."""
     if given.has("all-groups"):
         names = [group.group_id for group in await consumer_groups(admin, timeout_ms=timeout_ms)]
     else:
         names = sorted(set(given.all("group")))
+    is_json = given.has("json")
+    unknown: list[KafkaError] = []
     for name, group in (await admin.describe_groups(names, timeout_ms=timeout_ms)).items():
         if isinstance(group, Exception):
             raise group
         if group.state == "Dead":
-            print_error(await _why_unknown(admin, name))
+            why = await _why_unknown(admin, name)
+            if is_json:
+                unknown.append(KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, why))
+            else:
+                print_error(why)
         elif given.has("members"):
-            _print_members(group, given.has("verbose"))
+            if is_json:
+                print_rows(shapes.GROUP_MEMBER, member_rows(group))
+            else:
+                _print_members(group, given.has("verbose"))
         elif given.has("state"):
-            _print_group_state(group, given.has("verbose"))
+            if is_json:
+                print_rows(shapes.GROUP_STATE, [state_row(group)])
+            else:
+                _print_group_state(group, given.has("verbose"))
         else:
             await _print_offsets(admin, name, group, given, timeout_ms)
+    return print_json_error(unknown[0]) if unknown else 0
 
 
 async def _why_unknown(admin: Admin, name: str) -> str:
@@ -120,35 +141,31 @@ def _print_state(group: GroupDescription) -> None:
 async def _print_offsets(
     admin: Admin, name: str, group: GroupDescription, given: Given, timeout_ms: int
 ) -> None:
-    verbose = given.has("verbose")
     committed = await admin.list_group_offsets(name, timeout_ms=timeout_ms)
-    owners = {
-        topic_partition: member for member in group.members for topic_partition in member.assignment
+    owned = [topic_partition for member in group.members for topic_partition in member.assignment]
+    partitions = sorted({*committed, *owned})
+    listed = dict.fromkeys(partitions, OffsetSpec.LATEST)
+    ends = {
+        topic_partition: None if isinstance(end, KafkaError) else end.offset
+        for topic_partition, end in (await admin.list_offsets(listed) if listed else {}).items()
     }
-    partitions = sorted({*committed, *owners})
+    ends = {topic_partition: ends[topic_partition] for topic_partition in partitions}
+    lags = await _lags(admin, committed) if given.has("lag-seconds") else {}
+    if given.has("json"):
+        print_rows(shapes.GROUP_OFFSET, offset_rows(group, committed, ends, lags))
+        return
     _print_state(group)
     if not partitions:
         return
-    ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    rows = []
-    for topic_partition in partitions:
-        end = ends[topic_partition]
-        log_end = None if isinstance(end, KafkaError) else end.offset
-        rows.append(
-            _offset_row(
-                name,
-                topic_partition,
-                committed.get(topic_partition),
-                log_end,
-                owners.get(topic_partition),
-                verbose,
-            )
-        )
+    verbose = given.has("verbose")
+    owners = {each: member for member in group.members for each in member.assignment}
+    rows = [
+        _offset_row(name, each, committed.get(each), ends[each], owners.get(each), verbose)
+        for each in partitions
+    ]
     if given.has("lag-seconds"):
-        for row, seconds in zip(
-            rows, await _lag_seconds(admin, committed, partitions), strict=True
-        ):
-            row.insert(_LAG_SECONDS_COLUMN + verbose, seconds)
+        for row, topic_partition in zip(rows, partitions, strict=True):
+            row.insert(_LAG_SECONDS_COLUMN + verbose, _seconds(lags.get(topic_partition)))
     columns = [Column("GROUP", 15), Column("TOPIC", 15), Column("PARTITION", 10)]
     columns += [Column("LEADER-EPOCH", 15)] if verbose else []
     columns += [Column(title, 15) for title in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")]
@@ -161,22 +178,18 @@ _LAG_SECONDS_COLUMN = 6
 """Its place in a row: behind LAG."""
 
 
-async def _lag_seconds(
-    admin: Admin,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
-    partitions: Sequence[TopicPartition],
-) -> list[str]:
-    """Return the age of the first record that is not read, for each partition; `-` where that is not known."""
-    positions = {
-        topic_partition: committed[topic_partition].offset
-        for topic_partition in partitions
-        if topic_partition in committed
-    }
-    found = await admin.lags(positions)
-    return [
-        "-" if not isinstance(lag, Lag) or lag.seconds is None else f"{lag.seconds:.3f}"
-        for lag in (found.get(topic_partition) for topic_partition in partitions)
-    ]
+async def _lags(
+    admin: Admin, committed: Mapping[TopicPartition, OffsetAndMetadata]
+) -> Mapping[TopicPartition, Lag | KafkaError]:
+    """Return how far behind the committed offsets are."""
+    return await admin.lags(
+        {topic_partition: offset.offset for topic_partition, offset in committed.items()}
+    )
+
+
+def _seconds(lag: Lag | KafkaError | None) -> str:
+    """Return the age of the first record that is not read; `-` where that is not known."""
+    return "-" if not isinstance(lag, Lag) or lag.seconds is None else f"{lag.seconds:.3f}"
 
 
 def _offset_row(

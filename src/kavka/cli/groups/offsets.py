@@ -6,6 +6,9 @@ from kavka.cli.arguments.options import Given
 from kavka.cli.arguments.topic_partitions import TopicArgument, topic_arguments
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.groups.tables import Column, print_error, show, table
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_outcomes
+from kavka.cli.json_rows.groups import deleted_group_rows, deleted_offset_rows
 from kavka.cli.text.java_errors import sentence, spelt_together
 from kavka.client.admin.admin import Admin
 from kavka.errors import ErrorCode, KafkaError
@@ -18,31 +21,39 @@ _STATUS_COLUMNS = (
 )
 
 
-async def delete_groups(admin: Admin, given: Given, timeout_ms: int) -> None:
+async def delete_groups(admin: Admin, given: Given, timeout_ms: int) -> int:
     """Delete groups and print those that could not be deleted."""
     if given.has("all-groups"):
         names = [group.group_id for group in await consumer_groups(admin)]
     else:
         names = list(dict.fromkeys(given.all("group")))
     outcomes = await admin.delete_groups(names, timeout_ms=timeout_ms)
+    if given.has("json"):
+        return print_outcomes(shapes.DELETED_GROUP, deleted_group_rows(outcomes))
     failed = {name: error for name, error in outcomes.items() if error is not None}
     done = ", ".join(f"'{name}'" for name in outcomes if name not in failed)
     if not failed:
         show(f"Deletion of requested consumer groups ({done}) was successful.\n")
-        return
+        return 0
     print_error("Deletion of some consumer groups failed:")
     for name, error in failed.items():
         reason = spelt_together(error, by_code=True)
         show(f"* Group '{name}' could not be deleted due to: {reason}\n")
     if done:
         show(f"\nThese consumer groups were deleted successfully: {done}\n")
+    return 0
 
 
-async def delete_offsets(admin: Admin, given: Given, timeout_ms: int) -> None:
+async def delete_offsets(admin: Admin, given: Given, timeout_ms: int) -> int:
     """Delete offsets of one group and print the outcome of each partition."""
     group = given.text("group")
     partitions, unknown = await _partitions(admin, topic_arguments(given.all("topic")))
     statuses: dict[TopicPartition, KafkaError | None] = {}
+    if given.has("json"):
+        if partitions:
+            statuses = await admin.delete_group_offsets(group, partitions, timeout_ms=timeout_ms)
+        rows_of = deleted_offset_rows(group, unknown, statuses)
+        return print_outcomes(shapes.DELETED_OFFSET, rows_of)
     try:
         if partitions:
             statuses = await admin.delete_group_offsets(group, partitions, timeout_ms=timeout_ms)
@@ -61,6 +72,7 @@ async def delete_offsets(admin: Admin, given: Given, timeout_ms: int) -> None:
         for topic_partition, status in sorted(statuses.items(), key=lambda s: s[0])
     ]
     show("\n" + table(_STATUS_COLUMNS, rows))
+    return 0
 
 
 def _print_group_error(group: str, error: KafkaError) -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 
 from kavka.cli.arguments.options import BadUsage, BadValue, Given, whole_number
 from kavka.cli.arguments.topic_partitions import topic_arguments
 from kavka.cli.groups.description import consumer_groups
 from kavka.cli.groups.tables import Column, print_error, show, table
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_error as print_json_error
+from kavka.cli.json_lines.lines import print_rows, print_warning
+from kavka.cli.json_rows.groups import reset_rows
 from kavka.cli.text.java_errors import log_line
 from kavka.cli.text.times import current_time_ms, duration_ms, moment_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
-from kavka.errors import KafkaError
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+from kavka.settings.text_files import MAX_DOCUMENT, read_text
 
 SCENARIOS = (
     "to-offset",
@@ -37,21 +43,28 @@ _COLUMNS = (
 )
 
 
-async def reset(admin: Admin, given: Given, timeout_ms: int) -> None:
-    """Compute new offsets of every group without members; set them with `--execute`; print them."""
+async def reset(admin: Admin, given: Given, timeout_ms: int) -> int:
+    """Compute new offsets of every group without members; set them with `--execute`; print them.
+
+    With JSON 1, after the others, when a group has members.
+    """
     if given.has("all-groups"):
         names = [group.group_id for group in await consumer_groups(admin)]
     else:
         names = sorted(set(given.all("group")))
     planned: dict[str, Offsets] = {}
+    active: list[KafkaError] = []
     for name, group in (await admin.describe_groups(names, timeout_ms=timeout_ms)).items():
         if isinstance(group, Exception):
             raise group
         if group.state not in ("Empty", "Dead"):
-            print_error(
+            why = (
                 f"Assignments can only be reset if the group '{name}' is inactive, but the current state is "
                 f"{group.state}."
             )
+            active.append(KafkaError(ErrorCode.NON_EMPTY_GROUP, why))
+            if not given.has("json"):
+                print_error(why)
             continue
         planned[name] = await _planned(admin, given, name, timeout_ms)
         if given.has("execute") and planned[name]:
@@ -59,7 +72,11 @@ async def reset(admin: Admin, given: Given, timeout_ms: int) -> None:
             for error in outcomes.values():
                 if error is not None:
                     raise error
+    if given.has("json"):
+        print_rows(shapes.RESET_OFFSET, reset_rows(planned, executed=given.has("execute")))
+        return print_json_error(active[0]) if active else 0
     _show(given, planned)
+    return 0
 
 
 def _show(given: Given, planned: Mapping[str, Offsets]) -> None:
@@ -103,16 +120,16 @@ async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> O
     if given.has("to-offset"):
         offset = given.integer("to-offset", 64)
         assert offset is not None
-        return await _in_range(admin, dict.fromkeys(partitions, offset))
+        return await _in_range(admin, given, dict.fromkeys(partitions, offset))
     if given.has("to-earliest"):
         return await _listed(admin, partitions, OffsetSpec.EARLIEST)
     if given.has("to-latest"):
         return await _listed(admin, partitions, OffsetSpec.LATEST)
     if given.has("to-datetime"):
-        return await _at_time(admin, partitions, moment_ms(given.text("to-datetime")))
+        return await _at_time(admin, given, partitions, moment_ms(given.text("to-datetime")))
     if given.has("by-duration"):
         ago_ms = duration_ms(given.text("by-duration"))
-        return await _at_time(admin, partitions, current_time_ms() - ago_ms)
+        return await _at_time(admin, given, partitions, current_time_ms() - ago_ms)
     if given.has("shift-by"):
         return await _shifted(admin, given, group, partitions)
     if given.has("from-file"):
@@ -133,16 +150,22 @@ async def _listed(admin: Admin, partitions: Iterable[TopicPartition], spec: int)
     return found
 
 
-async def _at_time(admin: Admin, partitions: Iterable[TopicPartition], at_ms: int) -> Offsets:
+async def _at_time(
+    admin: Admin, given: Given, partitions: Iterable[TopicPartition], at_ms: int
+) -> Offsets:
     if at_ms < 0:
         raise BadValue("Invalid negative timestamp")
     found = await _listed(admin, partitions, at_ms)
     empty = [topic_partition for topic_partition, offset in found.items() if offset < 0]
     for topic_partition in empty:
-        show(
-            f"\nWarn: Partition {topic_partition.partition} from topic {topic_partition.topic} is empty. "
-            "Falling back to latest known offset.\n"
+        text = (
+            f"Partition {topic_partition.partition} from topic {topic_partition.topic} is empty. "
+            "Falling back to latest known offset."
         )
+        if given.has("json"):
+            print_warning(text)
+        else:
+            show(f"\nWarn: {text}\n")
     return {**found, **await _listed(admin, empty, OffsetSpec.LATEST)}
 
 
@@ -159,7 +182,7 @@ async def _shifted(
                 f"Cannot shift offset for partition {topic_partition} since there is no current committed offset"
             )
         shifted[topic_partition] = committed[topic_partition].offset + shift
-    return await _in_range(admin, shifted)
+    return await _in_range(admin, given, shifted)
 
 
 async def _current(admin: Admin, group: str, partitions: list[TopicPartition]) -> Offsets:
@@ -176,12 +199,14 @@ async def _current(admin: Admin, group: str, partitions: list[TopicPartition]) -
 async def _from_file(admin: Admin, given: Given, group: str) -> Offsets:
     plan = read_plan(given.text("from-file"), given.all("group"))
     if group not in plan:
+        if given.has("json"):
+            raise BadValue(f"No reset plan for group {group} found")
         print_error(f"No reset plan for group {group} found")
         return {}
-    return await _in_range(admin, plan[group])
+    return await _in_range(admin, given, plan[group])
 
 
-async def _in_range(admin: Admin, wanted: Offsets) -> Offsets:
+async def _in_range(admin: Admin, given: Given, wanted: Offsets) -> Offsets:
     """Move offsets that the logs do not have to their nearest end, and say so."""
     first = await _listed(admin, wanted, OffsetSpec.EARLIEST)
     end = await _listed(admin, wanted, OffsetSpec.LATEST)
@@ -193,14 +218,18 @@ async def _in_range(admin: Admin, wanted: Offsets) -> Offsets:
                 "lower than earliest" if offset < found[topic_partition] else "higher than latest"
             )
             _warn(
+                given,
                 f"New offset ({offset}) is {side} offset for topic partition {topic_partition}. "
-                f"Value will be set to {found[topic_partition]}"
+                f"Value will be set to {found[topic_partition]}",
             )
     return found
 
 
-def _warn(text: str) -> None:
-    log_line("WARN", text, "kavka.cli.groups.reset")
+def _warn(given: Given, text: str) -> None:
+    if given.has("json"):
+        print_warning(text)
+    else:
+        log_line("WARN", text, "kavka.cli.groups.reset")
 
 
 def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
@@ -209,9 +238,11 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
     The short form stands for the only group of `groups`; with several it says nothing about any of them.
     """
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error):
+        text = read_text(path, MAX_DOCUMENT)
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except ValueError as error:
+        raise BadValue(f"{path}: {error}") from None
+    except (OSError, csv.Error):
         raise BadValue(f"java.io.IOException: Unable to read file {path}") from None
     plan: dict[str, Offsets] = {}
     if rows and len(rows[0]) == 3:

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final
 
 from kavka.cli.log_dump.batches import whole_batches
-from kavka.cli.log_dump.mapped_file import mapped
+from kavka.cli.log_dump.mapped_file import mapped, regular_content
 from kavka.core.producer_state import ProducerEntry
 from kavka.io import Buffer
 from kavka.storage.failures import CorruptFile
@@ -133,7 +133,7 @@ def base_offset_of(path: Path) -> int:
 
 def producer_snapshot_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a `.snapshot`. Raise CorruptFile, OSError."""
-    content = path.read_bytes()
+    content = regular_content(path)
     if len(content) >= _SNAPSHOT_HEAD.size:
         stored, computed = _SNAPSHOT_HEAD.unpack_from(content)[1], crc32c(content[6:])
         if stored != computed:
@@ -179,7 +179,7 @@ def transaction_index_lines(path: Path) -> Iterator[str]:
 
 def _content(path: Path, entry: Struct) -> bytes:
     """Return the whole entries of a file; what follows them is left out, as Kafka's map of the file does."""
-    content = path.read_bytes()
+    content = regular_content(path)
     return content[: len(content) - len(content) % entry.size]
 
 

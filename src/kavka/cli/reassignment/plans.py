@@ -14,6 +14,7 @@ from kavka.client.metadata import BrokerAddress
 from kavka.core.controller.placement import machine_of, place_replicas
 from kavka.ids import TopicPartition
 from kavka.io import Random
+from kavka.settings.text_files import MAX_DOCUMENT, read_text
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 """The brokers of partitions, preferred leader first."""
@@ -126,10 +127,11 @@ def duplicates(things: Iterable[Any]) -> list[Any]:
 
 def _read_json(path: str) -> Any:
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read_text(path, MAX_DOCUMENT)
     except OSError:
         raise CommandFailed("java.io.IOException", f"Unable to read file {path}") from None
+    except ValueError as error:
+        raise CommandFailed(ADMIN_OPERATION, f"{path}: {error}") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

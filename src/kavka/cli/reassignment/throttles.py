@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.cli.reassignment.plans import Assignment
@@ -86,15 +86,17 @@ async def throttle_log_dirs(admin: Admin, replicas: Iterable[Replica], rate: int
     await _alter(admin, ResourceType.BROKER, {str(broker): change for broker in brokers})
 
 
-async def clear_throttles(admin: Admin, brokers: Iterable[int], topics: Iterable[str]) -> None:
-    """Remove all throttles of brokers and topics, and print a line."""
+async def clear_throttles(
+    admin: Admin, brokers: Iterable[int], topics: Iterable[str], say: Callable[[str], None]
+) -> None:
+    """Remove all throttles of brokers and topics; `say` gets a line about each kind."""
     numbers, names = sorted(brokers), sorted(topics)
     plural = "" if len(numbers) == 1 else "s"
-    print(f"Clearing broker-level throttles on broker{plural} {','.join(map(str, numbers))}")
+    say(f"Clearing broker-level throttles on broker{plural} {','.join(map(str, numbers))}")
     rates = [ConfigOp(name, None, AlterOp.DELETE) for name in (*BROKER_RATES, LOG_DIR_RATE)]
     await _alter(admin, ResourceType.BROKER, {str(number): rates for number in numbers})
     plural = "" if len(names) == 1 else "s"
-    print(f"Clearing topic-level throttles on topic{plural} {','.join(names)}")
+    say(f"Clearing topic-level throttles on topic{plural} {','.join(names)}")
     lists = [ConfigOp(name, None, AlterOp.DELETE) for name in TOPIC_REPLICAS]
     await _alter(admin, ResourceType.TOPIC, dict.fromkeys(names, lists))
 

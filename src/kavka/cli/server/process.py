@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Final, TypeVar
 
 from kavka.settings.properties import parse_properties
+from kavka.settings.text_files import read_text
 
 T = TypeVar("T")
 
@@ -51,8 +52,7 @@ def read_settings(arguments: list[str], usage: str) -> tuple[dict[str, str], boo
 
 def _properties(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+        return parse_properties(read_text(path))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

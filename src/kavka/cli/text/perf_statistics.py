@@ -8,6 +8,7 @@ from typing import Final
 
 _MEGABYTE: Final = 1024 * 1024
 _PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999)
+_PERCENTILE_KEYS: Final = ("latency_50_ms", "latency_95_ms", "latency_99_ms", "latency_999_ms")
 
 
 class ProducerStatistics:
@@ -17,10 +18,13 @@ class ProducerStatistics:
         self,
         start_ms: int,
         reporting_interval_ms: int,
-        show: Callable[[str], None],
+        show: Callable[[ProducerStatistics, int], None],
         label: str = "",
     ) -> None:
-        """Begin at `start_ms`; `show` gets a line when a window is over; the label stands before `records`."""
+        """Begin at `start_ms`; `show` is called with the time when a window is over.
+
+        The label stands before `records`.
+        """
         self._start_ms = self._window_start_ms = start_ms
         self._interval_ms = reporting_interval_ms
         self._show = show
@@ -42,9 +46,37 @@ class ProducerStatistics:
         self._window_latency_ms += latency_ms * records
         self._window_max_ms = max(self._window_max_ms, latency_ms)
         if now_ms - self._window_start_ms >= self._interval_ms:
-            self._show(self.window_line(now_ms))
+            self._show(self, now_ms)
             self._window_start_ms = now_ms
             self._clear_window()
+
+    def window_object(self, now_ms: int) -> dict[str, object]:
+        """Return the present window for `--json`."""
+        elapsed_ms = max(now_ms - self._window_start_ms, 1)
+        count = self._window_count
+        return {
+            "kind": "window",
+            "records": count,
+            "records_per_second": 1000 * count / elapsed_ms,
+            "megabytes_per_second": 1000 * self._window_bytes / elapsed_ms / _MEGABYTE,
+            "latency_avg_ms": self._window_latency_ms / max(count, 1),
+            "latency_max_ms": float(self._window_max_ms),
+            **dict.fromkeys(_PERCENTILE_KEYS),
+        }
+
+    def total_object(self, now_ms: int, kind: str) -> dict[str, object]:
+        """Return everything for `--json`."""
+        elapsed_ms = max(now_ms - self._start_ms, 1)
+        at = (self._percentile(part) for part in _PERCENTILES)
+        return {
+            "kind": kind,
+            "records": self._count,
+            "records_per_second": 1000 * self._count / elapsed_ms,
+            "megabytes_per_second": 1000 * self._bytes / elapsed_ms / _MEGABYTE,
+            "latency_avg_ms": self._total_latency_ms / max(self._count, 1),
+            "latency_max_ms": float(self._max_latency_ms),
+            **dict(zip(_PERCENTILE_KEYS, at, strict=True)),
+        }
 
     def window_line(self, now_ms: int) -> str:
         """Return the line of the present window."""
@@ -101,6 +133,25 @@ def rates(size: int, records: int, elapsed_ms: int) -> tuple[float, float]:
     if elapsed_ms <= 0:
         return 0.0, 0.0
     return size / _MEGABYTE * 1000 / elapsed_ms, records * 1000 / elapsed_ms
+
+
+def consumer_object(
+    size: int, records: int, new_size: int, new_records: int, elapsed_ms: int, join_ms: int
+) -> dict[str, object]:
+    """Return for `--json` what `consumer_columns` returns as text."""
+    megabytes_s, records_s = rates(new_size, new_records, elapsed_ms)
+    fetch_ms = elapsed_ms - join_ms
+    fetch_megabytes_s, fetch_records_s = rates(new_size, new_records, fetch_ms)
+    return {
+        "megabytes": size / _MEGABYTE,
+        "megabytes_per_second": megabytes_s,
+        "records": records,
+        "records_per_second": records_s,
+        "rebalance_ms": join_ms,
+        "fetch_ms": fetch_ms,
+        "fetch_megabytes_per_second": fetch_megabytes_s,
+        "fetch_records_per_second": fetch_records_s,
+    }
 
 
 def consumer_columns(

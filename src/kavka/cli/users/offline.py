@@ -6,12 +6,15 @@ Brokers that reach each other by SCRAM cannot be asked to create the user by whi
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 
 from kavka.broker.configs.entity_configs import edit_entity_config
 from kavka.broker.security.scram_credentials import USERS, stored_credentials
 from kavka.cli.arguments.options import BadValue
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import credential_rows
+from kavka.cli.text.standard_streams import is_output_failure
 from kavka.cli.users.scram import credentials_line
 from kavka.cli.zookeeper.connection import as_broker, with_registry
 from kavka.client.admin import ScramCredentialInfo, ScramDeletion, ScramUpsertion
@@ -26,9 +29,11 @@ from kavka.storage.disk.os_disk import OsDisk
 from kavka.wire.stored import znodes
 
 Act = Callable[[Registry], Awaitable[int]]
+Failed = Callable[[Exception], int]
+"""Prints why something cannot be done, and returns the exit code."""
 
 
-def in_zookeeper(connect: str, tls_file: str | None, act: Act) -> int:
+def in_zookeeper(connect: str, tls_file: str | None, act: Act, failed: Failed) -> int:
     """Run `act` with a session at ZooKeeper; 1, after one sentence, when no member answers.
 
     With an identity, znodes are made for the brokers', as by brokers with zookeeper.set.acl=true.
@@ -36,12 +41,11 @@ def in_zookeeper(connect: str, tls_file: str | None, act: Act) -> int:
     try:
         connection = as_broker(connect, tls_file)
     except InvalidSetting as error:
-        print(error, file=sys.stderr)
-        return 1
-    return with_registry(connection, act)
+        return failed(error)
+    return with_registry(connection, act, failed)
 
 
-def in_log_directory(directory: str, act: Act) -> int:
+def in_log_directory(directory: str, act: Act, failed: Failed) -> int:
     """Run `act` with the registry that a broker without zookeeper.connect keeps in its first log directory.
 
     1, after one sentence, while the broker runs.
@@ -49,13 +53,13 @@ def in_log_directory(directory: str, act: Act) -> int:
     try:
         return asyncio.run(_with_own_registry(directory, act))
     except BlockingIOError:
-        print(
-            f"{directory} is in use by a broker: ask the broker, with --bootstrap-server",
-            file=sys.stderr,
+        return failed(
+            BadValue(f"{directory} is in use by a broker: ask the broker, with --bootstrap-server")
         )
     except OSError as error:
-        print(f"{directory}: {error}", file=sys.stderr)
-    return 1
+        if is_output_failure(error):
+            raise
+        return failed(BadValue(f"{directory}: {error}"))
 
 
 async def _with_own_registry(directory: str, act: Act) -> int:
@@ -74,7 +78,7 @@ async def _with_own_registry(directory: str, act: Act) -> int:
 
 
 def alter(changes: list[ScramUpsertion | ScramDeletion]) -> Act:
-    """Return what makes the changes of one user."""
+    """Return what makes the changes of one user; it prints nothing."""
     user = changes[0].user
 
     def edit(config: dict[str, str]) -> dict[str, str]:
@@ -94,13 +98,12 @@ def alter(changes: list[ScramUpsertion | ScramDeletion]) -> Act:
     async def act(registry: Registry) -> int:
         await ensure_paths(registry, [f"/config/{USERS}", znodes.CONFIG_CHANGES])
         await edit_entity_config(registry, f"{USERS}/{znodes.sanitized_name(user)}", edit)
-        print(f"Completed updating config for entity: user-principal '{user}'.")
         return 0
 
     return act
 
 
-def describe(user: str | None) -> Act:
+def describe(user: str | None, *, as_json: bool) -> Act:
     """Return what prints the credentials of a user, or of all; never what they are made of."""
 
     async def act(registry: Registry) -> int:
@@ -110,7 +113,10 @@ def describe(user: str | None) -> Act:
                 ScramCredentialInfo(mechanism, credential.iterations)
                 for mechanism, credential in credentials.items()
             ]
-            print(credentials_line(name, infos))
+            if as_json:
+                print_rows(shapes.CREDENTIAL, credential_rows(name, infos))
+            else:
+                print(credentials_line(name, infos))
         return 0
 
     return act

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kavka.cli.arguments.options import BadValue
+from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_rows.entities import credential_rows
 from kavka.cli.text.java_errors import spelt
 from kavka.client.admin import Admin, ScramCredentialInfo, ScramDeletion, ScramUpsertion
 from kavka.core.sasl.scram_credential import MIN_ITERATIONS, SCRAM_MECHANISMS
@@ -62,11 +65,16 @@ async def alter_credentials(admin: Admin, changes: list[ScramUpsertion | ScramDe
             raise refused
 
 
-async def describe_credentials(admin: Admin, user: str | None) -> None:
-    """Print the credentials of a user, or of all."""
+async def describe_credentials(admin: Admin, user: str | None, *, as_json: bool) -> None:
+    """Print the credentials of a user, or of all. Raise KafkaError with JSON, where one cannot be told."""
     found = await admin.describe_user_scram_credentials(None if user is None else [user])
     for name, outcome in found.items():
-        if not isinstance(outcome, KafkaError):
+        if as_json:
+            if not isinstance(outcome, KafkaError):
+                print_rows(shapes.CREDENTIAL, credential_rows(name, outcome))
+            elif outcome.code is not ErrorCode.RESOURCE_NOT_FOUND:
+                raise outcome
+        elif not isinstance(outcome, KafkaError):
             print(credentials_line(name, outcome))
         elif outcome.code is not ErrorCode.RESOURCE_NOT_FOUND:
             error, text = spelt(outcome)

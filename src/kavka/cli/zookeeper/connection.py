@@ -63,20 +63,31 @@ def as_broker(connect: str, tls_file: str | None = None) -> Connection:
     return Connection(connect, tls_file, access_list)
 
 
+def print_sentence(error: Exception) -> int:
+    """Print why a command cannot be done, and return 1."""
+    print(error, file=sys.stderr)
+    return 1
+
+
 def with_registry(
-    connection: str | Connection, act: Callable[[ZooKeeperRegistry], Awaitable[int]]
+    connection: str | Connection,
+    act: Callable[[ZooKeeperRegistry], Awaitable[int]],
+    failed: Callable[[Exception], int] = print_sentence,
 ) -> int:
-    """Run `act` with a session and return its exit code; 1, after one sentence, when no member answers."""
+    """Run `act` with a session and return its exit code, or that of `failed` when no member answers."""
     chosen = Connection(connection) if isinstance(connection, str) else connection
-    return asyncio.run(_run(chosen, act))
+    return asyncio.run(_run(chosen, act, failed))
 
 
-async def _run(connection: Connection, act: Callable[[ZooKeeperRegistry], Awaitable[int]]) -> int:
+async def _run(
+    connection: Connection,
+    act: Callable[[ZooKeeperRegistry], Awaitable[int]],
+    failed: Callable[[Exception], int],
+) -> int:
     try:
         registry = await _open(connection)
     except (ValueError, ConnectionError) as error:
-        print(error, file=sys.stderr)
-        return 1
+        return failed(error)
     try:
         return await act(registry)
     finally:
