@@ -103,7 +103,7 @@ class Page:
                 "-p",
                 "no:cacheprovider",
                 "-p",
-                "kavka.testing.fixture",
+                "kavka.testing.plugin",
                 "-c",
                 os.devnull,
             ]
