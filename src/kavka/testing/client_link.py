@@ -9,12 +9,13 @@ answered in its place, or lost; those behind it wait, as they do in a broker tha
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from kavka.errors import ErrorCode
+from kavka.errors import ErrorCode, KafkaError
 from kavka.io import BufferedProtocol
 from kavka.testing.paced_output import PacedOutput
 from kavka.testing.refusals import refusal
@@ -24,6 +25,8 @@ from kavka.wire.codec import CorruptFrame, decode
 from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
 from kavka.wire.messages.fetch import FetchResponse
 from kavka.wire.messages.metadata import MetadataResponseBroker
+
+log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 64 * 1024
 _MAX_FRAME_BYTES = 1 << 30
@@ -312,9 +315,15 @@ class ClientLink(asyncio.BufferedProtocol):
                 node_id=self._links.number, host="127.0.0.1", port=self._links.port
             )
             response.brokers = [here]
-        self.output.writelines(
-            encode_response(response, first.header.api_version, first.header.correlation_id)
-        )
+        try:
+            parts = encode_response(response, first.header.api_version, first.header.correlation_id)
+        except KafkaError as error:
+            log.error(
+                "fault cannot be put in: the connection is closed api=%s reason=%s", key.name, error
+            )
+            self.transport.abort()
+        else:
+            self.output.writelines(parts)
 
     def _feed(self) -> bool:
         """Give the broker as much of a frame as it takes; return False if it has to wait for the rest."""

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 StartCluster = Callable[..., "Cluster"]
 """The type of the fixture `kavka_start`."""
 
-_FIXTURES = frozenset(
-    {"kavka_broker", "kavka_cluster", "kavka_session_broker", "kavka_start", "kavka_topic"}
-)
+_FIXTURES = frozenset({"kavka_session_broker", "kavka_start"})
+"""The fixtures on which all others stand."""
 _MARKER = (
     "kavka_cluster(brokers=3, settings=None, users=None, tls=False, client_certificates=False, "
     "authorization=False): what the fixture kavka_cluster starts"
