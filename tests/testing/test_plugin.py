@@ -1,4 +1,4 @@
-"""The pytest plugin in runs of pytest: found by itself, apart from test to test, with a report, leaving nothing behind."""
+"""The pytest plugin in runs of pytest: tests are kept apart, failures have a report, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_wait_says_what_was_there() -> None:
         wait_for(lambda: 0, "the sum", timeout_s=0)
 
     def asserts() -> bool:
-        assert 1 == 2, "one is not two"
+        assert not ALONE, "one is not two"
         return True
 
     with pytest.raises(NotInTime, match=r"asserts; the last assertion: one is not two"):

@@ -199,6 +199,8 @@ class Transaction:
         **options: Any,
     ) -> int:
         """Write a record and return its offset; it is read (committed) after the commit."""
+        if not self._is_open:
+            raise RuntimeError("no transaction is open: use it in its `with`, before its end")
         name = str(topic or self._topic or "")
         if not name:
             raise ValueError("say which topic: send(value, topic=...)")
