@@ -18,7 +18,7 @@ _METADATA_GAPS = ("UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE")
 
 
 class SecurityArguments(TypedDict, total=False):
-    """What a cluster asks of its clients; see `Cluster`."""
+    """The security of a cluster; see `Cluster`."""
 
     users: Mapping[str, str] | None
     tls: bool

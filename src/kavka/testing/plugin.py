@@ -208,7 +208,11 @@ def pytest_runtest_makereport(
         runtime = item.config.stash[_RUNTIME]
         runtime.has_failures = True
         item.stash[_FAILED] = True
-        report.sections += sections(runtime)
+        report.sections += sections(
+            runtime.open, runtime.log_file, runtime.log_start, runtime.options.log_lines
+        )
+        if runtime.options.keep_data != "never":
+            report.sections.append(("Kafka brokers' data", str(runtime.directory)))
     return report
 
 

@@ -1,31 +1,28 @@
-"""What the report of a failed test says about the brokers."""
+"""The parts of a failed test's report that are about the brokers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
+from kavka.testing.cluster import Cluster
 from kavka.testing.host_process import log_tail
 from kavka.testing.topic import describe
-
-if TYPE_CHECKING:
-    from kavka.testing.cluster import Cluster
-    from kavka.testing.plugin import Runtime
 
 _MAX_TOPICS = 5
 
 
-def sections(runtime: Runtime) -> list[tuple[str, str]]:
-    """Return titles and texts."""
+def sections(
+    clusters: Iterable[Cluster], log_file: Path, log_start: int, log_lines: int
+) -> list[tuple[str, str]]:
+    """Return titles and texts; the log's is what comes after byte `log_start`, the last lines of it."""
     found = []
-    topics = [text for cluster in runtime.open for text in _topics(cluster)]
+    topics = [text for cluster in clusters for text in _topics(cluster)]
     if topics:
         found.append(("Kafka topics of the test", "\n".join(topics)))
-    lines = runtime.options.log_lines
-    if lines:
-        tail = log_tail(runtime.log_file, runtime.log_start, lines)
+    if log_lines:
+        tail = log_tail(log_file, log_start, log_lines)
         found.append(("Kafka brokers' log of the test", tail or "(nothing was logged)"))
-    if runtime.options.keep_data != "never":
-        found.append(("Kafka brokers' data", str(runtime.directory)))
     return found
 
 

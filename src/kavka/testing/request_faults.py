@@ -17,7 +17,7 @@ from kavka.wire.apis import APIS, ApiKey
 
 
 class FaultKind(Enum):
-    """What happens to a request."""
+    """The ways in which a request fails."""
 
     DELAY = "delay"
     """The broker gets it later, and what follows on its connection as well."""

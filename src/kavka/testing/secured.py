@@ -31,7 +31,7 @@ _RESOURCES = {
 
 @dataclass(frozen=True)
 class SecurityOptions:
-    """What a cluster asks of its clients."""
+    """The security of a cluster."""
 
     users: dict[str, str] = field(default_factory=dict)
     """Passwords by user; with any, clients authenticate by SASL."""

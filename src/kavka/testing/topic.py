@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kavka.testing.waiting import NotInTime, wait_for
-
-if TYPE_CHECKING:
-    from kavka.testing.cluster import Cluster
 
 _SHOWN = 10
 _SHOWN_BYTES = 60
 
 Text = bytes | str | None
+
+
+class Helpers(Protocol):
+    """The clients of a cluster, in the process of its brokers; see `kavka.testing.cluster.Cluster`."""
+
+    def unique(self, name: str) -> str:
+        """Return a name that no other test has."""
+        ...
+
+    def helper(self, method: str, *args: Any, **named: Any) -> Any:
+        """Call one of them."""
+        ...
+
+    def helper_or(self, method: str, default: Any, *args: Any, **named: Any) -> Any:
+        """Call one of them; return `default` for a topic that does not exist."""
+        ...
 
 
 class Record(NamedTuple):
@@ -49,7 +62,7 @@ class Record(NamedTuple):
 class Topic:
     """A topic of a cluster. `str(topic)` is its name."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Helpers, name: str) -> None:
         """See `Cluster.topic`."""
         self.name = name
         self._cluster = cluster
@@ -171,7 +184,7 @@ class Transaction:
 
     _count = 0
 
-    def __init__(self, cluster: Cluster, topic: Topic | None = None) -> None:
+    def __init__(self, cluster: Helpers, topic: Topic | None = None) -> None:
         """See `Cluster.transaction`."""
         Transaction._count += 1
         self._number = Transaction._count

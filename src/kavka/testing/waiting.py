@@ -12,7 +12,7 @@ _POLL_S = 0.01
 
 
 class NotInTime(AssertionError, TimeoutError):
-    """What a test waited for did not come: the test fails."""
+    """A test waited in vain, and fails."""
 
 
 def wait_for(
