@@ -20,7 +20,7 @@ settings.register_profile("kavka", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("unit", settings.get_profile("kavka"), max_examples=10)
 settings.load_profile("kavka")
 
-pytest_plugins = ["kavka_compat.fixtures", "kavka_fuzz.fixtures", "kavka.testing.fixture"]
+pytest_plugins = ["kavka_compat.fixtures", "kavka_fuzz.fixtures", "kavka.testing.plugin"]
 
 _TESTS = Path(__file__).parent
 _NO_UNIT_TESTS = {"chaos", "compat", "fuzz", "libraries", "simulation", "spark"}

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 import invoices
 import pytest
 
-from kavka.client.blocking import Consumer, Producer
-from kavka.testing.local_cluster import LocalCluster
+from kavka.testing import Cluster
+
+BOTH = {b"invoice of tea", b"invoice of cake"}
 
 
 @contextmanager
@@ -24,40 +25,33 @@ def application(servers: str) -> Iterator[None]:
         thread.join()
 
 
-def read_invoices(servers: str, count: int) -> list[bytes]:
-    """Return the first invoices; each call reads from the beginning, since it commits nothing."""
-    reading = {
-        "bootstrap.servers": servers,
-        "group.id": "test",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-    }
-    found: list[bytes] = []
-    with Consumer(reading) as consumer:
-        consumer.subscribe(["invoices"])
-        while len(found) < count:
-            for batch in consumer.poll(200):
-                found += [record.value for record in batch.records()]
-    return found
-
-
 @pytest.mark.kavka_cluster(brokers=1)
-def test_each_order_gets_an_invoice(kavka_cluster: LocalCluster) -> None:
-    servers = kavka_cluster.bootstrap_servers
-    with Producer({"bootstrap.servers": servers}) as producer:
-        producer.send("orders", b"tea")
-        producer.send("orders", b"cake")
-        with application(servers):
-            assert read_invoices(servers, 2) == [b"invoice of tea", b"invoice of cake"]
+def test_each_order_gets_an_invoice(kavka_cluster: Cluster) -> None:
+    kavka_cluster.topic("orders", exact=True).send_many(["tea", "cake"])
+    with application(kavka_cluster.bootstrap_servers):
+        found = kavka_cluster.existing_topic("invoices").wait_for(2)
+    assert [record.value for record in found] == [b"invoice of tea", b"invoice of cake"]
 
 
 @pytest.mark.kavka_cluster(settings={"min.insync.replicas": "2"})
-def test_the_leader_of_the_orders_may_die(kavka_cluster: LocalCluster) -> None:
-    servers = kavka_cluster.bootstrap_servers
-    with Producer({"bootstrap.servers": servers}) as producer, application(servers):
-        producer.send("orders", b"tea")
-        assert read_invoices(servers, 1) == [b"invoice of tea"]  # three brokers have made the topic
-        kavka_cluster.kill(kavka_cluster.leader("orders"))
-        producer.send("orders", b"cake")
-        found = read_invoices(servers, 2)
-    assert set(found) == {b"invoice of tea", b"invoice of cake"}
+def test_the_leader_of_the_orders_may_die(kavka_cluster: Cluster) -> None:
+    orders = kavka_cluster.topic("orders", exact=True)
+    invoices = kavka_cluster.topic("invoices", exact=True)
+    with application(kavka_cluster.bootstrap_servers):
+        orders.send("tea")
+        invoices.wait_for(1)
+        kavka_cluster.kill(kavka_cluster.leader(orders))
+        orders.send("cake")
+        invoices.wait_for(
+            lambda records: {record.value for record in records} == BOTH, timeout_s=30
+        )
+
+
+def test_an_invoice_is_written_once_although_its_answer_was_lost(kavka_broker: Cluster) -> None:
+    kavka_broker.topic("orders", exact=True).send("tea")
+    invoices = kavka_broker.topic("invoices", exact=True)
+    lost = kavka_broker.drop_response("Produce", times=1, topic=invoices)
+    with application(kavka_broker.bootstrap_servers):
+        lost.wait_until_hit()
+        kavka_broker.existing_topic("orders").wait_until_read("billing")
+    assert invoices.values() == [b"invoice of tea"]

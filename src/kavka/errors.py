@@ -7,6 +7,7 @@ clients raise `KafkaError` with it. Source: protocol guide, "Error codes".
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 _MAX_MESSAGE_LENGTH = 1000
 RETRIABLE = True
@@ -193,10 +194,21 @@ class KafkaError(Exception):
         self.code = code
         self.detail = detail
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as it is, whatever the constructor of its class takes."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
     @property
     def retriable(self) -> bool:
         """Return whether the same call may succeed later."""
         return self.code.retriable
+
+
+def _unpickled(kind: type[KafkaError], args: tuple[Any, ...], facts: dict[str, Any]) -> KafkaError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
 
 
 class AuthenticationFailed(KafkaError):

@@ -19,11 +19,11 @@ from kavka.client import (
 )
 from kavka.client.blocking import Producer as BlockingProducer
 from kavka.errors import ErrorCode, KafkaError
+from kavka.testing.refusals import refusal
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import BatchHeader, walk_complete
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE, NO_RESPONSE
 from support.faulty_broker import FaultyBroker
-from support.refusals import refusal
 from support.writing import run_transactional, transact
 
 AT = TopicPartition("t", 0)

@@ -95,20 +95,18 @@ class Page:
         text = re.sub(r"(localhost|127\.0\.0\.1):9092", self._bootstrap, block.text)
         if block.language == "sh":
             return self._execute(block, ["bash", "-euo", "pipefail", "-c", text])
+        return self._run_python(block, self._write(block, text))
+
+    def _write(self, block: Block, text: str) -> Path:
         file = self._directory / f"test_line_{block.line}.py"
         file.write_text(text, encoding="utf-8")
-        if block.comment == "pytest":
-            alone = [
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "kavka.testing.fixture",
-                "-c",
-                os.devnull,
-            ]
-            return self._execute(block, [sys.executable, "-m", "pytest", *alone, str(file)])
-        return self._run_python(block, file)
+        return file
+
+    def test(self, found: list[Block]) -> None:
+        """Run the blocks that are test modules, in one process of pytest."""
+        alone = ["-q", "-p", "no:cacheprovider", "-p", "kavka.testing.plugin", "-c", os.devnull]
+        files = [str(self._write(block, block.text)) for block in found]
+        self._execute(found[0], [sys.executable, "-m", "pytest", *alone, *files])
 
     def _run_python(self, block: Block, file: Path) -> str:
         assert self._python.stdin is not None
@@ -166,7 +164,12 @@ def broker_settings(page: Path, directory: Path) -> dict[str, str]:
 def run_page(page: Path, runner: Page) -> None:
     """Run the blocks of a page and compare what they print."""
     printed = ""
+    tests = [block for block in RUN[page] if block.comment == "pytest"]
+    if tests:
+        runner.test(tests)
     for block in RUN[page]:
+        if block in tests:
+            continue
         if block.comment == "output":
             assert printed == block.text, block.name
         elif block.is_run_here:

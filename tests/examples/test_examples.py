@@ -48,19 +48,19 @@ def test_orders_are_written_and_read(program: str, broker: Broker) -> None:
     assert printed == [f"order {number}" for number in range(10)]
 
 
+ALONE = (
+    *("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", "."),
+    *("-p", "no:cacheprovider", "-p", "kavka.testing.plugin"),
+)
+
+
 def test_the_tests_of_the_application_pass() -> None:
-    pytest_alone = (
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        os.devnull,
-        "--rootdir",
-        ".",
-    )
-    assert "2 passed" in run("testing-an-application", *pytest_alone, ".")[-1]
+    assert "3 passed" in run("testing-an-application", *ALONE, "-W", "error", ".")[-1]
+
+
+def test_the_tests_of_applications_of_other_clients_pass() -> None:
+    files = ("test_confluent_kafka.py", "test_aiokafka.py", "test_kafka_python.py")
+    assert "4 passed" in run("testing-other-clients", *ALONE, *files)[-1]
 
 
 def test_numbers_are_doubled_once_also_when_the_copy_runs_again(broker: Broker) -> None:

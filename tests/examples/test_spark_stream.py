@@ -36,3 +36,22 @@ def test_words_are_counted(tmp_path: Path) -> None:
         )
     assert printed.returncode == 0, printed.stderr
     assert printed.stdout.split() == ["be", "2", "to", "2", "not", "1", "or", "1"]
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_the_test_of_a_spark_application_passes(tmp_path: Path) -> None:
+    test = PROGRAM.parents[1] / "testing-other-clients" / "test_pyspark.py"
+    alone = ["-q", "-p", "no:cacheprovider", "-p", "kavka.testing.plugin", "-c", os.devnull]
+    printed = subprocess.run(
+        [sys.executable, "-m", "pytest", *alone, str(test)],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert printed.returncode == 0, printed.stdout + printed.stderr
+    assert "1 passed" in printed.stdout

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -24,9 +25,12 @@ def state(cluster: LocalCluster, number: int) -> tuple[int, int, int]:
     return member.process.ask(look)
 
 
-@pytest.mark.kavka_cluster(brokers=4)
-def test_other_partitions_are_not_affected(kavka_cluster: LocalCluster) -> None:
-    cluster = kavka_cluster
+def test_other_partitions_are_not_affected(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, brokers=4) as cluster:
+        kill_the_controller(cluster)
+
+
+def kill_the_controller(cluster: LocalCluster) -> None:
     ruler = cluster.controller()
     leader, *followers = (number for number in cluster.running if number != ruler)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})

@@ -13,6 +13,7 @@ from typing import Any
 from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
+from kavka.testing.refusals import refusal
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
     FetchRequest,
@@ -36,7 +37,6 @@ from kavka.wire.messages.produce import (
     ProduceResponseNodeEndpoint,
 )
 from support.faulty_broker import HOST, FaultyBroker
-from support.refusals import refusal
 
 PORT = 9092
 _COORDINATORS = {

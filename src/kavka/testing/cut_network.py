@@ -7,11 +7,12 @@ a cut holds back what is received from the other side, on either side; new conne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kavka.io import BufferedProtocol, ClientTls, Listener, ServerTls
 from kavka.net.network import TcpNetwork
+from kavka.testing.client_link import ClientLinks
 
 _RETRY_S = 0.005
 _CHUNK_BYTES = 64 * 1024
@@ -113,13 +114,57 @@ class _LinkProtocol(asyncio.BufferedProtocol):
         self.inner.resume_writing()
 
 
+class ReopenedListener:
+    """A listening port that may refuse connections for a while; implements `io.Listener`."""
+
+    def __init__(self, open_port: Callable[[], Coroutine[Any, Any, Listener]], port: int) -> None:
+        """`open_port` binds and listens on `port`, each time that connections are accepted again."""
+        self._open_port = open_port
+        self._port = port
+        self._listener: Listener | None = None
+        self._is_closed = False
+
+    @property
+    def port(self) -> int:
+        """Return the port, also while nothing listens there."""
+        return self._port
+
+    async def accept(self) -> None:
+        """Accept connections again."""
+        if self._listener is None and not self._is_closed:
+            self._listener = await self._open_port()
+
+    def refuse(self) -> None:
+        """Refuse connections; open ones stay."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def pause_accepting(self) -> None:
+        """See `io.Listener`."""
+        if self._listener is not None:
+            self._listener.pause_accepting()
+
+    def resume_accepting(self) -> None:
+        """See `io.Listener`."""
+        if self._listener is not None:
+            self._listener.resume_accepting()
+
+    def close(self) -> None:
+        """See `io.Listener`."""
+        self._is_closed = True
+        self.refuse()
+
+
 class CutNetwork:
     """The network of process `number`; implements `io.Network`."""
 
-    def __init__(self, links: Links, number: int) -> None:
-        """Connect and listen as `number`."""
+    def __init__(self, links: Links, number: int, clients: ClientLinks | None = None) -> None:
+        """Connect and listen as `number`; connections to the port of `clients` are theirs."""
         self.links = links
         self.number = number
+        self.clients = clients
+        self.client_listener: ReopenedListener | None = None
         self.is_dead = False
         self.taps: dict[_LinkProtocol, None] = {}
         self.lost: dict[_LinkProtocol, None] = {}
@@ -134,11 +179,32 @@ class CutNetwork:
         tls: ServerTls | None = None,
     ) -> Listener:
         """See `io.Network`."""
-        listener = await self._tcp.listen(
-            host, port, lambda: _LinkProtocol(self, make(), None), tls
-        )
+        if self.clients is not None and port == self.clients.port:
+            listener: Listener = await self._listen_to_clients(self.clients, host, make, tls)
+        else:
+            listener = await self._tcp.listen(
+                host, port, lambda: _LinkProtocol(self, make(), None), tls
+            )
         self._listeners.append(listener)
         self.links.listeners[listener.port] = self.number
+        return listener
+
+    async def _listen_to_clients(
+        self,
+        clients: ClientLinks,
+        host: str,
+        make: Callable[[], BufferedProtocol],
+        tls: ServerTls | None,
+    ) -> ReopenedListener:
+        async def open_port() -> Listener:
+            return await self._tcp.listen(
+                host, clients.port, lambda: _LinkProtocol(self, clients.wrap(make()), None), tls
+            )
+
+        self.client_listener = listener = ReopenedListener(open_port, clients.port)
+        await listener.accept()
+        if clients.is_refusing:
+            listener.refuse()
         return listener
 
     async def connect(

@@ -10,13 +10,11 @@ A broker's thread is its process: `pause` stops it where it stands (SIGSTOP), `k
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
-from weakref import WeakSet
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
@@ -27,8 +25,9 @@ from kavka.net.clock import SystemClock, SystemRandom
 from kavka.registry.registry_server import RegistryServer
 from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
-from kavka.storage.disk.os_disk import OsDisk, OsFile, OsLock
+from kavka.testing.client_link import ClientLinks
 from kavka.testing.cut_network import CutNetwork, Links
+from kavka.testing.local_disk import LocalDisk
 from kavka.testing.local_process import LocalProcess
 
 REGISTRY = 0
@@ -43,53 +42,27 @@ _DEFAULTS = {
 }
 
 
-class _File(OsFile):
-    """A file that its disk can find."""
-
-    __slots__ = ("__weakref__",)
-
-
-class _Disk(OsDisk):
-    """Remembers what is open and locked, which the system closes when a process dies."""
-
-    def __init__(self) -> None:
-        super().__init__(4)
-        self._locks: list[OsLock] = []
-        self._files: WeakSet[_File] = WeakSet()
-
-    def open(self, path: str, *, create: bool = False, private: bool = False) -> OsFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        file = _File(os.open(path, flags, 0o600 if private else 0o666))
-        self._files.add(file)
-        return file
-
-    def lock(self, path: str) -> OsLock:
-        lock = super().lock(path)
-        self._locks.append(lock)
-        return lock
-
-    def die(self) -> None:
-        """Close files and release locks, as the end of a process does."""
-        for file in list(self._files):
-            file.close()
-        for lock in self._locks:
-            lock.release()
-
-
 class _Host(OsEnvironment):
     """The I/O of one broker."""
 
     def __init__(self, network: CutNetwork) -> None:
         super().__init__()
         self.network = network  # type: ignore[assignment]
-        self.disk = _Disk()
+        self.disk = LocalDisk()
 
 
-class _Member:
+class Member:
     """A broker and its process."""
 
-    def __init__(self, links: Links, number: int, settings: Mapping[str, str]) -> None:
-        self.process = LocalProcess(links, number)
+    def __init__(
+        self,
+        links: Links,
+        number: int,
+        settings: Mapping[str, str],
+        clients: ClientLinks | None = None,
+    ) -> None:
+        """Take the broker's settings; `clients` are the connections to its first listener."""
+        self.process = LocalProcess(links, number, clients)
         self.environment = _Host(self.process.network)
         self.settings = settings
         self.is_paused = False
@@ -99,8 +72,8 @@ class _Member:
 
         async def start() -> tuple[Broker, int]:
             broker = Broker(self.settings, self.environment)
-            (endpoint,) = await broker.start()
-            return broker, endpoint.port
+            endpoints = await broker.start()
+            return broker, endpoints[0].port
 
         try:
             self.broker, port = self.process.call(start())
@@ -110,20 +83,30 @@ class _Member:
         return port
 
     def stop(self) -> None:
+        """Stop in order."""
         try:
             self.process.call(self.broker.stop())
         finally:
             self.process.end()
 
     def kill(self) -> None:
+        """End as SIGKILL does."""
         self.process.kill()
+        self.disk.die()
+
+    @property
+    def disk(self) -> LocalDisk:
+        """Return the broker's disk."""
         disk = self.environment.disk
-        assert isinstance(disk, _Disk)
-        disk.die()
+        assert isinstance(disk, LocalDisk)
+        return disk
 
 
 class LocalCluster:
     """Brokers 1, 2, ... and a registry. All methods are called from the test's thread and return when it is done."""
+
+    _has_registry = True
+    """False where the one broker keeps its own registry, on its disk, as without `zookeeper.connect`."""
 
     def __init__(
         self, path: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
@@ -133,6 +116,7 @@ class LocalCluster:
         The listener is one of `security.inter.broker.protocol`: with SSL, `ssl.*` must be among the settings.
         """
         self.path = path
+        self.zookeeper_connect = ""
         self._links = Links()
         replicas = str(min(3, brokers))
         self._settings = {
@@ -142,11 +126,13 @@ class LocalCluster:
             **(settings or {}),
         }
         self._protocol = self._settings.get("security.inter.broker.protocol", "PLAINTEXT")
-        self._members: dict[int, _Member] = {}
+        self._members: dict[int, Member] = {}
         self._ports: dict[int, int] = {}
         self._registry = LocalProcess(self._links, REGISTRY)
         try:
-            self.zookeeper_connect = f"127.0.0.1:{self._registry.call(self._serve_registry())}"
+            if self._has_registry:
+                port = self._registry.call(self._serve_registry())
+                self.zookeeper_connect = f"127.0.0.1:{port}"
             with ThreadPoolExecutor(brokers) as starting:
                 list(starting.map(self.start, range(1, brokers + 1)))
             self._until_all_are_known()
@@ -198,14 +184,22 @@ class LocalCluster:
             **_DEFAULTS,
             "broker.id": str(number),
             "broker.rack": f"rack-{number}",
-            "listeners": f"{self._protocol}://127.0.0.1:{self._ports.get(number, 0)}",
             "log.dirs": str(self.path / f"broker-{number}"),
-            "zookeeper.connect": self.zookeeper_connect,
+            **({"zookeeper.connect": self.zookeeper_connect} if self._has_registry else {}),
+            **self._listeners_of(number),
             **self._settings,
         }
-        member = _Member(self._links, number, settings)
+        member = Member(self._links, number, settings, self._clients_of(number))
         self._ports[number] = member.start()
         self._members[number] = member
+
+    def _listeners_of(self, number: int) -> dict[str, str]:
+        """Return the settings of a broker's listeners, that for clients first."""
+        return {"listeners": f"{self._protocol}://127.0.0.1:{self._ports.get(number, 0)}"}
+
+    def _clients_of(self, _number: int) -> ClientLinks | None:
+        """Return the connections of a broker's clients, where something may happen to them."""
+        return None
 
     def stop(self, number: int) -> None:
         """Stop a broker as an administrator does."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kavka.net.event_loop import MeasuredEventLoop
+from kavka.testing.client_link import ClientLinks
 from kavka.testing.cut_network import CutNetwork, Links
 
 T = TypeVar("T")
@@ -19,13 +20,13 @@ _TIMEOUT_S = 60
 class LocalProcess:
     """A loop on a thread, which can stand still and die."""
 
-    def __init__(self, links: Links, number: int) -> None:
-        """Start, as process `number` of a network."""
-        self.network = CutNetwork(links, number)
+    def __init__(self, links: Links, number: int, clients: ClientLinks | None = None) -> None:
+        """Start, as process `number` of a network; `clients` are those of its port for them."""
+        self.network = CutNetwork(links, number, clients)
         self.loop = MeasuredEventLoop()
         self._may_run = threading.Event()
         self._may_run.set()
-        self._thread = threading.Thread(target=self._main, name=f"process-{number}", daemon=True)
+        self._thread = threading.Thread(target=self._main, name=f"broker-{number}", daemon=True)
         self._thread.start()
 
     def _main(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.errors import ErrorCode
+from kavka.ids import NO_TOPIC_ID
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -17,6 +18,11 @@ from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     CreateTopicsResponseTopic,
+)
+from kavka.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicsResponseTopic,
 )
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsRequest,
@@ -34,11 +40,18 @@ from kavka.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
+from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kavka.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
+)
+from kavka.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
 )
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -66,14 +79,48 @@ from kavka.wire.messages.txn_offset_commit import (
 from kavka.wire.schema import fields_of
 
 
+def can_be_refused(key: ApiKey) -> bool:
+    """Return whether `refusal` has a response for requests of an API."""
+    kind: Any = APIS[key].response()
+    return key in _BY_ITEM or any(field.name == "error_code" for field in fields_of(kind))
+
+
 def refusal(key: ApiKey, request: Any, code: ErrorCode) -> Any:
     """Return the response to a request; of an API that is not listed, one with an error code of its own."""
-    refuse = _BY_PARTITION.get(key)
+    refuse = _BY_ITEM.get(key)
     if refuse is not None:
         return refuse(request, code)
+    assert can_be_refused(key), f"{key.name} has none"
     kind: Any = APIS[key].response()
-    assert any(field.name == "error_code" for field in fields_of(kind)), f"{key.name} has none"
     return kind(error_code=code)
+
+
+def _init_producer_id(_request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def _join_group(_request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, protocol_name="")
+
+
+def _delete_topics(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+    named = [(topic.name, topic.topic_id) for topic in request.topics]
+    return DeleteTopicsResponse(
+        responses=[
+            DeleteTopicsResponseTopic(name=name, topic_id=topic_id, error_code=code)
+            for name, topic_id in [*named, *((name, NO_TOPIC_ID) for name in request.topic_names)]
+        ]
+    )
+
+
+def _metadata(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+    """Refuse topics; `brokers` is for the caller to fill: clients go by them."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, error_code=code)
+            for topic in request.topics or ()
+        ]
+    )
 
 
 def _produce(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
@@ -220,9 +267,13 @@ def _describe_groups(request: DescribeGroupsRequest, code: ErrorCode) -> Describ
     return DescribeGroupsResponse(groups=groups)
 
 
-_BY_PARTITION: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
+_BY_ITEM: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.METADATA: _metadata,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,

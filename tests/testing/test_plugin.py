@@ -1,0 +1,265 @@
+"""The pytest plugin in runs of pytest: tests are kept apart, failures have a report, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kavka.testing import NotInTime, wait_for
+from kavka.testing.hosted_cluster import HostedCluster
+from kavka.testing.secured import SecurityOptions
+from support.waiting import wait_until
+
+pytest_plugins = ["pytester"]
+
+ALONE = ("-p", "no:cacheprovider", "-p", "no:randomly", "-W", "error")
+
+TESTS = """
+import pytest
+
+def test_topics_are_unique(kavka_broker, kavka_topic):
+    assert kavka_topic.name.startswith("test-topics-are-unique-")
+    first, second = kavka_broker.topic("orders"), kavka_broker.topic("orders")
+    assert first.name != second.name
+    assert first.send("tea", "k", headers={"a": "1"}) == 0
+    (record,) = first.wait_for(1)
+    assert (record.value, record.key, record.header("a")) == (b"tea", b"k", b"1")
+    assert second.records() == []
+
+def test_leaves_a_topic_faults_and_a_dead_broker(kavka_broker):
+    kavka_broker.topic("orders", exact=True).send("mine")
+    kavka_broker.fail("Metadata", "BROKER_NOT_AVAILABLE")
+    kavka_broker.refuse_connections()
+    kavka_broker.kill()
+    assert kavka_broker.running == []
+
+def test_finds_none_of_them(kavka_broker):
+    from kavka.client.blocking import Producer
+
+    assert kavka_broker.running == [1]
+    assert kavka_broker.existing_topic("orders").records() == []
+    with Producer({"bootstrap.servers": kavka_broker.bootstrap_servers}) as producer:
+        assert producer.send("orders", b"other").offset == 0
+
+def test_transactions(kavka_topic):
+    with kavka_topic.transaction() as transaction:
+        transaction.send("committed")
+        assert (kavka_topic.values(), len(kavka_topic.values(committed=False))) == ([], 1)
+    with pytest.raises(ZeroDivisionError), kavka_topic.transaction() as transaction:
+        transaction.send("aborted")
+        1 / 0
+    assert kavka_topic.values() == [b"committed"]
+    assert kavka_topic.values(committed=False) == [b"committed", b"aborted"]
+
+@pytest.fixture(scope="module")
+def pair(kavka_start):
+    with kavka_start(brokers=2) as cluster:
+        yield cluster
+
+def test_a_cluster_of_the_modules_own(pair, kavka_session_broker):
+    assert pair.numbers == [1, 2]
+    assert pair.bootstrap_servers != kavka_session_broker.bootstrap_servers
+    topic = pair.topic("t", replication_factor=2)
+    topic.send_many(["a", ("k", "b")])
+    pair.until_replicated(topic)
+"""
+
+
+def test_a_run_without_conftest_passes_and_leaves_no_data(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    base = pytester.path / "base"
+    result = pytester.runpytest(*ALONE, f"--basetemp={base}")
+    result.assert_outcomes(passed=5)
+    assert not list(base.glob("kavka[0-9]*"))
+
+
+FAILING = """
+import os
+
+def test_an_order(kavka_broker):
+    orders = kavka_broker.topic("orders")
+    orders.send("tea", "k")
+    kavka_broker.restart()
+    orders.wait_for(2, timeout_s=0)
+"""
+
+
+def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(FAILING)
+    base = pytester.path / "base"
+    result = pytester.runpytest(*ALONE, f"--basetemp={base}", "--kavka-log-lines=5")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E  *NotInTime: waited 0 s for 2 records in orders-*",
+            "*- Kafka topics of the test -*",
+            "orders-* has 1 records, the last ones:",
+            "  orders-*-0@0 key=b'k' value=b'tea'",
+            "*- Kafka brokers' log of the test -*",
+            "... (* lines before, in *brokers.log)",
+            "* INFO * broker-1 kavka.broker.*",
+            "*- Kafka brokers' data -*",
+            "*base*kavka*",
+        ]
+    )
+    assert list(base.glob("kavka[0-9]*/shared/broker-1/orders-*-0/*.log"))
+
+
+def test_options_and_the_ini_file_have_effect(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkavka_brokers = 2\nkavka_settings =\n    num.partitions=3\n")
+    pytester.makepyfile(
+        """
+        def test_settings(kavka_cluster):
+            assert kavka_cluster.numbers == [1, 2]
+            topic = kavka_cluster.topic("t", partitions=-1)
+            assert len(topic.end_offsets()) == 4
+
+        def test_persistent(kavka_broker):
+            kavka_broker.topic("kept").send("a")
+        """
+    )
+    words = [
+        *ALONE,
+        "--kavka-setting=num.partitions=4",
+        "--kavka-dir=data",
+        "--kavka-keep-data=always",
+    ]
+    pytester.runpytest(*words, "-k", "test_persistent").assert_outcomes(passed=1)
+    pytester.runpytest(*words).assert_outcomes(passed=2)
+    # What the first run wrote was there for the second.
+    assert len(list((pytester.path / "data" / "shared" / "broker-1").glob("kept-*-0"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--kavka-brokers=none", "--kavka-brokers=none: give a number from 1 on"),
+        ("--kavka-log-level=loud", "--kavka-log-level=loud: one of info, debug, warning, error"),
+        ("--kavka-setting=a", "--kavka-setting 'a': give NAME=VALUE"),
+    ],
+)
+def test_a_wrong_option_is_refused(pytester: pytest.Pytester, word: str, message: str) -> None:
+    result = pytester.runpytest(*ALONE, word)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{message}*".replace("[", "[[]")])
+
+
+def test_a_setting_that_is_the_fixtures_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"listeners: the fixture sets this itself; leave it out"):
+        HostedCluster(
+            tmp_path,
+            brokers=1,
+            settings={"listeners": "PLAINTEXT://:9092"},
+            security=SecurityOptions(),
+            has_registry=False,
+        )
+
+
+@pytest.mark.long
+def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_alone(kavka_broker, kavka_topic, number, worker_id, tmp_path_factory):
+            kavka_topic.send(worker_id)
+            seen = tmp_path_factory.getbasetemp().parent / f"{worker_id}-{kavka_broker.pid}"
+            seen.touch()
+            assert kavka_topic.values() == [worker_id.encode()]
+        """
+    )
+    base = pytester.path / "base"
+    result = pytester.runpytest_subprocess(*ALONE, "-n2", f"--basetemp={base}")
+    result.assert_outcomes(passed=4)
+    names = [path.name.split("-") for path in base.glob("gw*-*") if path.is_file()]
+    assert len({worker for worker, _ in names}) == len({pid for _, pid in names}) == len(names) == 2
+    for _, pid in names:
+        wait_until(lambda pid=pid: not is_alive(int(pid)))  # type: ignore[misc]
+
+
+KILLED = """
+import os, sys, time
+
+def test_is_killed(kavka_broker):
+    if os.fork() == 0:  # a child that outlives the test must not keep the broker alive
+        os.closerange(3, 100)
+        time.sleep(60)
+        os._exit(0)
+    print("pids", os.getpid(), kavka_broker.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_brokers_end_when_the_run_is_killed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(KILLED.replace("        os.closerange(3, 100)\n", ""))
+    words = [sys.executable, "-m", "pytest", *ALONE, "-s", "--basetemp=base"]
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert run.stdout is not None
+        line = next(line for line in run.stdout if "pids" in line)
+        pytest_pid, broker_pid = map(int, line.split()[-2:])
+        os.kill(pytest_pid, signal.SIGKILL)
+        wait_until(lambda: not is_alive(broker_pid))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)  # the child of the test, and pytest if it lives
+        run.communicate()
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs; one that nobody has waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_forked_child_cannot_use_the_fixture_and_does_not_disturb_it(kavka_broker) -> None:
+    topic = kavka_broker.topic("t")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            topic.send("from the child")
+        except RuntimeError as error:
+            code = 0 if "in the process of the test only" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert topic.send("a") == 0
+
+
+def test_a_run_that_uses_no_fixture_imports_the_plugin_and_nothing_more() -> None:
+    program = (
+        "import sys, pytest, kavka.testing.plugin; print(*(n for n in sys.modules if 'kavka' in n))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split()) - {
+        name for name in done.stdout.split() if name.startswith("__")
+    }
+    assert modules == {"kavka", "kavka.testing", "kavka.testing.plugin"}
+
+
+def test_a_wait_says_what_was_there() -> None:
+    with pytest.raises(NotInTime, match=r"^waited 0 s for the sum; the last value: 0$"):
+        wait_for(lambda: 0, "the sum", timeout_s=0)
+
+    def asserts() -> bool:
+        assert not ALONE, "one is not two"
+        return True
+
+    with pytest.raises(NotInTime, match=r"asserts; the last assertion: one is not two"):
+        wait_for(asserts, timeout_s=0)
+    assert wait_for(lambda: "found") == "found"
