@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.pace import Slices
     from kavka.broker.requests.purgatory import Purgatory
-    from kavka.broker.security.access_control import AccessControl
-    from kavka.broker.security.delegation_tokens import DelegationTokens
+    from kavka.broker.security.parts import SecurityParts
     from kavka.broker.security.sasl_sessions import SaslSessions
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
@@ -64,7 +63,6 @@ class Services:
         features: Features,
         quotas: QuotaManager,
         replica_manager: ReplicaManager,
-        sasl_sessions: SaslSessions | None,
         topics: Topics,
         dynamic_configs: DynamicConfigs,
         controller: Controller,
@@ -73,8 +71,7 @@ class Services:
         fetch_purgatory: Purgatory,
         produce_purgatory: Purgatory,
         lazy: LazyParts,
-        access_control: AccessControl | None = None,
-        tokens: DelegationTokens | None = None,
+        security: SecurityParts,
     ) -> None:
         """Take the parts of a broker that is about to serve."""
         self.broker_id = broker_id
@@ -91,8 +88,6 @@ class Services:
         self.features = features
         self.quotas = quotas
         self.replica_manager = replica_manager
-        self.sasl_sessions = sasl_sessions
-        """None where no listener has SASL."""
         self.topics = topics
         self.dynamic_configs = dynamic_configs
         self.controller = controller
@@ -100,11 +95,17 @@ class Services:
         self.fetch_sessions = fetch_sessions
         self.fetch_purgatory = fetch_purgatory
         self.produce_purgatory = produce_purgatory
-        self.access_control = access_control
+        self.access_control = security.access_control
         """The authorizer, its ACLs and the audit; None where there is none of them."""
-        self.tokens = tokens
+        self.tokens = security.tokens
         """The delegation tokens; None without delegation.token.secret.key."""
+        self._security = security
         self._lazy = lazy
+
+    @property
+    def sasl_sessions(self) -> SaslSessions | None:
+        """The sessions by SASL, which know users; None while no listener has SASL."""
+        return self._security.sasl_sessions
 
     @cached_property
     def batch_checks(self) -> BatchChecks:
