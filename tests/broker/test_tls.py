@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from kavka.broker.configs.listener_settings import ListenerSettings
-from kavka.broker.requests.policies import plaintext_session
 from kavka.broker.requests.session import SessionRefused
 from kavka.broker.security.certificate_sessions import CertificateSessions
 from kavka.errors import ErrorCode
@@ -435,14 +434,14 @@ def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
     endpoint = SimpleNamespace(name="SSL", protocol="SSL")
     rules: dict[str, Value] = {"ssl.principal.mapping.rules": "DEFAULT"}
     context: Any = SimpleNamespace(
-        config=SimpleNamespace(listeners=[endpoint]),
+        endpoints=SimpleNamespace(listeners=[endpoint]),
         configs=SimpleNamespace(listener=lambda name: ListenerSettings(name, rules, {})),
     )
     certificate = der(0x30, der(0x30, *fields))
     connection: Any = SimpleNamespace(
         listener_name="SSL", peer_certificate=certificate, peer_host="127.0.0.1"
     )
-    sessions = CertificateSessions(context, plaintext_session)
+    sessions = CertificateSessions(context)
     sessions.configure()
     with pytest.raises(SessionRefused):
         sessions.open(connection)

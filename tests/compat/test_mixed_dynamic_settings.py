@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from kavka_compat.mixed import Kind, MixedCluster, running
 from kavka_compat.our_tools import our_tool
 from kavka_compat.processes import free_port
 from kavka_compat.zookeeper import run_ensemble
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -92,13 +94,15 @@ class _Cluster(MixedCluster):
         )
         return bool(admin.list_topics(timeout=20).brokers)
 
-    def refusal(self, number: int, name: str, value: str, *, default: bool) -> int:
-        """Return the error of a change that is only checked."""
+    def refusal(
+        self, number: int, name: str, value: str, *, default: bool, validate_only: bool = True
+    ) -> int:
+        """Return the error of a change, which by default is only checked."""
         config = IncrementalAlterConfigsRequestConfig(name=name, config_operation=0, value=value)
         resource = IncrementalAlterConfigsRequestResource(
             resource_type=4, resource_name="" if default else str(number), configs=[config]
         )
-        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         answer: Any = self.ask(number, request, 1)
         return int(answer.responses[0].error_code)
 
@@ -151,3 +155,79 @@ def test_the_same_settings_may_be_changed_while_a_broker_runs(tmp_path: Path) ->
                 if answers[0] != answers[1]:
                     differing[name, default] = answers
         assert not differing, str(differing)
+
+
+_OWN = "PLAINTEXT://{plain},USERS://{users}"
+LISTENERS = [
+    ("listeners", f"{_OWN},MORE://{{more}}"),
+    ("listeners", "USERS://{users}"),
+    ("listeners", "PLAINTEXT://{plain}"),
+    ("listeners", f"{_OWN},NEW://{{more}}"),
+    ("listeners", "{plain}"),
+    ("listeners", "PLAINTEXT://{plain},PLAINTEXT://{more}"),
+    ("listeners", "PLAINTEXT://{more},USERS://{users}"),
+    ("advertised.listeners", "PLAINTEXT://{plain},MORE://{more}"),
+    ("advertised.listeners", "PLAINTEXT://{more}"),
+    ("advertised.listeners", "USERS://{users}"),
+    ("advertised.listeners", "PLAINTEXT://0.0.0.0:1"),
+    ("listener.security.protocol.map", "PLAINTEXT:SASL_PLAINTEXT,USERS:SASL_PLAINTEXT"),
+    ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,USERS:PLAINTEXT"),
+    ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT"),
+]
+
+
+def test_listeners_are_added_and_removed_alike(tmp_path: Path) -> None:
+    def before(cluster: _Cluster) -> None:
+        cluster.add_settings(
+            {
+                USERS: _MODULE.format("secret"),
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,MORE:PLAINTEXT",
+            }
+        )
+
+    with _running(tmp_path, before) as cluster:
+        more = {number: f"127.0.0.1:{free_port()}" for number in (0, 1)}
+
+        def asked(number: int, name: str, value: str, *, default: bool = False) -> int:
+            text = value.format(
+                plain=cluster.address(number), users=cluster.users[number], more=more[number]
+            )
+            return cluster.refusal(number, name, text, default=default)
+
+        differing = {}
+        for name, value in LISTENERS:
+            for default in (False, True):
+                answers = [asked(number, name, value, default=default) for number in (0, 1)]
+                if answers[0] != answers[1]:
+                    differing[name, value, default] = answers
+        assert not differing, str(differing)
+        for number in (0, 1):
+            own = f"PLAINTEXT://{cluster.address(number)},USERS://{cluster.users[number]}"
+            assert _change(cluster, number, f"{own},MORE://{more[number]}") == 0
+        wait_until(lambda: all(_shown(at) == set(more.values()) for at in more.values()), 60)
+        for number in (0, 1):
+            own = f"PLAINTEXT://{cluster.address(number)},USERS://{cluster.users[number]}"
+            assert _change(cluster, number, own) == 0
+        wait_until(lambda: not any(_is_listening(at) for at in more.values()), 60)
+        assert _shown(cluster.address(0)) == {cluster.address(0), cluster.address(1)}
+
+
+def _change(cluster: _Cluster, number: int, listeners: str) -> int:
+    return cluster.refusal(number, "listeners", listeners, default=False, validate_only=False)
+
+
+def _shown(address: str) -> set[str]:
+    """Return the addresses of brokers that the broker at an address shows to clients that came by its listener."""
+    if not _is_listening(address):
+        return set()
+    found = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20).brokers.values()
+    return {f"{broker.host}:{broker.port}" for broker in found}
+
+
+def _is_listening(address: str) -> bool:
+    host, _colon, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True

@@ -82,8 +82,9 @@ class Cluster(InProcessCluster):
     async def undeafen(self, number: int) -> None:
         """Let it listen again, where it did."""
         broker = self.brokers[number]
-        endpoint = broker.config.listeners[0]
-        broker.config.listeners[0] = replace(endpoint, port=self.ports[number])
+        (endpoint,) = broker.context.endpoints.listeners
+        here = replace(endpoint, port=self.ports[number])
+        broker.context.set_endpoints(replace(broker.context.endpoints, listeners=(here,)))
         await broker.listeners.bind()
 
     # -- asking

@@ -214,7 +214,8 @@ class Broker:
             self.context,
             self.dispatcher,
             self.request_budget,
-            self.security.tls_of,
+            self.security,
+            self.dispatcher.connections.keys,
         )
         self.connection_quotas = ConnectionQuotas(
             self.context,
@@ -360,6 +361,7 @@ class Broker:
         self.handler_parts = self._make_handler_parts()
         await self.config_changes.start()
         await self.dynamic_configs.load_brokers()
+        self.listeners.load()
         await self.security.start()
         await self.features.start()
         known = await KnownTopics.read(self.registry)
@@ -382,15 +384,13 @@ class Broker:
         self.periodic_tasks.start()
         self.security.repeat(self.periodic_tasks, lambda: self.controller.is_active)
         if self.config.flag("log.cleaner.enable"):
-            loop = asyncio.get_running_loop()
-            self._cleaner_timer = loop.call_later(_CLEANER_DELAY_S, self._start_cleaner)
+            self._cleaner_timer = asyncio.get_running_loop().call_later(
+                _CLEANER_DELAY_S, lambda: self.lazy.cleaner.get().start()
+            )
         self.state = BrokerState.RUNNING
         if kernel.SLOW_BECAUSE:
             log.warning("compiled kernel not found reason=%s", kernel.SLOW_BECAUSE)
         return endpoints
-
-    def _start_cleaner(self) -> None:
-        self.lazy.cleaner.get().start()
 
     async def _start_metrics(self) -> None:
         """Show the metrics, where settings ask for it; without that their modules are not imported."""
@@ -437,7 +437,6 @@ class Broker:
         return await adoption(self.context, store, self._internal_topic, self.clock.now_ms())
 
     async def _register(self, endpoints: list[Endpoint]) -> None:
-        node = broker_node(self.config, endpoints, self.clock.now_ms())
         # No session of a registry of its own outlives this process.
         previous_sessions = PreviousSessions(
             [] if self.has_own_registry else self.replica_manager.store.directories
@@ -447,7 +446,7 @@ class Broker:
             self.registry,
             self.environment.network,
             self.broker_id,
-            lambda: node,
+            lambda: broker_node(self.config, self.listeners.advertised(), self.clock.now_ms()),
             previous_sessions,
             session_timeout_ms=_REGISTRY_TIMEOUT_SESSIONS
             * self.config.integer("zookeeper.session.timeout.ms"),
@@ -456,9 +455,10 @@ class Broker:
         epoch = await self._registered(self.registration)
         self.context.broker_epoch = epoch
         self.metadata.brokers[self.broker_id] = LiveBroker(
-            self.broker_id, tuple(endpoints), node.rack, epoch
+            self.broker_id, tuple(endpoints), self.config.optional("broker.rack"), epoch
         )
         self.registration.keep_registered(self._registered_again, self._fail)
+        self.listeners.follow_settings(self.registration.update)
 
     async def _registered(self, registration: Registration) -> int:
         """Register, in another session when the first ended while logs were recovered; return the broker epoch."""
@@ -501,7 +501,6 @@ class Broker:
             features=self.features,
             quotas=self.quotas,
             replica_manager=self.replica_manager,
-            sasl_sessions=self.security.sasl_sessions,
             topics=self.topics,
             dynamic_configs=self.dynamic_configs,
             controller=self.controller,
@@ -510,6 +509,7 @@ class Broker:
             fetch_purgatory=self.fetch_purgatory,
             produce_purgatory=self.produce_purgatory,
             lazy=self.lazy,
+            security=self.security,
             access_control=self.security.access_control,
             tokens=self.security.tokens,
         )
@@ -550,6 +550,7 @@ class Broker:
         self.iterations.unwatch(self._stall_warnings.stalled)
         if self.exposition is not None:
             await self.exposition.stop()
+        await self.listeners.stop()
         await self.periodic_tasks.stop()
         self.connection_quotas.stop()
         if self._cleaner_timer is not None:

@@ -6,8 +6,11 @@ one works with.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.configs.effective_configs import EffectiveConfigs
+from kavka.broker.configs.endpoints import Endpoints
 from kavka.broker.metadata.cache import MetadataCache
 from kavka.ids import BrokerId
 from kavka.io import Environment
@@ -29,6 +32,9 @@ class BrokerContext:
         """The settings of the start: what the file and the command line say, with defaults."""
         self.effective_configs = EffectiveConfigs(config)
         """The settings in force now: those of topics, and of the broker with what was changed while it runs."""
+        self.endpoints = config.endpoints
+        """The listeners that the broker has now, or is about to open; changed by `set_endpoints`."""
+        self.on_endpoints_change: list[Callable[[], None]] = []
         self.environment = environment
         self.clock = environment.clock
         self.random = environment.random
@@ -41,3 +47,9 @@ class BrokerContext:
         """-1 until the start has established it."""
         self.broker_epoch = -1
         """The epoch of this broker's newest registration, -1 before the first."""
+
+    def set_endpoints(self, endpoints: Endpoints) -> None:
+        """Set the listeners from now on; to be called before they are opened."""
+        self.endpoints = endpoints
+        for callback in self.on_endpoints_change:
+            callback()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.delegation_tokens import DelegationTokens
-    from kavka.broker.security.sasl_sessions import SaslSessions
+    from kavka.broker.security.parts import SecurityParts
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
@@ -61,8 +61,6 @@ class HandlerParts:
     features: Features
     quotas: QuotaManager
     replica_manager: ReplicaManager
-    sasl_sessions: SaslSessions | None
-    """None where no listener has SASL."""
     topics: Topics
     dynamic_configs: DynamicConfigs
     controller: Controller
@@ -72,6 +70,8 @@ class HandlerParts:
     produce_purgatory: Purgatory
     lazy: LazyParts
     """The parts that not every broker needs."""
+    security: SecurityParts
+    """For what a listener that is added later brings with it."""
     access_control: AccessControl | None
     """The authorizer, its ACLs and the audit; None where there is none of them."""
     tokens: DelegationTokens | None

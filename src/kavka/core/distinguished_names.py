@@ -63,6 +63,11 @@ def elements(data: bytes) -> Iterator[Element]:
 
 def subject_of(certificate: bytes) -> str:
     """Return the distinguished name of the owner of a certificate in DER. Raise BadCertificate."""
+    return distinguished_name(encoded_subject(certificate).content)
+
+
+def encoded_subject(certificate: bytes) -> Element:
+    """Return the name of the owner of a certificate in DER, as it stands there. Raise BadCertificate."""
     outer = _only(certificate, _SEQUENCE)
     to_be_signed = next(elements(outer), None)
     if to_be_signed is None:
@@ -70,7 +75,7 @@ def subject_of(certificate: bytes) -> str:
     fields = [one for one in elements(to_be_signed.content) if one.tag != _VERSION]
     if len(fields) < 5 or fields[4].tag != _SEQUENCE:  # serial, algorithm, issuer, validity
         raise BadCertificate("the certificate has no subject")
-    return distinguished_name(fields[4].content)
+    return fields[4]
 
 
 def distinguished_name(name: bytes) -> str:

@@ -65,7 +65,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "Listeners of the broker: NAME://host:port, separated by commas; port 0 takes a free one.",
         reported_type=_T.STRING,
         scope=Scope.PER_BROKER,
-        fixed=True,
     ),
     Setting(
         "advertised.listeners",
@@ -74,7 +73,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "Listeners for clients to use, if different from listeners.",
         reported_type=_T.STRING,
         scope=Scope.PER_BROKER,
-        fixed=True,
     ),
     Setting(
         "listener.security.protocol.map",
@@ -83,7 +81,6 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "The security protocol of each listener name.",
         reported_type=_T.STRING,
         scope=Scope.PER_BROKER,
-        fixed=True,
     ),
     Setting(
         "num.partitions",

@@ -7,12 +7,13 @@ import re
 import socket
 from collections.abc import Mapping
 
+from kavka.broker.configs.endpoints import Endpoint as Endpoint
+from kavka.broker.configs.endpoints import endpoints_of
 from kavka.core.controller.topics import bad_name
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, whole_number
 from kavka.settings.dynamic import base_name, is_of_a_listener
 from kavka.settings.kraft import without_kraft
-from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -23,33 +24,9 @@ REPLICA_SELECTORS = (
 METRICS_LISTENER = "METRICS"
 """The name of the metrics' port, for settings of TLS."""
 ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-_SERVED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER_PREFIX = "listener.name."
 _COORDINATORS_TOPICS = ("__consumer_offsets", "__transaction_state")
 _OWN_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_ENDPOINT = re.compile(
-    r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:%.]+\]|[^:\[\]]*):(?P<port>-?\d+)"
-)
-
-
-@frozen
-class Endpoint:
-    """An entry of `listeners`: a name, its address, and the security protocol of the name."""
-
-    name: str
-    host: str
-    port: int
-    protocol: str
-
-    @property
-    def is_encrypted(self) -> bool:
-        """Return whether connections begin with a TLS handshake."""
-        return self.protocol in ("SSL", "SASL_SSL")
-
-    def __str__(self) -> str:
-        """Print as the setting is written."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
 
 
 def _host_names() -> list[str]:
@@ -70,8 +47,9 @@ class BrokerConfig:
         """As they are set, without what follows for others that are not."""
         self.values = dict(self.set_values)
         resolve_defaults(self.values)
-        self.listeners = self._endpoints("listeners")
-        self.advertised = self._endpoints("advertised.listeners")
+        self.endpoints = endpoints_of(self.values)
+        """The listeners of the file. Those that a broker has now: `BrokerContext.endpoints`."""
+        self.listeners, self.advertised = self.endpoints.listeners, self.endpoints.advertised
         self._check_together()
         self._warn(texts)
 
@@ -126,57 +104,7 @@ class BrokerConfig:
         """Return the advertised host when neither listeners nor advertised.listeners names one."""
         return socket.getfqdn()
 
-    def _protocols(self) -> dict[str, str]:
-        """Return the security protocol of each listener's name."""
-        setting = "listener.security.protocol.map"
-        protocols: dict[str, str] = {}
-        for item in self.items(setting):
-            name, colon, protocol = item.partition(":")
-            if not colon:
-                raise InvalidSetting(setting, item, "Expected LISTENER:PROTOCOL")
-            protocols[name.strip().upper()] = protocol.strip().upper()
-        return protocols
-
-    def _endpoints(self, setting: str) -> list[Endpoint]:
-        protocols = self._protocols()
-        found: list[Endpoint] = []
-        for item in self.items(setting):
-            match = _ENDPOINT.fullmatch(item)
-            if match is None:
-                raise InvalidSetting(setting, item, "Expected NAME://host:port")
-            name, port = match["name"].upper(), int(match["port"])
-            if name not in protocols:
-                reason = f"No security protocol defined for listener {name}"
-                raise InvalidSetting(setting, item, reason)
-            if not 0 <= port <= 65535:
-                raise InvalidSetting(setting, item, "Port must be from 0 to 65535")
-            host = match["host"].strip("[]")
-            found.append(Endpoint(name, host, port, protocols[name]))
-        names = [endpoint.name for endpoint in found]
-        if len(set(names)) != len(names):
-            raise InvalidSetting(
-                setting, self.items(setting), "Each listener must have a different name"
-            )
-        return found
-
     def _check_together(self) -> None:
-        if not self.listeners:
-            raise InvalidSetting("listeners", "", "At least one listener is needed")
-        for endpoint in self.listeners:
-            if endpoint.protocol not in _SERVED_PROTOCOLS:
-                reason = (
-                    f"security protocol {endpoint.protocol} is not in this release; "
-                    f"use {' or '.join(_SERVED_PROTOCOLS)}"
-                )
-                raise InvalidSetting("listeners", endpoint, reason)
-        known = {endpoint.name for endpoint in self.listeners}
-        for endpoint in self.advertised:
-            if endpoint.name not in known:
-                reason = "advertised listener names must be among listeners"
-                raise InvalidSetting("advertised.listeners", endpoint, reason)
-            if endpoint.host == "0.0.0.0":
-                reason = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0"
-                raise InvalidSetting("advertised.listeners", endpoint, reason)
         selector = self.optional("replica.selector.class")
         if selector not in (None, *REPLICA_SELECTORS):
             reason = f"must be one of {', '.join(REPLICA_SELECTORS)}"
@@ -286,8 +214,3 @@ class BrokerConfig:
 
 def _listener_of(name: str) -> str:
     return name.removeprefix(_LISTENER_PREFIX).partition(".")[0].upper()
-
-
-def has_sasl(config: BrokerConfig) -> bool:
-    """Return whether clients of any listener authenticate by SASL."""
-    return any(endpoint.protocol.startswith("SASL_") for endpoint in config.listeners)

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from itertools import dropwhile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kavka.broker.configs.broker_config import BrokerConfig
-from kavka.broker.configs.listener_settings import ListenerSettings
+from kavka.broker.configs.endpoints import SETTINGS as ENDPOINT_SETTINGS
 from kavka.ids import NO_TOPIC_ID, TopicId
 from kavka.registry.znode_decoding import decode_or_none
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
@@ -37,6 +37,9 @@ from kavka.settings.dynamic import (
 )
 from kavka.settings.topic import TOPIC_SETTINGS, topic_defaults
 from kavka.wire.stored import znodes
+
+if TYPE_CHECKING:
+    from kavka.broker.configs.listener_settings import ListenerSettings
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +90,8 @@ class EffectiveConfigs:
         self._topic_ids: dict[str, TopicId] = {}
         self._broker: dict[str, str] = {}
         self._default_broker: dict[str, str] = {}
+        self.open_listeners: list[str] = []
+        """The names of the listeners that are open, or about to be; before the start none."""
         # So they are described.
         self._set_values = config.set_values
         self._broker_values = config.values
@@ -107,12 +112,19 @@ class EffectiveConfigs:
         """Return a whole number now in force."""
         return whole_number(self._broker_values, name)
 
+    @property
+    def stores_listeners(self) -> bool:
+        """Return whether listeners are among the dynamic settings of this broker."""
+        return any(name in self._broker for name in ENDPOINT_SETTINGS)
+
     def listener(self, listener: str) -> ListenerSettings:
         """Return the settings now in force for one listener."""
         return self.merged_listener(listener, self._broker)
 
     def merged_listener(self, listener: str, overrides: Mapping[str, str]) -> ListenerSettings:
         """Return what `listener` would with other dynamic overrides of this broker."""
+        from kavka.broker.configs.listener_settings import ListenerSettings  # not for a start
+
         values = self._merged_broker(self._default_broker, overrides)
         return ListenerSettings(listener, values, self._listener_texts(overrides))
 
@@ -160,6 +172,12 @@ class EffectiveConfigs:
                 **_valid_overrides(BROKER_SETTINGS, _in_force(here, default=False), "this broker"),
             }
         )
+
+    def effective_broker(self, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """Return what `broker_values` would with other dynamic overrides of this broker."""
+        values = self.merged_broker(overrides, default=False)
+        resolve_defaults(values)
+        return values
 
     def knows(self, topic: str) -> bool:
         """Return whether the topic's overrides are known, be they empty."""
@@ -216,15 +234,21 @@ class EffectiveConfigs:
         self, before: Mapping[str, str], after: Mapping[str, str], default: bool
     ) -> None:
         """Warn of new overrides that are kept and do nothing. Their values may be secrets."""
-        listeners = [endpoint.name for endpoint in self._static.listeners]
         for name in sorted(after):
             if after[name] == before.get(name):
                 continue
             if not is_in_force(name, default=default):
                 owner = "all brokers" if default else "this broker"
                 log.warning("stored setting ignored owner=%s name=%s", owner, name)
-            elif declaration_of(name).is_ineffective or waits_for_a_start(name, listeners):
+            elif not declaration_of(name).effective or self._waits(name):
                 log.warning("setting kept without effect while the broker runs name=%s", name)
+
+    def _waits(self, name: str) -> bool:
+        """Return whether a setting that changes now has its effect from the next start on."""
+        listeners = self.open_listeners
+        return bool(listeners) and (
+            declaration_of(name).fixed or waits_for_a_start(name, listeners)
+        )
 
     # -- describing
 

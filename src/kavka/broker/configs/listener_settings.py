@@ -23,7 +23,7 @@ JAAS = "sasl.jaas.config"
 
 
 class ListenerSettings:
-    """The settings of one listener of a broker, as they were when this was made (`Configs.listener`)."""
+    """The settings of one listener of a broker, as they were when this was made (`EffectiveConfigs.listener`)."""
 
     def __init__(
         self, listener: str, values: Mapping[str, Value], texts: Mapping[str, str]

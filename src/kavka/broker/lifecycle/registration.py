@@ -100,6 +100,26 @@ class Registration:
                 return self.epoch
             await self._replace_registration(BrokerNode.decode(data), stat, node)
 
+    async def update(self) -> None:
+        """Write what this broker registers now into its node, if that is still this session's.
+
+        Where the session is lost meanwhile, the next registration has it.
+        """
+        while self.epoch >= 0:
+            try:
+                _data, stat = await self._registry.get(self._path)
+                if stat.ephemeral_owner == self._registry.session_id:
+                    await self._registry.set(self._path, self._node().encode(), stat.version)
+                return
+            except RegistryRefused as refused:
+                if refused.error is ZnodeError.NO_NODE:
+                    return  # the session is over, and so says the watch
+                if refused.error is not ZnodeError.BAD_VERSION:
+                    log.error("registration not updated reason=%s", refused)
+                    return
+            except ConnectionError:
+                await asyncio.sleep(_RETRY_S)
+
     async def register_again(self, timeout_s: float | None = None) -> int:
         """Register in a new session, if the registry still belongs to the same cluster. Raise as `register`.
 

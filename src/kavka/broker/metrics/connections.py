@@ -32,7 +32,10 @@ def families(sources: MetricsSources, rates: Rates | None = None) -> Iterator[Fa
     """Yield the families; rates where what they are taken of is given."""
     present = dict.fromkeys(_names(sources), 0)
     for connection in sources.dispatcher.connections:
-        present[connection.listener_name] += 1
+        if (
+            connection.listener_name in present
+        ):  # else its listener was removed, and so it is closing
+            present[connection.listener_name] += 1
     shown = [(_labels(name), count) for name, count in present.items()]
     yield gauge(f"{_SOCKETS}connection_count", "Open connections.", shown)
     now_ms = sources.context.clock.tick_ms()
@@ -66,7 +69,7 @@ def totals(sources: MetricsSources) -> dict[tuple[str, str], float]:
 
 
 def _names(sources: MetricsSources) -> list[str]:
-    return [endpoint.name for endpoint in sources.context.config.listeners]
+    return sources.context.endpoints.names
 
 
 def _labels(name: str) -> str:
@@ -86,6 +89,8 @@ def _totals(sources: MetricsSources) -> Iterator[_Total]:
     sent = {name: _of_listener(sources, name).bytes_sent for name in names}
     received = {name: _of_listener(sources, name).bytes_received for name in names}
     for connection in sources.dispatcher.connections:
+        if connection.listener_name not in sent:
+            continue
         sent[connection.listener_name] += connection.bytes_sent
         received[connection.listener_name] += connection.bytes_received
     yield _Total("outgoing_byte", "Bytes that were sent to clients.", sent)
@@ -97,7 +102,7 @@ def _of_authentications(sources: MetricsSources, opened: Mapping[str, int]) -> I
     """Yield what Kafka counts of listeners with TLS or SASL; zeros for others."""
     security, names = sources.security, _names(sources)
     counts = security.authentications or Authentications()
-    with_tls = {e.name for e in sources.context.config.listeners if e.protocol == "SSL"}
+    with_tls = {e.name for e in sources.context.endpoints.listeners if e.protocol == "SSL"}
     # As in Kafka a handshake that is done is an authentication, with or without a certificate of the client.
     succeeded = {n: opened[n] if n in with_tls else counts.succeeded[n] for n in names}
     help = "Clients that have authenticated, by SASL or a TLS handshake."
@@ -120,7 +125,7 @@ def _expired(sources: MetricsSources) -> dict[str, int]:
 def _of_handshakes(sources: MetricsSources) -> Iterator[Family]:
     failures = [
         (labelled(listener=endpoint.name), sources.security.handshake_failures(endpoint.name))
-        for endpoint in sources.context.config.listeners
+        for endpoint in sources.context.endpoints.listeners
         if endpoint.is_encrypted
     ]
     if failures:

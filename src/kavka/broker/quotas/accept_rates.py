@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from kavka.broker.configs.broker_config import BrokerConfig
@@ -24,12 +25,16 @@ class AcceptRates:
     """The rates of one broker. No throttle time is longer than a window, as in Apache Kafka."""
 
     def __init__(self, config: BrokerConfig, listeners: Iterable[str]) -> None:
-        """Begin with nothing counted."""
+        """Begin with nothing counted; listeners may be added later."""
         self._windows = windows = Windows(
             config.integer("quota.window.num"), config.integer("quota.window.size.seconds")
         )
-        self.of_listeners = {name: AcceptedRate(windows) for name in listeners}
-        self.ip_throttle_ms = {name: Average() for name in self.of_listeners}
+        self.of_listeners: defaultdict[str, AcceptedRate] = defaultdict(
+            lambda: AcceptedRate(windows), {name: AcceptedRate(windows) for name in listeners}
+        )
+        self.ip_throttle_ms: defaultdict[str, Average] = defaultdict(
+            Average, {name: Average() for name in self.of_listeners}
+        )
         """The times of connections above the rates of their addresses, by listener."""
         self._of_broker = LimitedRate(windows, windows.window_ms)
         self._of_addresses: Sensors[str, LimitedRate] = Sensors(lambda: LimitedRate(windows))

@@ -53,10 +53,10 @@ class ConnectionQuotas:
         self._quotas = quotas
         self._set_accepting = set_accepting
         self._connections = connections
-        self._config = config = context.config
-        names = [endpoint.name for endpoint in config.listeners]
-        self._protected = config.inter_broker_listener if len(names) > 1 else None
-        self._counts = dict.fromkeys(names, 0)
+        self._config = context.config
+        self._counts: dict[str, int] = {}
+        """By listener, also of those that are closed, whose connections are not."""
+        self._protected: str | None = None
         self._total = 0  # Invariant: the sum of _counts
         self.rates: AcceptRates | None = None
         """The rates of connections, once one is limited: without that their modules are not imported."""
@@ -65,7 +65,17 @@ class ConnectionQuotas:
         self._values: object = None
         self._of_broker = _Limits(_UNLIMITED, _UNLIMITED)
         self._of_listeners: dict[str, _Limits] = {}
+        self._context = context
+        self.listeners_changed()
+        context.on_endpoints_change.append(self.listeners_changed)
         context.effective_configs.on_broker_change.append(self.reconfigure)
+
+    def listeners_changed(self) -> None:
+        """Count the connections of the listeners that there are now."""
+        names = self._context.endpoints.names
+        self._counts.update((name, 0) for name in names if name not in self._counts)
+        self._protected = self._config.inter_broker_listener if len(names) > 1 else None
+        self._values = None
 
     def reconfigure(self) -> None:
         """Go by the settings as they are now."""

@@ -6,8 +6,6 @@ certificate, where none is required, is `ANONYMOUS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kavka.broker.context import BrokerContext
 from kavka.broker.requests.session import Ended, Principal, Session, SessionRefused
 from kavka.core.distinguished_names import subject_of
@@ -17,12 +15,11 @@ from kavka.settings.declaration import InvalidSetting
 
 
 class CertificateSessions:
-    """Opens the sessions of all connections, those of other listeners by another function."""
+    """Opens the sessions of connections through listeners with SSL."""
 
-    def __init__(self, context: BrokerContext, open_other: Callable[[Connection], Session]) -> None:
+    def __init__(self, context: BrokerContext) -> None:
         """Begin without rules: `configure` reads them."""
         self._context = context
-        self._open_other = open_other
         self.observers: list[Ended] = []
         """Called with each client's certificate that was taken for a principal, or refused."""
         self._mappers: dict[str, SslPrincipalMapper] = {}
@@ -31,16 +28,24 @@ class CertificateSessions:
         """Read the rules of each listener. Raise InvalidSetting."""
         self._mappers = {
             endpoint.name: _mapper(self._context, endpoint.name)
-            for endpoint in self._context.config.listeners
+            for endpoint in self._context.endpoints.listeners
             if endpoint.protocol == "SSL"
         }
+
+    def add(self, name: str) -> None:
+        """Read the rules of a listener that is about to be opened. Raise InvalidSetting."""
+        self._mappers[name] = _mapper(self._context, name)
+
+    def remove(self, name: str) -> None:
+        """Forget a listener that is closed."""
+        self._mappers.pop(name, None)
 
     def open(self, connection: Connection) -> Session:
         """Return the session of a connection whose handshake is done. Raise SessionRefused."""
         name = connection.listener_name
         mapper = self._mappers.get(name)
         if mapper is None:
-            return self._open_other(connection)
+            raise SessionRefused(f"the listener {name} is closed")
         session = Session(name, "SSL", connection.peer_host)
         certificate = connection.peer_certificate
         if certificate is None:

@@ -29,7 +29,7 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
     """
     config = context.config
     name = config.inter_broker_listener
-    protocol = next((e.protocol for e in config.advertised if e.name == name), "")
+    protocol = context.endpoints.protocol(name) or ""
     if context.has_own_registry or not protocol.startswith("SASL_"):
         return None
     settings = context.effective_configs.listener(name)

@@ -9,8 +9,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from kavka.broker.configs.broker_config import METRICS_LISTENER, Endpoint, has_sasl
+from kavka.broker.configs.broker_config import METRICS_LISTENER
+from kavka.broker.configs.endpoints import Endpoint, Endpoints
 from kavka.broker.context import BrokerContext
+from kavka.broker.requests.policies import plaintext_session
+from kavka.broker.requests.session import Session, SessionRefused
 from kavka.settings.access import SECRET
 from kavka.settings.declaration import InvalidSetting
 from kavka.settings.dynamic import is_of_a_listener
@@ -18,6 +21,7 @@ from kavka.settings.sasl import OLD_TOKEN_KEY, TOKEN_KEY
 from kavka.values import replace
 
 if TYPE_CHECKING:
+    from kavka.broker.configs.listener_settings import ListenerSettings
     from kavka.broker.control.config_changes import ConfigChanges
     from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
     from kavka.broker.partitions.replica import Replica
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from kavka.errors import ErrorCode
     from kavka.ids import TopicPartition
     from kavka.io import ServerTls
+    from kavka.net.connection import Connection
 
 
 log = logging.getLogger(__name__)
@@ -55,6 +60,8 @@ class SecurityParts:
         """
         self._context = context
         self._dispatcher = dispatcher
+        self._config_changes = config_changes
+        self._periodic_tasks: PeriodicTasks | None = None
         self.tokens: DelegationTokens | None = None
         self.sasl_sessions: SaslSessions | None = None
         self.tls: BrokerTls | None = None
@@ -63,10 +70,10 @@ class SecurityParts:
         self.authentications: Authentications | None = None
         """The counters of authentications; None where no listener has SASL or TLS."""
         self._make_tokens()
-        self._make_sessions(config_changes)
-        self._make_tls()
-        self._count_authentications()
+        if context.config.serves_metrics_with_tls:
+            self._make_tls()
         self._make_access_control(find_replica, create_topic)
+        self.make_for(context.endpoints)
         try:
             self._configure()
         except InvalidSetting:
@@ -107,48 +114,56 @@ class SecurityParts:
                     "all: set authorizer.class.name"
                 )
 
-    def _make_sessions(self, config_changes: ConfigChanges) -> None:
-        """Make what authenticates clients by SASL, and this broker to others."""
-        context = self._context
-        if not has_sasl(context.config):
-            return
-        from kavka.broker.security.sasl_sessions import SaslSessions
+    def make_for(self, endpoints: Endpoints) -> None:
+        """Make what these listeners need and there is not yet."""
+        listeners = endpoints.listeners
+        if self.sasl_sessions is None and any(one.has_sasl for one in listeners):
+            from kavka.broker.security.sasl_sessions import SaslSessions
 
-        self.sasl_sessions = SaslSessions(context, self.tokens)
-        config_changes.on_entity_change.append(self.sasl_sessions.entity_changed)
-        config_changes.notifications.reloads.append(self.sasl_sessions.start)
-        policies = replace(self._dispatcher.policies, open_session=self.sasl_sessions.open)
-        self._dispatcher.set_policies(policies)
-
-    def _make_tls(self) -> None:
-        """Make the TLS of listeners and of connections to other brokers."""
-        context = self._context
-        listeners = context.config.listeners
-        if (
-            any(endpoint.is_encrypted for endpoint in listeners)
-            or context.config.serves_metrics_with_tls
-        ):
-            from kavka.broker.security.tls import BrokerTls
-
-            self.tls = BrokerTls(context)
-        if any(endpoint.protocol == "SSL" for endpoint in listeners):
+            self.sasl_sessions = sessions = SaslSessions(self._context, self.tokens)
+            self._config_changes.on_entity_change.append(sessions.entity_changed)
+            self._config_changes.notifications.reloads.append(sessions.start)
+            self._observe(sessions)
+        if self.tls is None and any(one.is_encrypted for one in listeners):
+            self._make_tls()
+        if self.certificate_sessions is None and any(one.protocol == "SSL" for one in listeners):
             from kavka.broker.security.certificate_sessions import CertificateSessions
 
-            policies = self._dispatcher.policies
-            self.certificate_sessions = CertificateSessions(context, policies.open_session)
-            self._dispatcher.set_policies(
-                replace(policies, open_session=self.certificate_sessions.open)
-            )
+            self.certificate_sessions = CertificateSessions(self._context)
+            self._observe(self.certificate_sessions)
 
-    def _count_authentications(self) -> None:
-        for sessions in (self.sasl_sessions, self.certificate_sessions):
-            if sessions is None:
-                continue
-            if self.authentications is None:
-                from kavka.broker.security.authentications import Authentications
+    def _make_tls(self) -> None:
+        from kavka.broker.security.tls import BrokerTls
 
-                self.authentications = Authentications()
-            sessions.observers.append(self.authentications.ended)
+        self.tls = BrokerTls(self._context)
+        if self._periodic_tasks is not None:
+            self._reload_files()
+
+    def _observe(self, sessions: SaslSessions | CertificateSessions) -> None:
+        """Open sessions by these as well; their authentications are counted, and written to the audit."""
+        policies = replace(self._dispatcher.policies, open_session=self._open_session)
+        self._dispatcher.set_policies(policies)
+        if self.authentications is None:
+            from kavka.broker.security.authentications import Authentications
+
+            self.authentications = Authentications()
+        sessions.observers.append(self.authentications.ended)
+        audit = None if self.access_control is None else self.access_control.audit
+        if audit is not None:
+            sessions.observers.append(audit.authentication_ended)
+
+    def _open_session(self, connection: Connection) -> Session:
+        """Return the session of a new connection, by the protocol of its listener. Raise SessionRefused."""
+        protocol = self._context.endpoints.protocol(connection.listener_name)
+        if protocol == "SSL":
+            assert self.certificate_sessions is not None
+            return self.certificate_sessions.open(connection)
+        if protocol == "PLAINTEXT":
+            return plaintext_session(connection)
+        if protocol is None:
+            raise SessionRefused(f"the listener {connection.listener_name} is closed")
+        assert self.sasl_sessions is not None
+        return self.sasl_sessions.open(connection)
 
     def _make_access_control(
         self,
@@ -169,10 +184,35 @@ class SecurityParts:
         self.access_control = AccessControl(self._context, writer, self.tokens)
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
-        audit = self.access_control.audit
-        for sessions in (self.sasl_sessions, self.certificate_sessions):
-            if sessions is not None and audit is not None:
-                sessions.observers.append(audit.authentication_ended)
+
+    def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
+        """Raise InvalidSetting where a listener with these settings could not be opened."""
+        if endpoint.is_encrypted:
+            from kavka.broker.security.tls import tls_settings
+            from kavka.net.tls.contexts import server_context
+
+            server_context(tls_settings(settings, endpoint.protocol))
+        if endpoint.has_sasl:
+            from kavka.broker.security.sasl_sessions import SaslSessions
+
+            (self.sasl_sessions or SaslSessions(self._context, self.tokens)).check(settings)
+
+    async def add(self, endpoint: Endpoint) -> None:
+        """Read the settings of a listener that is about to be opened. Raise InvalidSetting, ConnectionError."""
+        self.make_for(self._context.endpoints)
+        if endpoint.has_sasl:
+            assert self.sasl_sessions is not None
+            self.sasl_sessions.add(endpoint.name)
+            await self.sasl_sessions.start()
+        if endpoint.protocol == "SSL":
+            assert self.certificate_sessions is not None
+            self.certificate_sessions.add(endpoint.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a listener that is closed."""
+        for part in (self.sasl_sessions, self.certificate_sessions, self.tls):
+            if part is not None:
+                part.remove(name)
 
     def tls_of(self, endpoint: Endpoint) -> ServerTls | None:
         """Return the TLS of a listener, None for one without. Raise InvalidSetting where a store cannot be used."""
@@ -204,6 +244,7 @@ class SecurityParts:
 
         Raise ConnectionError, UnreadableAcls, OSError, and InvalidSetting where stored settings do not fit.
         """
+        self.make_for(self._context.endpoints)
         if self._is_stored() or self._context.config.optional(SECRET):
             self._configure()
         if self.tokens is not None:
@@ -216,9 +257,9 @@ class SecurityParts:
     def repeat(self, periodic_tasks: PeriodicTasks, is_controller: Callable[[], bool]) -> None:
         """Look at files of key and trust stores for changes, and remove expired tokens as the controller."""
         config, tokens = self._context.config, self.tokens
+        self._periodic_tasks = periodic_tasks
         if self.tls is not None:
-            interval_ms = config.integer("kavka.ssl.reload.interval.ms")
-            periodic_tasks.run_every(interval_ms, self.tls.reload_files)
+            self._reload_files()
         if tokens is None:
             return
 
@@ -228,6 +269,12 @@ class SecurityParts:
 
         interval_ms = config.integer("delegation.token.expiry.check.interval.ms")
         periodic_tasks.run_every(interval_ms, remove_expired_tokens)
+
+    def _reload_files(self) -> None:
+        assert self.tls is not None
+        assert self._periodic_tasks is not None
+        interval_ms = self._context.config.integer("kavka.ssl.reload.interval.ms")
+        self._periodic_tasks.run_every(interval_ms, self.tls.reload_files)
 
     def session_renewed(self) -> None:
         """Note that the registry's session is another one."""

@@ -1,6 +1,6 @@
 """The security session of each connection, by the security protocol of its listener.
 
-PLAINTEXT                  the client is `ANONYMOUS`
+PLAINTEXT                  the client is `ANONYMOUS` (`requests.policies`)
 SASL_PLAINTEXT, SASL_SSL   the client authenticates first (`sasl_connection`)
 SSL                        opened by `certificate_sessions`: the owner of the client's certificate
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.broker.requests.refusals import BoundedLog
-from kavka.broker.requests.session import Ended, Session
+from kavka.broker.requests.session import Ended, Session, SessionRefused
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
@@ -33,7 +33,7 @@ _MAX_REASON = 512
 
 
 class SaslSessions:
-    """Opens the sessions of all connections but those with certificates: of listeners with SASL, and in plain text."""
+    """Opens the sessions of connections through listeners with SASL."""
 
     def __init__(self, context: BrokerContext, tokens: DelegationTokens | None = None) -> None:
         """Begin without mechanisms: `configure` reads them."""
@@ -46,7 +46,6 @@ class SaslSessions:
         """Authentications, by listener, mechanism, and whether they succeeded."""
         self._warnings = BoundedLog(log)
         self._share = FrameShare(config.integer("kavka.unauthenticated.max.bytes"))
-        self._protocols = {e.name: e.protocol for e in config.listeners}
         self._mechanisms = Mechanisms(self.credentials, tokens, context.clock, context.random)
         self._sasl: dict[str, SaslListener] = {}
 
@@ -56,10 +55,22 @@ class SaslSessions:
         To be called before the first connection: connections stay with the mechanisms of their beginning.
         """
         self._sasl = {
-            name: self._listener(self._context.effective_configs.listener(name))
-            for name, protocol in self._protocols.items()
-            if protocol.startswith("SASL_")
+            endpoint.name: self._listener(self._context.effective_configs.listener(endpoint.name))
+            for endpoint in self._context.endpoints.listeners
+            if endpoint.has_sasl
         }
+
+    def check(self, settings: ListenerSettings) -> None:
+        """Raise InvalidSetting where no client could authenticate at a listener with these settings."""
+        self._mechanisms.of(settings)
+
+    def add(self, name: str) -> None:
+        """Read the settings of a listener that is about to be opened. Raise InvalidSetting."""
+        self._sasl[name] = self._listener(self._context.effective_configs.listener(name))
+
+    def remove(self, name: str) -> None:
+        """Forget a listener that is closed."""
+        self._sasl.pop(name, None)
 
     def _listener(self, settings: ListenerSettings) -> SaslListener:
         return SaslListener(
@@ -89,18 +100,19 @@ class SaslSessions:
             await self.credentials.entity_changed(self._context.registry, path)
 
     def open(self, connection: Connection) -> Session:
-        """Return the session of a new connection."""
+        """Return the session of a new connection. Raise SessionRefused where its listener was just closed."""
         name = connection.listener_name
-        protocol = self._protocols[name]
-        sasl = self._sasl.get(name)
-        session = Session(name, protocol, connection.peer_host, is_authenticated=sasl is None)
-        if sasl is not None:
-            session.sasl = SaslConnection(sasl, session, connection)
+        sasl, protocol = self._sasl.get(name), self._context.endpoints.protocol(name)
+        if sasl is None or protocol is None:
+            raise SessionRefused(f"the listener {name} is closed")
+        session = Session(name, protocol, connection.peer_host, is_authenticated=False)
+        session.sasl = SaslConnection(sasl, session, connection)
         return session
 
     def _ended(self, session: Session, mechanism: str, failure: str | None) -> None:
         # A mechanism that is not offered is the client's text, of which there may be any number.
-        known = mechanism if mechanism in self._sasl[session.listener_name].mechanisms else ""
+        sasl = self._sasl.get(session.listener_name)
+        known = mechanism if sasl is not None and mechanism in sasl.mechanisms else ""
         self.counts[session.listener_name, known, failure is None] += 1
         if failure is not None:
             self._warnings.warning(

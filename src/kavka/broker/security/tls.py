@@ -25,8 +25,7 @@ class BrokerTls:
         """Read no store yet."""
         self._config = context.config
         self._configs = context.effective_configs
-        # The port of the metrics is none of them: it has SSL.
-        self._protocols = {one.name: one.protocol for one in context.config.listeners}
+        self._context = context
         self._listeners: dict[str, ListenerTls] = {}
         self._to_brokers: ReloadableClientTls | None = None
         self._configs.on_broker_change.append(self._settings_changed)
@@ -53,6 +52,10 @@ class BrokerTls:
         )
         return found
 
+    def remove(self, name: str) -> None:
+        """Forget a listener that is closed."""
+        self._listeners.pop(name, None)
+
     def failures(self, name: str) -> int:
         """Return how many handshakes of clients of a listener failed since the start."""
         found = self._listeners.get(name)
@@ -61,7 +64,7 @@ class BrokerTls:
     def to_brokers(self) -> ClientTls | None:
         """Return the TLS of connections to other brokers, None without. Raise InvalidSetting."""
         name = self._config.inter_broker_listener
-        if any(one.name == name and one.is_encrypted for one in self._config.listeners):
+        if any(one.name == name and one.is_encrypted for one in self._context.endpoints.listeners):
             self._to_brokers = ReloadableClientTls(self._settings(name), "other brokers")
         return self._to_brokers
 
@@ -75,7 +78,7 @@ class BrokerTls:
         try:
             for name, tls in self._listeners.items():
                 merged = self._configs.merged_listener(name, overrides)
-                settings = tls_settings(merged, self._protocols.get(name, "SSL"))
+                settings = tls_settings(merged, self._protocol(name))
                 if settings != tls.reloadable.settings:
                     server_context(settings)
         except InvalidSetting as error:
@@ -97,7 +100,11 @@ class BrokerTls:
             )
 
     def _settings(self, listener: str) -> TlsSettings:
-        return tls_settings(self._configs.listener(listener), self._protocols.get(listener, "SSL"))
+        return tls_settings(self._configs.listener(listener), self._protocol(listener))
+
+    def _protocol(self, listener: str) -> str:
+        # The port of the metrics is no listener: it has SSL.
+        return self._context.endpoints.protocol(listener) or "SSL"
 
 
 def tls_settings(settings: ListenerSettings, protocol: str) -> TlsSettings:

@@ -8,9 +8,16 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kavka.core.distinguished_names import encoded_subject
 from kavka.net.tls.ciphers import choose_ciphers, protocol_bounds
 from kavka.net.tls.settings import TlsSettings
-from kavka.net.tls.stores import KeyMaterial, read_key_store, read_trust_store
+from kavka.net.tls.stores import (
+    KeyMaterial,
+    certificates_of,
+    read_key_store,
+    read_trust_store,
+    to_pem,
+)
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
@@ -33,7 +40,9 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
         )
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     if settings.client_auth != "none" or settings.trust_store.is_given:
-        _trust(context, settings)
+        trusted = _trust(context, settings)
+        if settings.client_auth != "none" and trusted:
+            _name_authorities(context, trusted)
     return context
 
 
@@ -58,8 +67,11 @@ def _configure(context: ssl.SSLContext, settings: TlsSettings) -> None:
         _load_key(context, settings, material)
 
 
-def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Trust the certificates of the trust store; without one those of the system, as Java trusts its own."""
+def _trust(context: ssl.SSLContext, settings: TlsSettings) -> bytes:
+    """Trust the certificates of the trust store; without one those of the system, as Java trusts its own.
+
+    Return them as PEM; of the system's those that are in one file.
+    """
     trusted = read_trust_store(settings.trust_store)
     if trusted is None:
         context.load_default_certs(
@@ -67,11 +79,24 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
             if context.protocol == ssl.PROTOCOL_TLS_SERVER
             else ssl.Purpose.SERVER_AUTH
         )
-        return
+        return b"".join(to_pem("CERTIFICATE", one) for one in context.get_ca_certs(True))
     try:
         context.load_verify_locations(cadata=trusted.decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError) as error:
         raise settings.trust_store.invalid(f"a certificate is damaged: {_reason(error)}") from error
+    return trusted
+
+
+def _name_authorities(context: ssl.SSLContext, trusted: bytes) -> None:
+    """Send clients the names of these authorities with the request for a certificate, as Java does, where it can be."""
+    from kavka.net.tls.authority_names import CannotName, name_authorities
+
+    try:
+        subjects = [encoded_subject(one).whole for one in certificates_of(trusted)]
+        with _in_memory(trusted) as path:
+            name_authorities(context, path, subjects)
+    except (CannotName, ValueError) as error:
+        log.warning("trusted authorities are not named to clients reason=%s", error)
 
 
 def _load_key(context: ssl.SSLContext, settings: TlsSettings, material: KeyMaterial) -> None:

@@ -89,6 +89,11 @@ def read_trust_store(store: Store) -> bytes | None:
     return b"\n".join(found)
 
 
+def certificates_of(pem: bytes) -> list[bytes]:
+    """Return the certificates in PEM text as DER. Raise ValueError where one is damaged."""
+    return [base64.b64decode(one.split(b"-----")[2]) for one in _pem(pem)[0]]
+
+
 def to_pem(label: str, der: bytes) -> bytes:
     """Return DER as a block of PEM."""
     text = base64.b64encode(der).decode()
