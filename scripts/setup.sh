@@ -108,8 +108,8 @@ extras_of() {
         demo) echo demo ;;
         docs) echo ;;
         lint) echo terminal ;;
-        unit | dev) echo collect,lake,metrics,oauth,schemas,sql,tls ;;
-        test) echo collect,demo,kerberos,lake,metrics,oauth,schemas,sql,tls ;;
+        unit | dev) echo collect,console,lake,metrics,oauth,schemas,sql,tls ;;
+        test) echo collect,console,demo,kerberos,lake,metrics,oauth,schemas,sql,tls ;;
     esac
 }
 
