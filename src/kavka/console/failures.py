@@ -64,7 +64,7 @@ def failure_of(error: Exception, servers: str) -> Failure:
         )
     if isinstance(error, KafkaError):
         return _of_code(error)
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and not isinstance(error.__cause__, ConnectionError):
         reason = str(error) or "no answer in time"
         return Failure(
             504,

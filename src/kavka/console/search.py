@@ -112,7 +112,7 @@ class _Progress:
             return False
         if offset < self.next[partition]:
             return True
-        if not self._newest and len(kept) >= self._bounds.found:
+        if self.is_full() or (not self._newest and len(kept) >= self._bounds.found):
             return False
         self.next[partition] = offset + 1
         self.records += 1
@@ -123,6 +123,10 @@ class _Progress:
                 self.firsts[partition] = kept.pop(0).offset + 1
         return True
 
+    def is_full(self) -> bool:
+        """Return whether a bound of records or bytes is reached."""
+        return self.records >= self._bounds.records or self.size_bytes >= self._bounds.size_bytes
+
     def ended(self, is_late: bool) -> str:
         """Return why the search ends now, nothing when it does not."""
         if not self.open():
@@ -131,7 +135,7 @@ class _Progress:
             )
         if self.records >= self._bounds.records:
             return "records"
-        if self.size_bytes >= self._bounds.size_bytes:
+        if self.is_full():
             return "bytes"
         return "time" if is_late else ""
 
@@ -190,6 +194,8 @@ async def search(
                 progress.next[partition] = max(
                     progress.next[partition], min(batches.next_offset, window.stop)
                 )
+        if progress.is_full():
+            continue  # records that were handed out were not looked at
         await _past_gaps(consumer, topic, progress)
         if progress.open() != reading:
             reading = progress.open()

@@ -33,11 +33,11 @@
       {
         width: Math.max(element.clientWidth - 24, 120),
         height: 176,
-        padding: [8, 8, 0, 0],
+        padding: [8, 24, 0, 0],
         cursor: { y: false, drag: { x: false, y: false } },
         legend: { show: true },
         scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-        axes: [{ ...axis, space: 80, values: (_, marks, __, ___, step) => marks.map((at) => clock(at, step < 60)) }, { ...axis, size: 52, values: (_, marks) => marks.map(short) }],
+        axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => clock(at, step < 60)) }, { ...axis, size: 52, values: (_, marks) => marks.map(short) }],
         series: [
           { label: "Time", value: (_, at) => (at == null ? "–" : clock(at, true)) },
           {
