@@ -115,7 +115,7 @@ def conforms(value: Any, schema: dict[str, Any], schemas: dict[str, Any]) -> Non
         return
     kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
     expected = kinds.get(schema["type"], (int, float))
-    assert isinstance(value, expected), (value, schema)  # type: ignore[arg-type]
+    assert isinstance(value, expected), (value, schema)
     if isinstance(value, list):
         for one in value:
             conforms(one, schema["items"], schemas)
@@ -151,7 +151,8 @@ def test_without_a_broker_a_page_says_what_to_do() -> None:
             assert pages.get("/api/topics").json()["status"] == 503
 
 
-def test_a_killed_and_a_paused_broker_show(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_killed_broker_and_its_partitions_show(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, brokers=2) as started:
         cluster = Cluster(started.bootstrap_servers)
         cluster.create("t", 2)
@@ -164,6 +165,13 @@ def test_a_killed_and_a_paused_broker_show(tmp_path: Path) -> None:
             assert sentences[0].startswith("Broker 2 is not in the cluster, and ")
             assert any("no leader, in " in sentence for sentence in sentences)
             assert [row["is_live"] for row in overview["brokers"]] == [True, False]
+
+
+def test_a_cluster_that_stands_still_is_said_to_be_slow(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, brokers=1) as started:
+        Cluster(started.bootstrap_servers).create("t")
+        with console(started.bootstrap_servers, timeout_ms=400) as pages:
+            assert pages.get("/topics/t").status_code == 200
             started.pause(1)
             slow = pages.get("/topics/t")
             assert (slow.status_code, "answers too slowly" in slow.text) == (504, True)

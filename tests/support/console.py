@@ -56,7 +56,7 @@ class Cluster:
 
     def commit(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
         with blocking.Admin(self.settings) as admin:
-            found = admin.alter_group_offsets(group, offsets)  # type: ignore[arg-type]
+            found = admin.alter_group_offsets(group, offsets)
         assert not any(found.values()), found
 
     def committed(self, group: str) -> dict[Any, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from kavka.cli.arguments.client_properties import read_properties, servers
@@ -55,6 +56,7 @@ def _serve(given: Given) -> int:
         raise BadValue(f"--port {port} is no port")
     if options.timeout_ms <= 0:
         raise BadValue(f"--timeout {options.timeout_ms} is no time")
+    _log_to_standard_error()
     with listen(given.one("host") or DEFAULT_HOST, port) as listening:
         print(
             f"kavka console: {address_of(listening)} shows the cluster at {options.bootstrap_servers}. "
@@ -63,6 +65,17 @@ def _serve(given: Given) -> int:
         )
         serve(options, listening)
     return 130
+
+
+def _log_to_standard_error() -> None:
+    """Log changes, failed pages, and warnings of everything else."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("kavka")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.WARNING)
+    logging.getLogger("kavka.console.application").setLevel(logging.INFO)
 
 
 def _failed(sentence: str) -> int:

@@ -41,6 +41,7 @@ class Overview:
     groups: int | None
     size_bytes: int | None
     usable_bytes: int | None
+    """Bytes that are free on the broker that has least."""
     records_per_second: float | None
     rates: list[Rate]
     busiest: list[BusyTopic]
