@@ -108,8 +108,8 @@ extras_of() {
         demo) echo demo ;;
         docs) echo ;;
         lint) echo terminal ;;
-        unit | dev) echo client-metrics,collect,lake,metrics,oauth,schemas,sql,tls ;;
-        test) echo client-metrics,collect,demo,kerberos,lake,metrics,oauth,schemas,sql,tls ;;
+        unit | dev) echo client-metrics,collect,console,lake,metrics,oauth,schemas,sql,tls ;;
+        test) echo client-metrics,collect,console,demo,kerberos,lake,metrics,oauth,schemas,sql,tls ;;
     esac
 }
 
@@ -184,6 +184,7 @@ if [ "$need" = test ]; then
     command -v mvn >/dev/null || install "the tests fetch Apache Kafka with maven" maven
     command -v go >/dev/null || say "no go in the PATH: the Go clients of make long (franz-go, sarama, kafka-go) will be skipped"
     command -v npm >/dev/null || say "no npm in the PATH: tests/compat/test_kafkajs.py and test_oidc.py of make long will be skipped"
+    command -v chromium >/dev/null || say "no chromium in the PATH: tests/console/test_browser.py of make long will be skipped"
     PYTHONPATH=tests/compat .venv/bin/python -m kavka_compat.artifacts
     # `make test` makes it beside other work.
     [ "${SPARK_CLASSES:-}" = later ] || make --no-print-directory classes

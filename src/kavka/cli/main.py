@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "console-producer": "send lines of standard input to a topic",
     "console-consumer": "print the records of topics",
     "sql": "query topics with SQL",
+    "console": "serve pages of a cluster to a browser, and a JSON API",
     "consumer-groups": "list, describe, delete and reset consumer groups",
     "transactions": "list and describe transactions, find and end those that hang",
     "spark-sinks": "list, describe and remove the exactly-once sinks of Spark queries",

@@ -1,0 +1,211 @@
+// What pages cannot do without a script: charts, the viewer's time zone, refreshing, the live tail, keys.
+// Everything that a page shows is in its address, so that a reload shows it again.
+"use strict";
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  // Times in the viewer's zone; the title keeps UTC.
+  const pad = (number, width = 2) => String(number).padStart(width, "0");
+  function localTimes(root) {
+    for (const element of all("time[datetime]", root)) {
+      const at = new Date(element.getAttribute("datetime"));
+      if (Number.isNaN(at.getTime()) || element.dataset.local) continue;
+      element.dataset.local = "1";
+      element.textContent =
+        `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ` +
+        `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}.${pad(at.getMilliseconds(), 3)}`;
+    }
+  }
+
+  // Charts
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (value) =>
+    value >= 1e6 ? `${+(value / 1e6).toFixed(2)} M` : value >= 1e3 ? `${+(value / 1e3).toFixed(1)} k` : `${+value.toFixed(1)}`;
+  const clock = (at, seconds) => new Date(at * 1000).toLocaleTimeString("en-GB", seconds ? {} : { hour: "2-digit", minute: "2-digit" });
+  function draw(element) {
+    const times = JSON.parse(element.dataset.times);
+    const values = JSON.parse(element.dataset.values);
+    if (times.length < 2) return;
+    element.textContent = "";
+    const axis = { stroke: colour("--muted"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const chart = new uPlot(
+      {
+        width: Math.max(element.clientWidth - 24, 120),
+        height: 176,
+        padding: [8, 24, 0, 0],
+        cursor: { y: false, drag: { x: false, y: false } },
+        legend: { show: true },
+        scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
+        axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => clock(at, step < 60)) }, { ...axis, size: 52, values: (_, marks) => marks.map(short) }],
+        series: [
+          { label: "Time", value: (_, at) => (at == null ? "–" : clock(at, true)) },
+          {
+            label: "records/s",
+            stroke: colour("--accent"),
+            width: 1.75,
+            fill: colour("--accent") + "1f",
+            spanGaps: false,
+            points: { show: false },
+            value: (_, value) => (value == null ? "–" : Math.round(value).toLocaleString("en")),
+          },
+        ],
+      },
+      [times, values],
+      element,
+    );
+    element.chart = chart;
+  }
+  function charts(root) {
+    for (const element of all(".chart[data-times]", root)) if (!element.chart) draw(element);
+  }
+  let resizing;
+  addEventListener("resize", () => {
+    clearTimeout(resizing);
+    resizing = setTimeout(() => {
+      for (const element of all(".chart")) {
+        if (element.chart) element.chart.setSize({ width: Math.max(element.clientWidth - 24, 120), height: 176 });
+      }
+    }, 150);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const element of all(".chart")) {
+      if (element.chart) element.chart.destroy();
+      element.chart = null;
+    }
+    charts(document);
+  });
+
+  // Refreshing: the part of the page that is marked is asked for again while the page is seen.
+  let refreshed = Date.now();
+  const stale = () => $("#stale");
+  function failed() {
+    stale().textContent = `Not refreshed since ${new Date(refreshed).toLocaleTimeString()}: the console or the cluster does not answer. Trying again.`;
+    stale().hidden = false;
+  }
+  setInterval(() => {
+    const live = $("#live[data-refresh]");
+    if (!live || document.hidden || live.contains(document.activeElement) && document.activeElement.matches("input, select")) return;
+    if (Date.now() - refreshed < Number(live.dataset.refresh) * 1000) return;
+    refreshed = Math.max(refreshed, Date.now() - 1000 * Number(live.dataset.refresh) + 2000); // not again within two seconds
+    const address = new URL(location.href);
+    address.searchParams.delete("notice");
+    htmx.ajax("GET", address.pathname + address.search, { target: "#live", select: "#live", swap: "outerHTML" });
+  }, 1000);
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status === 200) {
+      refreshed = Date.now();
+      stale().hidden = true;
+      for (const element of all(".chart", event.detail.target)) if (element.chart) element.chart.destroy();
+    }
+  });
+  for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) document.addEventListener(name, failed);
+  document.addEventListener("htmx:afterSettle", () => ready(document));
+
+  // Fields that belong to one choice of a list
+  function choices(root) {
+    for (const select of all("select[data-start]", root)) {
+      const show = () => {
+        for (const label of all("[data-for]", select.form)) label.hidden = !label.dataset.for.split(" ").includes(select.value);
+      };
+      if (!select.dataset.ready) select.addEventListener("change", show);
+      select.dataset.ready = "1";
+      show();
+    }
+  }
+
+  // A typed confirmation enables the button; the console checks it again.
+  function confirmations(root) {
+    for (const input of all("input[data-confirm]", root)) {
+      const button = $("[data-confirmed]", input.form);
+      const check = () => { button.disabled = input.value !== input.dataset.confirm; };
+      if (!input.dataset.ready) input.addEventListener("input", check);
+      input.dataset.ready = "1";
+      check();
+    }
+  }
+
+  // The live tail
+  const MOST_ROWS = 300;
+  let source = null;
+  function tail() {
+    const button = $("[data-tail]");
+    if (!button) return;
+    const status = $("#reach");
+    const rows = $("#records");
+    let total = 0;
+    const inAddress = (on) => {
+      const address = new URL(location.href);
+      if (on) address.searchParams.set("live", on); else address.searchParams.delete("live");
+      history.replaceState(null, "", address);
+    };
+    const stop = (label) => {
+      if (source) source.close();
+      source = null;
+      button.setAttribute("aria-pressed", "false");
+      button.textContent = label;
+    };
+    const start = () => {
+      button.setAttribute("aria-pressed", "true");
+      button.textContent = "Pause";
+      status.textContent = "Following: waiting for records …";
+      source = new EventSource(button.dataset.tail);
+      source.addEventListener("records", (event) => {
+        const batch = JSON.parse(event.data);
+        total += batch.seen;
+        const rate = batch.seen * 2;
+        const left = batch.kept - batch.shown;
+        status.textContent =
+          `Following: ${total.toLocaleString("en")} records since you began, ${rate.toLocaleString("en")}/s` +
+          (left > 0 ? `; ${left.toLocaleString("en")} of the last half second are not shown` : "") + ".";
+        if (!batch.shown) return;
+        for (const none of all("tr.none", rows)) none.remove();
+        rows.insertAdjacentHTML("afterbegin", batch.rows);
+        all("tr.record", rows).slice(0, batch.shown).forEach((row) => row.classList.add("new"));
+        while (rows.rows.length > MOST_ROWS) rows.lastElementChild.remove();
+        localTimes(rows);
+      });
+      source.addEventListener("failure", (event) => {
+        const failure = JSON.parse(event.data);
+        stop("Follow live");
+        status.textContent = `${failure.title}. ${failure.detail} ${failure.advice}`;
+      });
+      source.onerror = () => {
+        if (source && source.readyState === EventSource.CLOSED) {
+          stop("Follow live");
+          status.textContent = "Following ended: the console or the cluster does not answer. Load the page again.";
+        }
+      };
+    };
+    button.addEventListener("click", () => {
+      if (source) { stop("Go on"); inAddress("paused"); status.textContent = "Paused. " + status.textContent.replace(/^Following: /, "Before: "); }
+      else { start(); inAddress("on"); }
+    });
+    addEventListener("pagehide", () => source && source.close());
+    if (new URL(location.href).searchParams.get("live") === "on") start();
+  }
+
+  // Keys: / searches, g and a letter goes to a page.
+  let before = "";
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    if (event.key === "/") {
+      const field = $("[data-search]");
+      if (field) { event.preventDefault(); field.focus(); field.select(); }
+    } else if (before === "g") {
+      const link = $(`.side a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) link.click();
+    }
+    before = event.key;
+  });
+
+  function ready(root) {
+    localTimes(root);
+    charts(root);
+    choices(root);
+    confirmations(root);
+  }
+  for (const link of all("[data-again]")) link.href = location.href;
+  ready(document);
+  tail();
+})();

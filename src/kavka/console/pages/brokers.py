@@ -1,0 +1,118 @@
+"""Brokers, one broker with its log directories and settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
+from kavka.client.admin.nodes import LogDir
+from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.parameters import Arguments, Parameter
+from kavka.console.subject import Page, Services
+from kavka.console.views.brokers import (
+    BrokerList,
+    BrokerView,
+    LogDirs,
+    broker_rows,
+    log_dir_views,
+)
+from kavka.console.views.settings import setting_views
+from kavka.errors import KafkaError
+from kavka.ids import BrokerId
+
+_LOG_DIRS_MS = 3000
+
+
+async def log_dirs_or_reasons(
+    services: Services, topic_partitions: dict[str, Sequence[int]] | None = None
+) -> LogDirs:
+    """Return the log directories of all brokers, nothing where the console may not see them.
+
+    A broker that does not answer in three seconds has its error in place of them.
+    """
+    try:
+        found: Mapping[BrokerId, Mapping[str, LogDir] | Exception] = await services.cluster.ask(
+            lambda admin: admin.describe_log_dirs(
+                topic_partitions=topic_partitions, timeout_ms=_LOG_DIRS_MS
+            )
+        )
+    except KafkaError:
+        return {}
+    return found
+
+
+async def _load_all(services: Services, arguments: Arguments) -> BrokerList:
+    description, topics, log_dirs = await asyncio.gather(
+        services.cluster.ask(lambda admin: admin.describe_cluster()),
+        services.cluster.topics(),
+        log_dirs_or_reasons(services),
+    )
+    return BrokerList(
+        description.cluster_id or "", broker_rows(description, topics.values(), log_dirs)
+    )
+
+
+async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
+    text = arguments.path["broker"]
+    if not text.isdecimal():
+        raise Refused(bad_request(f"{text[:100]!r} is no id of a broker."))
+    search, changed = arguments.text("search"), arguments.flag("changed")
+    brokers = await _load_all(services, arguments)
+    row = next((row for row in brokers.rows if row.broker_id == int(text)), None)
+    if row is None:
+        raise Refused(not_found(f"The cluster has no broker {text}.", "Look at the list."))
+    if not row.is_live:
+        return BrokerView(row, [], [], "The broker is not in the cluster.", search, changed)
+    (answers, (entries, note)) = await asyncio.gather(
+        services.cluster.ask(
+            lambda admin: admin.describe_log_dirs([int(text)], timeout_ms=_LOG_DIRS_MS)
+        ),
+        settings_or_reason(services, ConfigResource(ResourceType.BROKER, text)),
+    )
+    answer = answers[BrokerId(int(text))]
+    return BrokerView(
+        broker=row,
+        log_dirs=[] if isinstance(answer, Exception) else log_dir_views(answer),
+        settings=setting_views(entries, search, changed=changed),
+        settings_note=note,
+        search=search,
+        changed=changed,
+    )
+
+
+async def settings_or_reason(
+    services: Services, resource: ConfigResource
+) -> tuple[list[ConfigEntry], str]:
+    """Return the settings of a topic or a broker, or why the console does not see them."""
+    found = await services.cluster.ask(
+        lambda admin: admin.describe_configs(
+            [resource], include_synonyms=True, include_documentation=True
+        )
+    )
+    answer = found[resource]
+    return ([], str(answer)) if isinstance(answer, KafkaError) else (answer, "")
+
+
+SEARCH = Parameter("search", "text", "Words that a name has, in any case.")
+CHANGED = Parameter("changed", "flag", "Only settings that are not the default.", "false")
+
+PAGES = (
+    Page(
+        path="/brokers",
+        summary="The brokers with what they lead and hold, and their disks.",
+        template="brokers.html",
+        view=BrokerList,
+        load=_load_all,
+    ),
+    Page(
+        path="/brokers/{broker}",
+        summary="One broker with its log directories and settings.",
+        template="broker.html",
+        view=BrokerView,
+        load=_load_one,
+        parameters=(SEARCH, CHANGED),
+        path_parameters={"broker": "The id of the broker."},
+    ),
+)
+ACTIONS = ()

@@ -1,0 +1,274 @@
+"""Groups: the list, one group, and setting its offsets back or forward."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlencode
+
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.groups import GroupDescription, GroupListing
+from kavka.client.admin.records import OffsetSpec
+from kavka.client.list_offsets import OffsetAndTimestamp
+from kavka.console.failures import Failure, Refused, bad_request, not_found
+from kavka.console.pages.brokers import SEARCH
+from kavka.console.pages.topics import PAGE
+from kavka.console.parameters import Arguments, Parameter
+from kavka.console.resets import (
+    SCENARIOS,
+    PlannedOffset,
+    ResetPlan,
+    plan_offset,
+    totals,
+    wanted_offset,
+)
+from kavka.console.subject import Action, Outcome, Page, Services
+from kavka.console.views.groups import (
+    GroupList,
+    GroupRow,
+    GroupView,
+    Lags,
+    group_row,
+    group_view,
+    matching_groups,
+)
+from kavka.console.views.paging import paged
+from kavka.errors import KafkaError
+from kavka.ids import TopicPartition
+
+_GROUPS_OF_A_PAGE = 25
+_ROW_MS = 3000
+
+ID = Parameter("id", "text", "The id of the group.", required=True)
+
+
+# The list
+
+
+async def _load_list(services: Services, arguments: Arguments) -> GroupList:
+    search, state = arguments.text("search"), arguments.text("state")
+    groups = await services.cluster.ask(lambda admin: admin.list_groups())
+    chosen, paging = paged(
+        matching_groups(groups, search, state), arguments.number("page"), _GROUPS_OF_A_PAGE
+    )
+    rows = await asyncio.gather(*(_row(services, listing) for listing in chosen))
+    return GroupList(
+        rows=list(rows),
+        paging=paging,
+        total=len(groups),
+        search=search,
+        state=state,
+        states=sorted({group.state for group in groups if group.state}),
+    )
+
+
+async def _row(services: Services, listing: GroupListing) -> GroupRow:
+    """Return a row; a group that cannot be described in three seconds has the reason in it."""
+    group_id = listing.group_id
+
+    async def ask(admin: Admin) -> tuple[GroupDescription | Exception, Lags | Exception]:
+        described = (await admin.describe_groups([group_id], timeout_ms=_ROW_MS))[group_id]
+        try:
+            committed = await admin.list_group_offsets(group_id, timeout_ms=_ROW_MS)
+            return described, await _lags(admin, {k: v.offset for k, v in committed.items()})
+        except (KafkaError, OSError) as error:
+            return described, error
+
+    described, lags = await services.cluster.ask(ask)
+    return group_row(listing, described, lags)
+
+
+async def _lags(admin: Admin, positions: dict[TopicPartition, int]) -> Lags:
+    return await admin.lags(positions, timeout_ms=_ROW_MS) if positions else {}
+
+
+# One group
+
+
+async def _load_group(services: Services, arguments: Arguments) -> GroupView:
+    group = await _describe(services, arguments.text("id"))
+
+    async def ask(admin: Admin) -> GroupView:
+        committed = await admin.list_group_offsets(group.group_id)
+        lags = await admin.lags({k: v.offset for k, v in committed.items()}) if committed else {}
+        return group_view(group, committed, lags)
+
+    view = await services.cluster.ask(ask)
+    if group.state == "Dead" and not view.partitions:
+        raise Refused(not_found(f"There is no group {group.group_id!r}.", "Look at the list."))
+    return view
+
+
+async def _describe(services: Services, group_id: str) -> GroupDescription:
+    found = (await services.cluster.ask(lambda admin: admin.describe_groups([group_id])))[group_id]
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+# Its offsets
+
+
+async def _plan(services: Services, arguments: Arguments, *, required: bool) -> ResetPlan:
+    group = await _describe(services, arguments.text("id"))
+    scenario, topic = arguments.text("scenario"), arguments.text("topic")
+    committed = await services.cluster.ask(lambda admin: admin.list_group_offsets(group.group_id))
+    current = {key: value.offset for key, value in committed.items()}
+    rows: list[PlannedOffset] = []
+    if scenario:
+        keys = [key for key in current if not topic or key.topic == topic]
+        if topic and not keys:
+            described = (await services.cluster.ask(lambda a: a.describe_topics([topic])))[topic]
+            if isinstance(described, KafkaError):
+                raise described
+            keys = [TopicPartition(topic, part.partition) for part in described.partitions]
+        rows = await _planned(services, arguments, scenario, keys, current)
+    elif required:
+        listed = ", ".join(SCENARIOS)
+        raise Refused(bad_request(f"scenario is missing; it is one of: {listed}."))
+    again, skipped = totals(rows)
+    return ResetPlan(
+        group_id=group.group_id,
+        state=group.state,
+        topics=sorted({key.topic for key in current}),
+        rows=rows,
+        again=again,
+        skipped=skipped,
+        can_be_reset=group.state in ("Empty", "Dead"),
+        is_planned=bool(scenario),
+    )
+
+
+async def _planned(
+    services: Services,
+    arguments: Arguments,
+    scenario: str,
+    keys: list[TopicPartition],
+    current: dict[TopicPartition, int],
+) -> list[PlannedOffset]:
+    starts, ends = await asyncio.gather(
+        _offsets(services, keys, OffsetSpec.EARLIEST), _offsets(services, keys, OffsetSpec.LATEST)
+    )
+    young: dict[TopicPartition, int] = {}
+    if scenario == "time":
+        at_ms = arguments.time_ms("time")
+        if at_ms is None:
+            raise Refused(bad_request("time is missing: the time from which on to read."))
+        young = await _offsets(services, keys, at_ms)
+    rows = []
+    for key in sorted(keys):
+        wanted: int | None
+        if scenario == "earliest":
+            wanted = starts[key]
+        elif scenario == "latest":
+            wanted = ends[key]
+        elif scenario == "time":
+            wanted = young[key] if young[key] >= 0 else None
+        else:
+            try:
+                wanted = wanted_offset(
+                    scenario, current.get(key), arguments.integer("value"), ends[key]
+                )
+            except ValueError as error:
+                raise Refused(bad_request(str(error))) from error
+        rows.append(plan_offset(key, wanted, current.get(key), starts[key], ends[key]))
+    return rows
+
+
+async def _offsets(
+    services: Services, keys: list[TopicPartition], spec: int
+) -> dict[TopicPartition, int]:
+    if not keys:
+        return {}
+    found = await services.cluster.ask(lambda admin: admin.list_offsets(dict.fromkeys(keys, spec)))
+    offsets = {}
+    for key, answer in found.items():
+        if not isinstance(answer, OffsetAndTimestamp):
+            raise answer
+        offsets[key] = answer.offset
+    return offsets
+
+
+async def _load_reset(services: Services, arguments: Arguments) -> ResetPlan:
+    return await _plan(services, arguments, required=False)
+
+
+async def _reset(services: Services, arguments: Arguments) -> Outcome:
+    plan = await _plan(services, arguments, required=True)
+    if not plan.can_be_reset:
+        raise Refused(
+            Failure(
+                409,
+                "The group has members",
+                f"Offsets of {plan.group_id!r} were not changed: it is {plan.state}, and its members would commit "
+                "their own over them.",
+                "Stop its members, and try again when it is empty.",
+            )
+        )
+    if not plan.rows:
+        raise Refused(bad_request("The plan is empty: the group has no offsets. Name a topic."))
+    wanted = {TopicPartition(row.topic, row.partition): row.new for row in plan.rows}
+    outcomes = await services.cluster.ask(
+        lambda admin: admin.alter_group_offsets(plan.group_id, wanted)
+    )
+    refused = [error for error in outcomes.values() if error is not None]
+    if refused:
+        raise refused[0]
+    count = len(wanted)
+    return Outcome(
+        f"{count} offset{'' if count == 1 else 's'} of {plan.group_id} were set "
+        f"{SCENARIOS[arguments.text('scenario')]}.",
+        "/group?" + urlencode({"id": plan.group_id}),
+    )
+
+
+_RESET = Page(
+    path="/group/reset",
+    summary="What setting the offsets of a group would change: a dry run.",
+    template="group_reset.html",
+    view=ResetPlan,
+    load=_load_reset,
+    parameters=(
+        ID,
+        Parameter(
+            "scenario",
+            "choice",
+            "Where to: earliest, latest, time, offset, or shift by a number of records.",
+            "",
+            ("", *SCENARIOS),
+        ),
+        Parameter("topic", "text", "Only this topic; empty: all of which the group has offsets."),
+        Parameter(
+            "time",
+            "time",
+            "For time: ISO 8601 (UTC without an offset), or milliseconds since 1970.",
+        ),
+        Parameter(
+            "value",
+            "integer",
+            "For offset: the offset; for shift: a number of records, back if negative.",
+        ),
+    ),
+)
+
+PAGES = (
+    Page(
+        path="/groups",
+        summary="The groups with their state, members and lag.",
+        template="groups.html",
+        view=GroupList,
+        load=_load_list,
+        parameters=(SEARCH, Parameter("state", "text", "Only groups in this state."), PAGE),
+    ),
+    Page(
+        path="/group",
+        summary="One group with its members, assignment, and lag by partition in records and in seconds.",
+        template="group.html",
+        view=GroupView,
+        load=_load_group,
+        parameters=(ID,),
+    ),
+    _RESET,
+)
+ACTIONS = (
+    Action(_RESET, "Set the offsets of a group without members, as the dry run shows.", _reset),
+)

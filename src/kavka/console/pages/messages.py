@@ -1,0 +1,277 @@
+"""Messages of a topic: a bounded search, one record, its value as a file, and the live tail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+from kavka.client.admin.records import OffsetSpec
+from kavka.client.consumer.batches import ConsumerRecord
+from kavka.client.consumer.consumer import Consumer
+from kavka.client.list_offsets import OffsetAndTimestamp
+from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.pages.topics import TOPIC_PATH, describe
+from kavka.console.parameters import Arguments, Parameter
+from kavka.console.search import (
+    Bounds,
+    Found,
+    Window,
+    forward_windows,
+    newest_windows,
+    search,
+)
+from kavka.console.subject import Page, Services
+from kavka.console.tail import TailBatch, follow
+from kavka.console.views.messages import (
+    RECORD_BYTES,
+    Filter,
+    Matcher,
+    MessageList,
+    RecordView,
+    positions_of,
+    positions_text,
+    record_view,
+)
+from kavka.errors import ErrorCode, KafkaError
+from kavka.ids import TopicPartition
+
+_STARTS = ("newest", "oldest", "offset", "time", "before", "at")
+_FETCH_BYTES = "262144"
+"""Bytes of a partition in one fetch: a page shows few records."""
+_SCAN_WITHOUT_FILTER = 2_000
+
+FILTERS = (
+    Parameter("partition", "integer", "Only this partition; empty: all.", minimum=0),
+    Parameter("key", "text", "Text that the key has; the case of A to Z is ignored."),
+    Parameter(
+        "text", "text", "Text that value, key or a header has; the case of A to Z is ignored."
+    ),
+    Parameter("header", "text", "A header that there is: name, or name=text that its value has."),
+    Parameter("committed", "flag", "Hide records of open and aborted transactions.", "true"),
+)
+
+
+def _filter(arguments: Arguments) -> Filter:
+    return Filter(arguments.text("key"), arguments.text("text"), arguments.text("header"))
+
+
+async def _partitions(services: Services, arguments: Arguments) -> tuple[list[int], int]:
+    """Return the partitions to read, and how many the topic has. Raise Refused, KafkaError."""
+    topic = await describe(services, arguments.path["topic"])
+    count, wanted = len(topic.partitions), arguments.integer("partition")
+    if wanted is None:
+        return topic.available, count
+    if wanted not in topic.available:
+        if wanted >= count:
+            raise Refused(
+                not_found(
+                    f"Topic {topic.name} has no partition {wanted}.",
+                    f"Its partitions are 0 to {count - 1}.",
+                )
+            )
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{wanted} has no leader")
+    return [wanted], count
+
+
+async def _offsets(
+    services: Services, topic: str, partitions: list[int], spec: int
+) -> dict[int, int]:
+    if not partitions:
+        return {}
+    keys = [TopicPartition(topic, partition) for partition in partitions]
+    found = await services.cluster.ask(lambda admin: admin.list_offsets(dict.fromkeys(keys, spec)))
+    offsets = {}
+    for key, answer in found.items():
+        if not isinstance(answer, OffsetAndTimestamp):
+            raise answer
+        offsets[key.partition] = answer.offset
+    return offsets
+
+
+async def _windows(
+    services: Services, arguments: Arguments, partitions: list[int], bounds: Bounds
+) -> tuple[list[Window], bool]:
+    """Return where to look, and whether the newest are wanted."""
+    topic, start = arguments.path["topic"], arguments.text("start")
+    starts, ends = await asyncio.gather(
+        _offsets(services, topic, partitions, OffsetSpec.EARLIEST),
+        _offsets(services, topic, partitions, OffsetSpec.LATEST),
+    )
+    if start in ("newest", "before"):
+        each = max(bounds.records // max(len(partitions), 1), 1)
+        if _filter(arguments).is_empty:
+            each = min(each, bounds.found)
+        stops = _positions(arguments) if start == "before" else {}
+        return newest_windows(starts, ends, stops, each), True
+    firsts: dict[int, int] = {}
+    if start == "offset":
+        offset = arguments.integer("offset")
+        if offset is None:
+            raise Refused(bad_request("offset is missing: the offset to begin at."))
+        firsts = dict.fromkeys(partitions, offset)
+    elif start == "time":
+        at_ms = arguments.time_ms("time")
+        if at_ms is None:
+            raise Refused(bad_request("time is missing: the time to begin at."))
+        found = await _offsets(services, topic, partitions, at_ms)
+        firsts = {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+    elif start == "at":
+        firsts = _positions(arguments)
+    return forward_windows(starts, ends, firsts), False
+
+
+def _positions(arguments: Arguments) -> dict[int, int]:
+    try:
+        return positions_of(arguments.text("at"))
+    except ValueError as error:
+        raise Refused(bad_request(f"at: {error}.")) from error
+
+
+async def _load_messages(services: Services, arguments: Arguments) -> MessageList:
+    topic, wanted = arguments.path["topic"], _filter(arguments)
+    partitions, count = await _partitions(services, arguments)
+    found_bound = arguments.number("limit")
+    scan = arguments.number("scan") if not wanted.is_empty else _SCAN_WITHOUT_FILTER
+    bounds = Bounds(found_bound, max(scan, found_bound))
+    windows, newest = await _windows(services, arguments, partitions, bounds)
+    async with _reader(services, arguments) as consumer:
+        found = await search(consumer, topic, windows, Matcher(wanted), bounds, newest=newest)
+    return _message_list(topic, count, windows, found, newest=newest)
+
+
+def _message_list(
+    topic: str, partitions: int, windows: list[Window], found: Found, *, newest: bool
+) -> MessageList:
+    records = [record_view(record) for record in found.records]
+    if newest:
+        records.reverse()
+    has_older = any(found.firsts[w.partition] > w.start_offset for w in windows)
+    has_newer = any(found.next[w.partition] < w.end_offset for w in windows)
+    return MessageList(
+        topic=topic,
+        partitions=partitions,
+        records=records,
+        newest_first=newest,
+        reach=found.reach,
+        older=positions_text(found.firsts) if has_older else "",
+        newer=positions_text(found.next) if has_newer else "",
+    )
+
+
+@asynccontextmanager
+async def _reader(services: Services, arguments: Arguments) -> AsyncIterator[Consumer]:
+    isolation = "read_committed" if arguments.flag("committed") else "read_uncommitted"
+    async with services.cluster.consumer(
+        isolation_level=isolation, max_partition_fetch_bytes=_FETCH_BYTES, auto_offset_reset="none"
+    ) as consumer:
+        yield consumer
+
+
+# One record
+
+
+async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
+    """Return the record of the path. Raise Refused where there is none, KafkaError."""
+    topic = arguments.path["topic"]
+    partition, offset = _number(arguments, "partition"), _number(arguments, "offset")
+    known = await describe(services, topic)
+    if partition >= len(known.partitions):
+        raise Refused(
+            not_found(f"Topic {topic} has no partition {partition}.", "Look at the topic.")
+        )
+    starts, ends = await asyncio.gather(
+        _offsets(services, topic, [partition], OffsetSpec.EARLIEST),
+        _offsets(services, topic, [partition], OffsetSpec.LATEST),
+    )
+    gone = Refused(
+        not_found(
+            f"{topic}-{partition} has no record at offset {offset}: its offsets are {starts[partition]} to "
+            f"{ends[partition] - 1}, and some may be removed by compaction, or markers of transactions.",
+            "Retention removes records, so older links end here.",
+        )
+    )
+    if not starts[partition] <= offset < ends[partition]:
+        raise gone
+    window = Window(partition, offset, offset + 1, starts[partition], ends[partition])
+    async with services.cluster.consumer(auto_offset_reset="none") as consumer:
+        found = await search(
+            consumer, topic, [window], lambda record: True, Bounds(1, 1), newest=False
+        )
+    if not found.records:
+        raise gone
+    return found.records[0]
+
+
+def _number(arguments: Arguments, name: str) -> int:
+    text = arguments.path[name]
+    if not text.isdecimal() or len(text) > 19:
+        raise Refused(bad_request(f"{text[:100]!r} is no {name}."))
+    return int(text)
+
+
+async def _load_record(services: Services, arguments: Arguments) -> RecordView:
+    return record_view(await record_at(services, arguments), RECORD_BYTES)
+
+
+# The live tail
+
+
+async def tail(services: Services, arguments: Arguments) -> AsyncGenerator[TailBatch]:
+    """Yield what comes into a topic. Raise as `follow`, Refused."""
+    topic, wanted = arguments.path["topic"], _filter(arguments)
+    partitions, _ = await _partitions(services, arguments)
+    keep = None if wanted.is_empty else Matcher(wanted)
+    async with _reader(services, arguments) as consumer:
+        async for batch in follow(consumer, topic, partitions, keep):
+            yield batch
+
+
+RECORD = Page(
+    path="/topics/{topic}/records/{partition}/{offset}",
+    summary="One record.",
+    template="record.html",
+    view=RecordView,
+    load=_load_record,
+    path_parameters={
+        **TOPIC_PATH,
+        "partition": "The number of the partition.",
+        "offset": "The offset of the record.",
+    },
+)
+MESSAGES = Page(
+    path="/topics/{topic}/messages",
+    summary="Records that a bounded search finds, and how far it has looked.",
+    template="messages.html",
+    view=MessageList,
+    load=_load_messages,
+    parameters=(
+        Parameter(
+            "start",
+            "choice",
+            "Where the search begins: the newest, the oldest, an offset, a time; before and at take `at`.",
+            "newest",
+            _STARTS,
+        ),
+        Parameter("offset", "integer", "For offset: the first offset.", minimum=0),
+        Parameter(
+            "time",
+            "time",
+            "For time: ISO 8601 (UTC without an offset), or milliseconds since 1970.",
+        ),
+        Parameter("at", "text", "Positions by partition, such as 0:123,1:456."),
+        *FILTERS,
+        Parameter("limit", "integer", "Records that are wanted.", "50", minimum=1, maximum=500),
+        Parameter(
+            "scan",
+            "integer",
+            "Records that a search with a filter looks at, at most.",
+            "20000",
+            minimum=1,
+            maximum=1_000_000,
+        ),
+    ),
+    path_parameters=TOPIC_PATH,
+)
+PAGES = (MESSAGES, RECORD)
+ACTIONS = ()

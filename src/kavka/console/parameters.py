@@ -1,0 +1,129 @@
+"""Parameters of pages and actions: declared once, parsed from a query, a form or JSON, described by OpenAPI. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from kavka.console.failures import Refused, bad_request
+
+Kind = Literal["text", "integer", "flag", "choice", "time"]
+
+_TRUE: Final = ("1", "true", "on", "yes")
+_FALSE: Final = ("", "0", "false", "off", "no")
+_MOST_CHARACTERS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One value that a request may have."""
+
+    name: str
+    kind: Kind
+    summary: str
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    required: bool = False
+
+
+class Arguments:
+    """The values of one request. Each is checked when it is read; Refused says which is wrong, and why."""
+
+    def __init__(
+        self,
+        declared: Sequence[Parameter],
+        given: Mapping[str, Any],
+        path: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take what was given; names that are not declared are passed over. `path` are parts of the address."""
+        self._declared = {parameter.name: parameter for parameter in declared}
+        self._given = given
+        self.path = dict(path or {})
+
+    def text(self, name: str) -> str:
+        """Return a value as text, its default without one."""
+        parameter = self._declared[name]
+        value = self._given.get(name)
+        text = parameter.default if value is None else _as_text(value)
+        if len(text) > _MOST_CHARACTERS:
+            raise Refused(bad_request(f"{name} has more than {_MOST_CHARACTERS} characters."))
+        if parameter.required and not text.strip():
+            raise Refused(bad_request(f"{name} is missing: {parameter.summary}"))
+        if parameter.kind == "choice" and text not in parameter.choices:
+            listed = ", ".join(parameter.choices)
+            raise Refused(bad_request(f"{name} is {text[:100]!r}, and can be one of: {listed}."))
+        return text
+
+    def integer(self, name: str) -> int | None:
+        """Return a whole number within the bounds, None where the field is empty."""
+        parameter = self._declared[name]
+        text = self.text(name).strip()
+        if not text:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            raise Refused(bad_request(f"{name} is {text[:100]!r}, not a whole number.")) from None
+        low, high = parameter.minimum, parameter.maximum
+        if (low is not None and number < low) or (high is not None and number > high):
+            bounds = " ".join(
+                f"{word} {bound}"
+                for word, bound in (("from", low), ("to", high))
+                if bound is not None
+            )
+            raise Refused(bad_request(f"{name} is {number}, and can be {bounds}."))
+        return number
+
+    def number(self, name: str) -> int:
+        """Return a whole number that has a default."""
+        found = self.integer(name)
+        return int(self._declared[name].default) if found is None else found
+
+    def flag(self, name: str) -> bool:
+        """Return whether a box is ticked."""
+        text = self.text(name).strip().lower()
+        if text in _TRUE:
+            return True
+        if text in _FALSE:
+            return False
+        raise Refused(bad_request(f"{name} is {text[:100]!r}, and can be true or false."))
+
+    def time_ms(self, name: str) -> int | None:
+        """Return a time in milliseconds since 1970; ISO 8601 without an offset is UTC."""
+        text = self.text(name).strip()
+        if not text:
+            return None
+        if text.isdecimal():
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise Refused(
+                bad_request(
+                    f"{name} is {text[:100]!r}, not a time such as 2026-11-26T14:00 or milliseconds since 1970."
+                )
+            ) from None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        found = round(moment.timestamp() * 1000)
+        if found < 0:
+            raise Refused(bad_request(f"{name} is before 1970."))
+        return found
+
+    def values(self) -> dict[str, str]:
+        """Return what forms show: each declared value as it was given, or its default."""
+        return {
+            name: parameter.default
+            if self._given.get(name) is None
+            else _as_text(self._given[name])
+            for name, parameter in self._declared.items()
+        }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,70 @@
+"""Templates: Jinja2, which escapes everything, with the filters that write numbers, sizes and times."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import jinja2
+
+from kavka import __version__
+from kavka.console import formats
+
+HERE: Final = Path(__file__).parent
+ASSETS: Final = HERE / "assets"
+
+
+def environment() -> jinja2.Environment:
+    """Return the templates. All values are escaped; a name that a template does not have is an error."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        count=formats.count_text,
+        size=formats.size_text,
+        rate=formats.rate_text,
+        seconds=formats.seconds_text,
+        when=formats.time_text,
+        iso=iso_time,
+        part=part_of_path,
+        query=query_with,
+    )
+    made.globals.update(version=__version__, assets_version=_assets_version())
+    return made
+
+
+def iso_time(timestamp_ms: int | None) -> str:
+    """Return a time as the attribute `datetime` has it; empty for none."""
+    if timestamp_ms is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return ""
+
+
+def part_of_path(text: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(text, safe="")
+
+
+def query_with(values: Mapping[str, str], **changes: Any) -> str:
+    """Return an address's query: values, with some changed, without those that are empty; `?` alone for none."""
+    merged = {**values, **{name: str(value) for name, value in changes.items()}}
+    return "?" + urlencode({name: value for name, value in merged.items() if value})
+
+
+def _assets_version() -> str:
+    """Return what changes with the files that pages load, so that browsers may keep them."""
+    digest = hashlib.sha256()
+    for path in sorted(ASSETS.iterdir()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

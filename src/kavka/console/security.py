@@ -1,0 +1,90 @@
+"""The defence against other sites: headers of answers, and the checks of requests. Pure but for `make_id`.
+
+Without a login, the danger is a page of another site in the same browser. It may not name this console as another host
+(DNS rebinding: the Host header is checked), not frame it, not run scripts in it (no inline script or style is allowed),
+and not change anything: a change needs a token that only the console's own pages hold, or a header that no form sends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from kavka.console.failures import Failure
+from kavka.console.options import is_loopback_name
+
+COOKIE: Final = "kavka_console"
+TOKEN_FIELD: Final = "csrf_token"
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+"""Headers of every answer."""
+
+
+def make_id() -> str:
+    """Return a random id for a browser."""
+    return secrets.token_urlsafe(18)
+
+
+class Tokens:
+    """Tokens of browsers: the code of a browser's id by a key that ends with this process."""
+
+    def __init__(self) -> None:
+        """Make a key."""
+        self._key = secrets.token_bytes(32)
+
+    def token(self, browser: str) -> str:
+        """Return the token that forms of this browser hold."""
+        return hmac.new(self._key, browser.encode(), hashlib.sha256).hexdigest()
+
+    def is_valid(self, browser: str, token: str) -> bool:
+        """Return whether a form came from a page that this console made for this browser."""
+        return bool(browser) and hmac.compare_digest(self.token(browser).encode(), token.encode())
+
+
+def refusal_of_host(headers: Mapping[str, str]) -> Failure | None:
+    """Return why a request is refused whatever it asks: its Host is not this machine."""
+    host = headers.get("host", "")
+    if is_loopback_name(host):
+        return None
+    return Failure(
+        421,
+        "This console answers to local names only",
+        f"The request names the host {host[:100]!r}, and a console without a login answers to localhost, 127.0.0.1 "
+        "and [::1] alone.",
+        "Open it by one of these names.",
+    )
+
+
+def refusal_of_change(headers: Mapping[str, str], *, has_token: bool) -> Failure | None:
+    """Return why a change is refused: another site sent it, or neither a token nor JSON says that no site did."""
+    site = headers.get("sec-fetch-site", "none")
+    origin = headers.get("origin", "")
+    own = not origin or urlsplit(origin).netloc == headers.get("host", "")
+    if site in ("same-origin", "none") and own and (has_token or _is_json(headers)):
+        return None
+    return Failure(
+        403,
+        "This change was refused",
+        "It did not come from a page of this console, or from one of an earlier run of it.",
+        "Load the page again and repeat it. Programs send JSON, with the header Content-Type: application/json.",
+    )
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    """Return whether the body is JSON: browsers send that to another site only after it has agreed."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"

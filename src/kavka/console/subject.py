@@ -1,0 +1,61 @@
+"""The declarations that a subject makes: pages, which show, and actions, which change.
+
+A page is served twice, as HTML at its path and as JSON below `/api`; both come from the same `load`. An action takes
+a form at its path, or JSON below `/api`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kavka.console.connection import ClusterConnection
+from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sampler import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts that pages use."""
+
+    cluster: ClusterConnection
+    sampler: Sampler
+
+
+Load = Callable[[Services, Arguments], Awaitable[Any]]
+"""Returns a view: a dataclass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of one subject; `view` is the class of what `load` returns."""
+
+    path: str
+    summary: str
+    template: str
+    view: type
+    load: Load
+    parameters: tuple[Parameter, ...] = ()
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+    """The parts of the path in braces, and what each is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The change that an action has made, and the page that shows it."""
+
+    message: str
+    location: str
+
+
+Act = Callable[[Services, Arguments], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A change, sent by the form of `page`, which is shown again with the reason when it is refused."""
+
+    page: Page
+    summary: str
+    act: Act

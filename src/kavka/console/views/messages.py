@@ -1,0 +1,190 @@
+"""Records as pages show them, and how far a search has looked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kavka.client.consumer.batches import ConsumerRecord
+from kavka.console.formats import Shown, count_text, one_line, shown, size_text
+
+_LINE_BYTES: Final = 240
+BODY_BYTES: Final = 16_000
+"""Bytes of a value that a list shows; the page of a record shows more."""
+RECORD_BYTES: Final = 256_000
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderView:
+    """A header of a record."""
+
+    name: str
+    value: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """A record; `kind` of key and value is null, empty, json, text or binary (shown in hexadecimal)."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    timestamp_type: str
+    """created (the producer's time) or appended (the broker's)."""
+    key: str
+    key_kind: str
+    value: str
+    value_kind: str
+    value_is_whole: bool
+    value_bytes: int | None
+    line: str
+    """The beginning of the value in one line."""
+    headers: list[HeaderView]
+
+
+def record_view(record: ConsumerRecord, limit: int = BODY_BYTES) -> RecordView:
+    """Return a record, with at most `limit` bytes of its value."""
+    key: Shown = shown(record.key, limit)
+    value: Shown = shown(record.value, limit)
+    return RecordView(
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
+        timestamp_type="appended" if record.timestamp_type == 1 else "created",
+        key=key.text,
+        key_kind=key.kind,
+        value=value.text,
+        value_kind=value.kind,
+        value_is_whole=value.is_whole,
+        value_bytes=None if record.value is None else len(record.value),
+        line=one_line(record.value, _LINE_BYTES),
+        headers=[
+            HeaderView(name, body.text, body.kind)
+            for name, body in ((name, shown(data, 2_000)) for name, data in record.headers)
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The records that a search keeps; the case of the letters A to Z is ignored."""
+
+    key: str = ""
+    text: str = ""
+    header: str = ""
+    """`name`, or `name=text`."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether all records are kept."""
+        return not (self.key or self.text or self.header)
+
+
+class Matcher:
+    """Decides about records, in bytes."""
+
+    def __init__(self, wanted: Filter) -> None:
+        """Take the filter."""
+        self._key = wanted.key.lower().encode()
+        self._text = wanted.text.lower().encode()
+        name, equals, value = wanted.header.partition("=")
+        self._header_name = name.strip().lower()
+        self._header_value = value.lower().encode() if equals else b""
+
+    def __call__(self, record: ConsumerRecord) -> bool:
+        """Return whether a record is kept."""
+        if self._key and self._key not in (record.key or b"").lower():
+            return False
+        if self._header_name and not self._has_header(record):
+            return False
+        return not self._text or self._has_text(record)
+
+    def _has_header(self, record: ConsumerRecord) -> bool:
+        return any(
+            name.lower() == self._header_name and self._header_value in (value or b"").lower()
+            for name, value in record.headers
+        )
+
+    def _has_text(self, record: ConsumerRecord) -> bool:
+        fields: Iterable[bytes | None] = (
+            record.value,
+            record.key,
+            *(value for _, value in record.headers),
+        )
+        return any(self._text in field.lower() for field in fields if field)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReach:
+    """The offsets of a partition that a search has looked at: from `first` up to and without `next`."""
+
+    partition: int
+    first: int
+    next: int
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The reach of a search, and the reason of its end: end, found, records, bytes or time."""
+
+    records: int
+    size_bytes: int
+    ended: str
+    sentence: str
+    partitions: list[PartitionReach]
+
+
+_REASONS: Final = {
+    "end": "That is all there is",
+    "found": "It ended with as many as were wanted",
+    "records": "It ended at its bound of records",
+    "bytes": "It ended at its bound of bytes",
+    "time": "It ended at its bound of time",
+}
+
+
+def reach_of(
+    records: int, size_bytes: int, ended: str, partitions: Sequence[PartitionReach]
+) -> Reach:
+    """Return the reach with its sentence."""
+    where = "1 partition" if len(partitions) == 1 else f"{len(partitions):,} partitions"
+    sentence = (
+        f"Looked at {count_text(records)} record{'' if records == 1 else 's'} ({size_text(size_bytes)}) "
+        f"of {where}. {_REASONS[ended]}."
+    )
+    return Reach(records, size_bytes, ended, sentence, list(partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class MessageList:
+    """The records that were found, and the positions at which a search would go on."""
+
+    topic: str
+    partitions: int
+    records: list[RecordView]
+    newest_first: bool
+    reach: Reach
+    older: str
+    """The value of `at` for the records before these, with `start=before`; empty when there are none."""
+    newer: str
+    """The value of `at` for the records after these, with `start=at`."""
+
+
+def positions_text(positions: Mapping[int, int]) -> str:
+    """Return positions by partition as an address has them: `0:123,1:456`."""
+    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(positions.items()))
+
+
+def positions_of(text: str) -> dict[int, int]:
+    """Return the positions of such a text. Raise ValueError."""
+    found = {}
+    for item in text.split(","):
+        partition, colon, offset = item.strip().partition(":")
+        if not (colon and partition.isdecimal() and offset.isdecimal()):
+            raise ValueError(f"{item[:50]!r} is no position such as 0:123")
+        found[int(partition)] = int(offset)
+    return found

@@ -1,0 +1,44 @@
+"""`kavka console` as a process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+from support.console import Cluster
+
+
+def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
+    command = ["console", "--bootstrap-server", cluster.bootstrap, "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "kavka", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        assert started.stdout is not None
+        line = started.stdout.readline()
+        try:
+            address = line.split()[2]
+            with urllib.request.urlopen(f"{address}/api/overview", timeout=30) as answer:
+                assert len(json.load(answer)["brokers"]) == 1
+            request = urllib.request.Request(
+                f"{address}/api/topics/new",
+                json.dumps({"name": "made"}).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert json.load(answer)["location"] == "/topics/made"
+        finally:
+            started.send_signal(signal.SIGTERM)
+        out, err = started.communicate(timeout=30)
+    assert started.returncode == 130, err
+    assert line == (
+        f"kavka console: {address} shows the cluster at {cluster.bootstrap}. Ctrl-C ends it.\n"
+    )
+    assert out == ""
+    assert "change made path=/topics/new message='Topic made was created.'" in err
+    assert "Traceback" not in err

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import html
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from kavka.cli.main import main
+from kavka.console import application
+from kavka.console.openapi import document
+from kavka.console.security import HEADERS
+from kavka.testing.local_cluster import LocalCluster
+from support.access import AUTHORIZER
+from support.console import Cluster, console
+
+PATHS = (
+    "/",
+    "/brokers",
+    "/brokers/1",
+    "/brokers/1?search=log&changed=true",
+    "/topics",
+    "/topics?search=s&sort=state&internal=true",
+    "/topics/shown",
+    "/topics/shown/messages",
+    "/topics/shown/settings",
+    "/topics/shown/delete",
+    "/topics/new",
+    "/groups",
+    "/group/reset?id=readers",
+    "/group?id=readers",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shown(cluster: Cluster) -> None:
+    cluster.create("shown", 3)
+    cluster.write("shown", [(b"k", b"v")])
+    cluster.commit("readers", {("shown", 0): 0})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_and_the_api_have_the_same_answer(pages: TestClient, path: str) -> None:
+    page = pages.get(path)
+    assert page.status_code == 200, page.text
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    data = pages.get(f"/api{'/overview' if path == '/' else path}")
+    assert data.status_code == 200, data.text
+    name = path.partition("?")[0].split("/")[-1]
+    assert {HEADERS[k] for k in HEADERS} <= set(page.headers.values())
+    if name == "shown":
+        assert [part["end_offset"] for part in data.json()["partitions"]] == [1, 0, 0]
+
+
+def test_no_page_has_inline_script_or_style(pages: TestClient) -> None:
+    for path in (*PATHS, "/api", "/none"):
+        text = pages.get(path).text
+        assert not re.findall(r"<style|\sstyle=|\son\w+=|javascript:", text), path
+        assert all('src="/assets/' in tag for tag in re.findall(r"<script[^>]*>", text))
+        assert not re.findall(r'(?:src|href)="(?:https?:)?//', text), path
+
+
+def test_what_a_page_loads_is_there(pages: TestClient) -> None:
+    text = pages.get("/").text
+    loaded = re.findall(r'(?:src|href)="(/assets/[^"]+)"', text)
+    assert len(set(loaded)) == 6
+    assert {pages.get(path).status_code for path in loaded} == {200}
+
+
+def test_another_host_is_refused(pages: TestClient) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example:8080", "", "192.168.0.1"):
+        answer = pages.get("/topics", headers={"Host": host})
+        assert answer.status_code == 421
+        assert "shown" not in answer.text
+    for host in ("localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST"):
+        assert pages.get("/topics/shown", headers={"Host": host}).status_code == 200
+
+
+def test_the_api_is_described(pages: TestClient) -> None:
+    described = pages.get("/api/openapi.json").json()
+    assert described == document(application.PAGES, application.ACTIONS)
+    assert described["openapi"] == "3.1.0"
+    posts = [path for path, methods in described["paths"].items() if "post" in methods]
+    assert posts == [
+        "/api/topics/new",
+        "/api/topics/{topic}/settings",
+        "/api/topics/{topic}/delete",
+        "/api/group/reset",
+    ]
+    schemas = described["components"]["schemas"]
+    for path in PATHS:
+        name = "/api" + ("/overview" if path == "/" else path)
+        template = re.sub(
+            "/shown|/1", lambda m: "/{topic}" if m[0] == "/shown" else "/{broker}", name
+        ).partition("?")[0]
+        ref = described["paths"][template]["get"]["responses"]["200"]
+        schema = ref["content"]["application/json"]["schema"]
+        conforms(pages.get(name).json(), schema, schemas)
+
+
+def conforms(value: Any, schema: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Check an answer against the part of JSON Schema that the document uses."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        types = {one.get("type", "object") for one in schema["anyOf"]}
+        assert (value is None) == ("null" in types and value is None)
+        if value is None:
+            return
+        schema = next(one for one in schema["anyOf"] if one.get("type") != "null")
+        conforms(value, schema, schemas)
+        return
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
+    expected = kinds.get(schema["type"], (int, float))
+    assert isinstance(value, expected), (value, schema)
+    if isinstance(value, list):
+        for one in value:
+            conforms(one, schema["items"], schemas)
+    elif isinstance(value, dict) and "properties" in schema:
+        assert value.keys() == schema["properties"].keys()
+        for name, one in value.items():
+            conforms(one, schema["properties"][name], schemas)
+
+
+def test_missing_pages_say_so(pages: TestClient) -> None:
+    for path, sentence in (
+        ("/nothing", "The console has no page /nothing."),
+        ("/topics/absent", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("/brokers/99", "The cluster has no broker 99."),
+        ("/group?id=absent", "There is no group 'absent'."),
+        ("/group", "id is missing"),
+    ):
+        page = pages.get(path)
+        assert page.status_code in (400, 404), path
+        assert sentence in html.unescape(page.text)
+    assert pages.put("/topics").status_code == 405
+
+
+def test_without_a_broker_a_page_says_what_to_do() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        servers = f"127.0.0.1:{closed.getsockname()[1]}"
+        with console(servers, timeout_ms=300) as pages:
+            page = pages.get("/")
+            assert page.status_code == 503
+            assert "No broker can be reached" in page.text
+            assert f"Check that a broker runs at {servers}" in page.text
+            assert pages.get("/api/topics").json()["status"] == 503
+
+
+@pytest.mark.long
+def test_a_killed_broker_and_its_partitions_show(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, brokers=2) as started:
+        cluster = Cluster(started.bootstrap_servers)
+        cluster.create("t", 2)
+        with console(started.bootstrap_servers, timeout_ms=400) as pages:
+            assert pages.get("/api/overview").json()["state"] == "ok"
+            started.kill(2)
+            started.until(lambda: pages.get("/api/overview").json().get("state") == "critical")
+            overview = pages.get("/api/overview").json()
+            sentences = [finding["sentence"] for finding in overview["findings"]]
+            assert sentences[0].startswith("Broker 2 is not in the cluster, and ")
+            assert any("no leader, in " in sentence for sentence in sentences)
+            assert [row["is_live"] for row in overview["brokers"]] == [True, False]
+
+
+def test_a_cluster_that_stands_still_is_said_to_be_slow(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, brokers=1) as started:
+        Cluster(started.bootstrap_servers).create("t")
+        with console(started.bootstrap_servers, timeout_ms=400) as pages:
+            assert pages.get("/topics/t").status_code == 200
+            started.pause(1)
+            slow = pages.get("/topics/t")
+            assert (slow.status_code, "answers too slowly" in slow.text) == (504, True)
+            started.resume(1)
+            started.until(lambda: pages.get("/topics/t").status_code == 200)
+
+
+def test_a_console_without_acls_says_so(tmp_path: Path) -> None:
+    settings = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}
+    with (
+        LocalCluster(tmp_path, brokers=1, settings=settings) as started,
+        console(started.bootstrap_servers, timeout_ms=2000) as pages,
+    ):
+        assert pages.get("/").status_code in (200, 403)
+        refused = pages.get("/topics/t/messages")
+        assert refused.status_code == 403
+        assert "The console is not authorised for this" in refused.text
+        assert "TOPIC_AUTHORIZATION_FAILED" in refused.text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.org"])
+def test_the_command_listens_on_the_loopback_only(
+    host: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["console", "--bootstrap-server", "localhost:9092", "--host", host]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "the console has no login yet" in said.err
+
+
+def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "client").write_text("security.protocol=NONE\n", encoding="utf-8")
+    words = ["console", "--bootstrap-server", "localhost:9092"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for more, sentence in (
+            (["--command-config", str(tmp_path / "client"), "--port", "0"], "security.protocol"),
+            (["--command-config", str(tmp_path / "none")], "cannot read"),
+            (["--port", "70000"], "--port 70000 is no port"),
+            (["--port", port], "cannot listen: Address already in use"),
+        ):
+            assert main([*words, *more]) == 1
+            assert sentence in capsys.readouterr().err
