@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -136,7 +137,10 @@ def _act(given: Given, argv: list[str]) -> int:
     entities = _checked(given)
     entity = entities[0]
     if given.has(*_OFFLINE):
-        return _act_offline(given, entity)
+        try:
+            return _act_offline(given, entity)
+        except _Failed as error:
+            return _failed(str(error), argv, given)
 
     async def act(admin: Admin) -> int:
         try:
@@ -274,15 +278,16 @@ async def _act_on_clients(admin: Admin, given: Given, entities: list[_Entity]) -
         return
     added, removed = _added(given), _removed(given)
     if user is not None and any(map(is_scram, (*added, *removed))):
-        await alter_credentials(admin, _user_changes(given, user))
+        await alter_credentials(admin, _user_changes(user, added, removed))
     else:
         await alter_quotas(admin, entities, added, removed)
     _say_completed(entities[0])
 
 
-def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramDeletion]:
+def _user_changes(
+    entity: _Entity, added: Mapping[str, str], removed: list[str]
+) -> list[ScramUpsertion | ScramDeletion]:
     assert entity.name is not None  # `_check_alter` insists on it
-    added, removed = _added(given), _removed(given)
     for verb, names in (("added", list(added)), ("deleted", removed)):
         unknown = [name for name in names if not is_scram(name)]
         if unknown:
@@ -311,7 +316,7 @@ def _act_offline(given: Given, entity: _Entity) -> int:
     elif describes:
         act = offline.describe(entity.name)
     else:
-        act = offline.alter(_user_changes(given, entity))
+        act = offline.alter(_user_changes(entity, _added(given), _removed(given)))
     directory = given.one("log-dir")
     if directory is not None:
         return offline.in_log_directory(directory, act)
@@ -401,13 +406,17 @@ def _removed(given: Given) -> list[str]:
 
 
 def _added(given: Given) -> dict[str, str]:
+    """Return what is to be set. To be called once: the file may be a pipe."""
     path = given.one("add-config-file")
     if path is None:
         return {k: v for text in given.all("add-config") for k, v in parse_pairs(text).items()}
     try:
         with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+            found = parse_properties(file.read())
     except FileNotFoundError:
         raise _Failed(f"java.nio.file.NoSuchFileException: {path}") from None
     except (OSError, ValueError) as error:
         raise BadValue(f"{path}: {error}") from None
+    if not found and not given.has("delete-config"):
+        raise BadValue(f"{path} has no settings: write one name=value on each line")
+    return found

@@ -66,7 +66,7 @@ def as_broker(connect: str, tls_file: str | None = None) -> Connection:
 def with_registry(
     connection: str | Connection, act: Callable[[ZooKeeperRegistry], Awaitable[int]]
 ) -> int:
-    """Run `act` with a session and return its exit code; 1, after one sentence, when no member answers."""
+    """Run `act` with a session and return its exit code; 1, after one sentence, when none answers or it refuses."""
     chosen = Connection(connection) if isinstance(connection, str) else connection
     return asyncio.run(_run(chosen, act))
 
@@ -79,6 +79,9 @@ async def _run(connection: Connection, act: Callable[[ZooKeeperRegistry], Awaita
         return 1
     try:
         return await act(registry)
+    except ConnectionError as error:
+        print(error, file=sys.stderr)
+        return 1
     finally:
         await registry.close()
 
