@@ -38,6 +38,10 @@ def test_an_error_names_what_bob_may_not_use(tmp_path: Path) -> None:
             assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             with pytest.raises(KafkaError, match="group billing: Group auth"):
                 await consume(bob)
+            with pytest.raises(KafkaError, match="topic invoices: Topic auth") as refused:
+                async with Producer(bob) as producer:
+                    await producer.send("invoices", b"v")
+            assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
             group = ResourcePattern(AclResourceType.GROUP, "billing")
             await admin.create_acls([AclBinding(group, described)])  # found, and not joined
             with pytest.raises(KafkaError, match="group billing: Group auth"):
