@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.security.acl_store import UnreadableAcls
+from kavka.broker.security.authorizer import AclAuthorizer
 from kavka.core.access.names import AclOperation
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import InvalidSetting
@@ -283,6 +285,18 @@ def test_super_users_are_checked_at_the_start(run: Run) -> None:
 
     with pytest.raises(InvalidSetting, match="principalType:principalName but got admin"):
         run(nothing, **{**SETTINGS, "super__users": "User:a;admin"})
+
+
+@pytest.mark.parametrize(
+    ("users", "is_warned_of"),
+    [("User:a,User:b", True), ("User:CN=a,O=Acme;User:b", False)],
+)
+def test_a_comma_between_super_users_is_warned_of(
+    caplog: pytest.LogCaptureFixture, users: str, is_warned_of: bool
+) -> None:
+    AclAuthorizer(BrokerConfig({"super.users": users}))
+    said = f"comma in super.users, whose principals are separated by ; value={users}"
+    assert [record.getMessage() for record in caplog.records] == [said] * is_warned_of
 
 
 _OWN = """

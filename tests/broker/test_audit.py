@@ -113,15 +113,20 @@ def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None
     assert len((tmp_path / "audit.json.1").read_text().splitlines()) == 1
 
 
-def test_without_an_audit_denials_are_in_the_log(
-    run: Run, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_audited", [False, True])
+def test_denials_are_in_the_log_too(
+    run: Run, caplog: pytest.LogCaptureFixture, tmp_path: Path, is_audited: bool
 ) -> None:
+    audit = {"kavka__audit__log": str(tmp_path / "audit.json")} if is_audited else {}
+
     async def story(served: Served) -> None:
         alice = await connected_as(served, "alice")
         with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
             await alice.fetch("t")
 
-    run(story, **SETTINGS)
+    run(story, **SETTINGS, **audit)
+    if is_audited:
+        assert '"denied"' in (tmp_path / "audit.json").read_text()
     said = [record.getMessage() for record in caplog.records if "denied" in record.getMessage()]
     assert said == [
         "denied principal=User:alice host=127.0.0.1 operation=Read resource=Topic:'t' api=Fetch"

@@ -72,6 +72,20 @@ def test_a_setting_of_a_listener_that_there_is_not_is_warned_of(
     ]
 
 
+def test_a_setting_of_a_mechanism_that_there_is_not_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    names = [
+        f"listener.name.plaintext.{m}sasl.jaas.config"
+        for m in ("", "scram-sha-512.", "scram-sha512.")
+    ]
+    BrokerConfig(dict.fromkeys(names, jaas))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"setting of a SASL mechanism that there is not name={names[2]}"
+    ]
+
+
 def test_protection_that_is_not_in_this_release_is_refused() -> None:
     with pytest.raises(InvalidSetting, match=r"principal\.builder\.class"):
         BrokerConfig({"principal.builder.class": "org.acme.Builder"})

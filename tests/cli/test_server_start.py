@@ -7,12 +7,13 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from kavka.cli.commands import server_start, zookeeper_server_start
-from kavka.cli.server.process import OneLine, listen_for_signals
+from kavka.cli.server.process import OneLine, listen_for_signals, read_settings, warn_of_readers
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
@@ -53,3 +54,24 @@ def test_a_name_that_a_client_chose_makes_no_line_of_the_log() -> None:
     record = logging.LogRecord("kavka", logging.INFO, "", 0, "user=%s %s", values, None)
     line = OneLine("%(levelname)s %(message)s").format(record)
     assert line == r"INFO user=alice\n[2026-01-01 00:00:00] INFO forged \u2028"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "is_warned_of"),
+    [
+        ("listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=secret", 0o644, True),
+        ("delegation.token.secret.key=secret", 0o604, True),
+        ("ssl.key.password=secret", 0o640, False),
+        ("broker.id=1", 0o644, False),
+    ],
+)
+def test_a_file_with_passwords_that_everyone_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, mode: int, is_warned_of: bool
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    file.chmod(mode)
+    arguments = [str(file), "--override", "broker.id=2"]
+    warn_of_readers(arguments, read_settings(arguments, "")[0])
+    said = f"passwords readable by every user file={file}"
+    assert [record.getMessage() for record in caplog.records] == [said] * is_warned_of

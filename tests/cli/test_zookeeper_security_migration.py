@@ -186,3 +186,18 @@ def test_a_jaas_file_that_every_user_can_read_is_warned_of(
     for _ in range(2):
         login_of_file(str(other), "Client")
     assert caplog.messages == [f"passwords readable by every user file={other}"]
+
+
+def test_a_registry_that_wants_a_login_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    users = str(jaas_file(tmp_path))
+    with served_registry(kavka__jaas__file=users, sessionRequireClientSASLAuth="true") as server:
+        at = f"127.0.0.1:{server.port}"
+        user = ["configs", "--zookeeper", at, "--alter", "--user", "broker"]
+        assert main([*user, "--add-config", "SCRAM-SHA-512=[password=broker-secret]"]) == 1
+    printed = capsys.readouterr().err
+    assert "answers only clients that log in" in printed
+    assert "KAFKA_OPTS" in printed
+    assert "Traceback" not in printed

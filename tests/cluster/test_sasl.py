@@ -123,7 +123,9 @@ def test_brokers_replicate_coordinate_and_stop_over_authenticated_connections(
     run_story(Cluster(tmp_path, {**encrypted, **settings(mechanism, protocol)}), story)
 
 
-def test_a_broker_with_another_password_stays_out_of_sync(tmp_path: Path) -> None:
+def test_a_broker_with_another_password_stays_out_of_sync(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.start(1, 2)
         own = settings("PLAIN")
@@ -134,6 +136,8 @@ def test_a_broker_with_another_password_stays_out_of_sync(tmp_path: Path) -> Non
         await cluster.start(3)
         failures = sessions_of(cluster.brokers[cluster.controller]).counts
         await cluster.until(lambda: failures["SASL_PLAINTEXT", "PLAIN", False] > 0)
+        await cluster.until(lambda: "another broker refuses this one" in caplog.text)
+        assert "look at user and password of this broker" in caplog.text
         config = {
             "bootstrap.servers": f"127.0.0.1:{cluster.ports[1]}",
             "security.protocol": "SASL_PLAINTEXT",

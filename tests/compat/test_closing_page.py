@@ -5,14 +5,7 @@ Three brokers of ours and a registry as real processes, started and restarted by
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,87 +18,19 @@ from kavka_compat.moving import MovingClient
 from kavka_compat.processes import free_port
 from kavka_compat.traffic import assert_nothing_is_wrong
 from support.code_blocks import ROOT, blocks
+from support.page_terminal import free_tens, is_free, shell_in
 
 PAGE = ROOT / "docs" / "how-to" / "close-an-open-cluster.md"
 RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
-_DONE = "-- the block is done --"
 
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(1200)]
-
-
-def _is_free(port: int) -> bool:
-    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-        return True
-    return False
-
-
-def _free_tens(count: int) -> list[str]:
-    """Return the beginnings of port numbers, below those that the system gives away; 1, 2 and 3 after each are free."""
-    beginnings = random.sample(range(1100, 3200), 500)
-    free = [str(b) for b in beginnings if all(_is_free(10 * b + last) for last in (1, 2, 3))]
-    return free[:count]
-
-
-class Shell:
-    """A bash in which all blocks run, as in a terminal in which they are typed."""
-
-    def __init__(self, directory: Path, replaced: dict[str, str]) -> None:
-        self._directory = directory
-        self._replaced = replaced
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._bash = subprocess.Popen(
-            ["bash"],
-            cwd=directory,
-            env={**os.environ, "PATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, text: str) -> str:
-        """Run a block; each of its commands must succeed. Return what it printed."""
-        for here, there in self._replaced.items():
-            text = text.replace(here, there)
-        assert self._bash.stdin is not None
-        assert self._bash.stdout is not None
-        self._bash.stdin.write(f"set -eu\n{text}\nset +eu; echo '{_DONE}'\n")
-        self._bash.stdin.flush()
-        printed = ""
-        for line in self._bash.stdout:
-            if line.strip() == _DONE:
-                return printed
-            printed += line
-        raise AssertionError(f"{text}\n{printed}\n{self._logs()}")
-
-    def end(self) -> None:
-        """Kill the shell, and what it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._bash.pid, signal.SIGKILL)
-        self._bash.communicate(timeout=60)
-
-    def _logs(self) -> str:
-        return "\n".join(
-            f"-- {path.name}\n{path.read_text(errors='replace')[-3000:]}"
-            for path in sorted(self._directory.glob("*.log"))
-        )
-
-
-@contextmanager
-def _shell(directory: Path, replaced: dict[str, str]) -> Iterator[Shell]:
-    shell = Shell(directory, replaced)
-    try:
-        yield shell
-    finally:
-        shell.end()
 
 
 class Page:
     """The page, section by section, with ports of the test's own."""
 
     def __init__(self, directory: Path) -> None:
-        plain, secured = _free_tens(2)
+        plain, secured = free_tens(2)
         self.directory = directory
         self.plain = ",".join(f"localhost:{plain}{n}" for n in (1, 2, 3))
         self.replaced = {
@@ -134,7 +59,7 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
 
 def test_a_cluster_is_closed_while_clients_work_and_nothing_is_lost(tmp_path: Path) -> None:
     page = Page(tmp_path)
-    with _shell(tmp_path, page.replaced) as shell:
+    with shell_in(tmp_path, page.replaced) as shell:
         (_, cluster), *others = [one for one in page.sections if one[1]]
         for text in cluster:
             shell.run(text)
@@ -162,7 +87,7 @@ def test_a_cluster_is_closed_while_clients_work_and_nothing_is_lost(tmp_path: Pa
 def _assert_closed(page: Page) -> None:
     """Insist that the plain ports are closed, and that users may do what the ACLs say and no more."""
     for address in page.plain.split(","):
-        assert _is_free(int(address.rpartition(":")[2]))
+        assert is_free(int(address.rpartition(":")[2]))
     assert _refusal(page.client("shop"), "invoices") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert _refusal(page.client("billing"), "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     with Consumer({**page.client("shop"), "group.id": "billing"}) as consumer:

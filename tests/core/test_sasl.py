@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import b64decode
+from base64 import b64decode, b64encode
 
 import pytest
 from hypothesis import given, settings
@@ -164,6 +164,28 @@ def test_a_replayed_exchange_is_refused() -> None:
     again.respond(client.first())
     assert again.respond(final) == Failure("a nonce of another exchange")
     assert isinstance(once.respond(final), Failure)
+
+
+@pytest.mark.parametrize(
+    ("sent", "outcome"),
+    [
+        ("client", Success), ("", Success),
+        ("only the broker's", Failure), ("cut", Failure),
+    ],
+)  # fmt: skip
+def test_old_librdkafka_repeats_its_nonce(sent: str, outcome: type) -> None:
+    """Before 2.6.1 (its pull request 4895), kcat of Debian 12 among them."""
+    stored = credential("secret")
+    scram = server({"alice": stored}, "server")
+    first = scram.respond(b"n,,n=alice,r=client")
+    assert isinstance(first, Challenge)
+    nonce = {"only the broker's": "server", "cut": "clientserve"}.get(sent, f"{sent}clientserver")
+    unproved = f"c=biws,r={nonce}"
+    message = f"n=alice,r=client,{first.token.decode()},{unproved}".encode()
+    client_key = SHA_256.client_key(SHA_256.salted_password("secret", b"salt", 4096))
+    signature = SHA_256.hmac(stored.stored_key, message)
+    shown = b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True)))
+    assert type(scram.respond(f"{unproved},p=".encode() + shown)) is outcome
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from support.code_blocks import ROOT, Block
 from support.kerberos import Realm, realm_in
 from support.page_shell import PageShell, compare_outputs
 
-PAGES = {"sasl": 6, "delegation-tokens": 3}
+PAGES = {"sasl": 8, "delegation-tokens": 3}
 """The number of outputs on each page."""
 RUN = f"run by {Path(__file__).resolve().relative_to(ROOT)}"
 

@@ -37,7 +37,8 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
             broker.communicate(timeout=60)
     assert broker is not None
     assert broker.returncode == 0
-    assert "a first order\n" in printed
+    assert printed.count("a first order\n") == 2
+    assert "a first order\na second order\n" in printed  # of kcat
     assert "orders\n" in printed
     hidden = "listener.name.clients.ssl.key.password=[hidden]"
     assert f"brokers '2' are listener.name.clients.ssl.client.auth=required,{hidden}\n" in printed

@@ -13,6 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kavka.net.tls.handshakes import Handshakes
+from kavka.net.tls.server import ListenerTls
+from kavka.net.tls.settings import parse_settings
 from kavka.net.tls.transport import TlsSession, TlsTransport
 from support.certificates import Authority
 from support.examples import examples
@@ -226,5 +229,54 @@ def test_bytes_that_came_with_the_handshake_are_not_lost(
         transport.abort()
         await wire.lost
         theirs.close()
+
+    asyncio.run(run())
+
+
+class Leaving(socket.socket):
+    """A socket whose client has gone by the time of the second question for its name."""
+
+    is_asked = False
+
+    def getpeername(self) -> object:
+        if self.is_asked:
+            raise OSError("the socket is not connected")
+        self.is_asked = True
+        return super().getpeername()
+
+
+def test_a_client_that_leaves_after_its_handshake_has_the_name_by_which_it_was_counted(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext], tmp_path: Path
+) -> None:
+    location = AUTHORITY.sign().write_pem(tmp_path / "broker.pem")
+    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": location}
+
+    async def run() -> None:
+        made: asyncio.Future[RecordingProtocol] = asyncio.get_running_loop().create_future()
+
+        def make() -> RecordingProtocol:
+            made.set_result(RecordingProtocol())
+            return made.result()
+
+        handshakes = Handshakes(ListenerTls("SSL", parse_settings(given.get)), make, 1 << 20)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            connecting = asyncio.open_connection(
+                "127.0.0.1", port, ssl=contexts[1], server_hostname="localhost"
+            )
+            client = asyncio.create_task(connecting)
+            listening.setblocking(False)
+            accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
+            sock = Leaving(fileno=accepted.detach())
+            sock.setblocking(False)
+            handshakes.begin(sock)
+            protocol = await asyncio.wait_for(made, 60)
+            assert protocol.transport.get_extra_info("peername")[0] == "127.0.0.1"
+            _, writer = await client
+            writer.close()
+            await asyncio.wait_for(protocol.lost, 60)
+            with suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+            handshakes.close()
 
     asyncio.run(run())

@@ -34,6 +34,14 @@ from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 log = logging.getLogger(__name__)
 
 _IDLE_CHECK_S = 30.0
+_SASL_HINT = (
+    "; a listener with SASL ends it so: is security.protocol SASL_SSL (or SASL_PLAINTEXT) there?"
+)
+_REFUSED_KEYS = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
+}
+"""What the key is of a refused search for a coordinator: the answer does not repeat it."""
 
 
 def _described(error: ErrorCode) -> str:
@@ -68,6 +76,7 @@ class Cluster:
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
         if security is None:
             security = peer_security(config, clock, random)
+        self._has_login = security.sasl is not None
         self._connections = Connections(config, self.metadata, network, random, security, meter)
         if meter is not None:
             meter.metadata_age_s = lambda: self.metadata.age_ms(clock.tick_ms()) / 1000
@@ -263,8 +272,10 @@ class Cluster:
                 if isinstance(error, BootstrapError) and left == 0:
                     raise
                 if left == 0:
+                    hint = "" if self._has_login or not isinstance(error, OSError) else _SASL_HINT
                     raise BootstrapError(
-                        f"no bootstrap broker answered: {error}", is_retriable=is_retriable(error)
+                        f"no bootstrap broker answered: {error}{hint}",
+                        is_retriable=is_retriable(error),
                     ) from error
                 log.info("bootstrap server passed over reason=%s", error)
 
@@ -397,6 +408,8 @@ class Cluster:
         )
         found = answer.coordinators[0] if answer.coordinators else answer
         code = ErrorCode.of(found.error_code)
+        if code in _REFUSED_KEYS:
+            raise KafkaError(code, f"{_REFUSED_KEYS[code]} {key}: {code.message}")
         if code is not ErrorCode.NONE:
             raise KafkaError(code, found.error_message or None)
         broker_id = BrokerId(found.node_id)

@@ -67,9 +67,17 @@ class SocketTransport:
     """A transport of a TCP connection on the running loop; used by its loop's thread only."""
 
     def __init__(
-        self, sock: socket.socket, protocol: BufferedProtocol, high_bytes: int = 1 << 20
+        self,
+        sock: socket.socket,
+        protocol: BufferedProtocol,
+        high_bytes: int = 1 << 20,
+        *,
+        peername: tuple[Any, ...] | None = None,
     ) -> None:
-        """Take over a non-blocking socket; `wire` pauses at `high_bytes` queued and resumes at a quarter of that."""
+        """Take over a non-blocking socket; `wire` pauses at `high_bytes` queued and resumes at a quarter of that.
+
+        `peername` is the peer's name where it was asked for before: the peer may have gone since.
+        """
         self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._descriptor = sock.fileno()
@@ -87,8 +95,8 @@ class SocketTransport:
         self._reading = False
         self._closing = False
         self._closed = False
-        self._peername = _name_of(sock.getpeername)
-        self._sockname = _name_of(sock.getsockname)
+        self._peername = peername or name_of(sock.getpeername)
+        self._sockname = name_of(sock.getsockname)
         protocol.connection_made(self)
         self.resume_reading()
 
@@ -354,7 +362,8 @@ def _release(parts: Sequence[Sendable] | deque[Sendable]) -> None:
             part.release()
 
 
-def _name_of(ask: Any) -> tuple[Any, ...] | None:
+def name_of(ask: Callable[[], Any]) -> tuple[Any, ...] | None:
+    """Return what `getpeername` or `getsockname` answers; None where the peer is gone."""
     try:
         return cast("tuple[Any, ...]", ask())
     except OSError:  # the peer is gone already; reading will say so

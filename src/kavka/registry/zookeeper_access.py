@@ -146,6 +146,12 @@ def refusal(error: ServerRefused, path: str, at: int = 0) -> RegistryRefused | C
             f"ZooKeeper denies access to {path} (NoAuth): the znode, or the one above, belongs to another identity; "
             "a broker has that of its JAAS file or certificate, `kavka zookeeper-shell` shows the list with getAcl"
         )
+    if error.code in _AUTH_FAILED:
+        return ZooKeeperLoginRefused(
+            f"ZooKeeper answers only clients that log in or show a certificate ({error}, {path}): name a JAAS file "
+            "with a section Client (KAFKA_OPTS=-Djava.security.auth.login.config=FILE; a broker's setting is "
+            "kavka.zookeeper.jaas.file), or a certificate (zookeeper.ssl.keystore.location)"
+        )
     try:
         return RegistryRefused(ZnodeError(error.code), path, at)
     except ValueError:

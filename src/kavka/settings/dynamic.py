@@ -82,6 +82,15 @@ def base_name(name: str) -> str:
     return next((known for known in _OF_A_MECHANISM if behind.endswith(known)), behind)
 
 
+def is_of_no_mechanism(name: str) -> bool:
+    """Return whether a listener's setting is of a SASL mechanism that there is not: lower case, as in scram-sha-512."""
+    of_listener = _LISTENER_PREFIX.fullmatch(name)
+    if of_listener is None:
+        return False
+    mechanism = of_listener[1].removesuffix(base_name(name))
+    return mechanism not in ("", *_MECHANISM_PREFIXES)
+
+
 def is_of_a_listener(name: str) -> bool:
     """Return whether a setting is one listener's own, or one SASL mechanism's."""
     return name.startswith("listener.name.") or name.startswith(_MECHANISM_PREFIXES)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kavka.client import TopicPartition
 from kavka.client.admin.topics import NewTopic
 from kavka.client.blocking import Admin, Consumer, Producer
-from kavka.errors import KafkaError
 from kavka.testing.secured import Secured
+
+Result = TypeVar("Result")
 
 _TIMEOUT_MS = 15_000
 _WRITING = {
@@ -69,7 +70,7 @@ class HostedClients:
     ) -> None:
         """Create a topic. Raise KafkaError."""
         topic = NewTopic(name, partitions, replication_factor, dict(configs))
-        _raise(self.admin.create_topics([topic])[name])
+        _unwrapped(self.admin.create_topics([topic])[name])
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; one that is not there is deleted."""
@@ -82,9 +83,7 @@ class HostedClients:
 
     def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions. Raise KafkaError."""
-        described = self.admin.describe_topics([topic])[topic]
-        _raise(described)
-        return len(described.partitions)
+        return len(_unwrapped(self.admin.describe_topics([topic])[topic]).partitions)
 
     def send(self, topic: str, rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records, acks=all; return partition and offset of each."""
@@ -174,8 +173,7 @@ class HostedClients:
 
     def group(self, group: str) -> tuple[str, int]:
         """Return the state of a group and the number of its members."""
-        found = self.admin.describe_groups([group])[group]
-        _raise(found)
+        found = _unwrapped(self.admin.describe_groups([group])[group])
         return str(getattr(found.state, "value", found.state)), len(found.members)
 
     def delete_groups(self) -> None:
@@ -189,7 +187,7 @@ class HostedClients:
         for result in self.admin.create_acls(
             self._secured.acls(user, operations, resource, name)
         ).values():
-            _raise(result)
+            _unwrapped(result)
 
 
 def _close(client: Any) -> None:
@@ -207,6 +205,8 @@ def _append(
     return [(place.partition, place.offset) for place in done]
 
 
-def _raise(result: Any) -> None:
-    if isinstance(result, KafkaError | Exception):
+def _unwrapped(result: Result | Exception) -> Result:
+    """Return a result of an admin, or raise the error that is in its place."""
+    if isinstance(result, Exception):
         raise result
+    return result

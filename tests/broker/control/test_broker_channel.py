@@ -11,15 +11,17 @@ import pytest
 
 from kavka.broker.control.broker_channel import BrokerChannel
 from kavka.broker.control.control_request_builder import ControlRequestBuilder
+from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
 from kavka.broker.control.remote_link import RemoteLink
 from kavka.core.controller.broker_updates import BrokerUpdate
 from kavka.core.controller.events import Snapshot
 from kavka.core.controller.machine import ControllerMachine
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import Endpoint, TopicRead
-from kavka.errors import ErrorCode
+from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicId, TopicPartition
 from kavka.net.network import TcpNetwork
+from kavka.net.peer_security import TlsHandshakeFailed
 from kavka.wire.apis import ApiKey
 from kavka.wire.frame import decode_request_header, encode_response
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
@@ -211,3 +213,29 @@ def test_a_request_that_cannot_be_sent_does_not_delay_the_rest(kind: type[Picky]
             await channel.stop()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AuthenticationFailed("PLAIN", "Invalid username or password"), "user and password of this broker"),
+        (TlsHandshakeFailed("TLS handshake with b:1 failed: certificate has expired"), "ssl.keystore"),
+        (KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED), "super.users of that broker"),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT), None),
+        (OSError("connection lost"), None),
+    ],
+)  # fmt: skip
+def test_what_waiting_does_not_mend_is_one_warning_a_minute(
+    caplog: pytest.LogCaptureFixture, error: Exception, said: str | None
+) -> None:
+    async def story() -> None:
+        refusals = RefusalsByBrokers()
+        assert [refusals.is_refusal(2, error) for _ in range(3)] == [said is not None] * 3
+
+    asyncio.run(story())
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(lines) == (said is not None)
+    for line in lines:
+        assert said is not None
+        assert line.startswith(f"another broker refuses this one broker=2 reason={error}")
+        assert said in line

@@ -150,8 +150,9 @@ def test_a_broker_does_not_start_with_users_that_it_cannot_read(
     async def story(served: Served) -> None:
         raise AssertionError("it started")
 
-    with pytest.raises(InvalidSetting, match=r"kavka\.metrics\.users\.file"):
+    with pytest.raises(InvalidSetting, match=r"kavka\.metrics\.users\.file") as refused:
         run(story, kavka__metrics__port="0", kavka__metrics__users__file=path)
+    assert (text is None) == ("kavka metrics-users --file" in str(refused.value))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kavka.broker.configs.endpoints import endpoints_of
 from kavka.core.controller.topics import bad_name
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults
 from kavka.settings.declaration import InvalidSetting, whole_number
-from kavka.settings.dynamic import base_name, is_of_a_listener
+from kavka.settings.dynamic import base_name, is_of_a_listener, is_of_no_mechanism
 from kavka.settings.kraft import without_kraft
 
 log = logging.getLogger(__name__)
@@ -210,6 +210,8 @@ class BrokerConfig:
                 log.warning("setting without effect in this release name=%s", name)
             elif name.startswith(_LISTENER_PREFIX) and _listener_of(name) not in listeners:
                 log.warning("setting of a listener that there is not name=%s", name)
+            elif is_of_no_mechanism(name):
+                log.warning("setting of a SASL mechanism that there is not name=%s", name)
 
 
 def _listener_of(name: str) -> str:

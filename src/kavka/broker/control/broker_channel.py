@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.broker.control.control_request_builder import (
     ControlRequestBuilder,
@@ -17,6 +17,7 @@ from kavka.broker.control.control_request_builder import (
     topic_names_in,
 )
 from kavka.broker.control.control_requests import ControlRequests
+from kavka.broker.lazy import Lazy
 from kavka.core.controller.broker_updates import Outbox, PendingUpdates
 from kavka.core.controller.events import ControlResponseReceived
 from kavka.core.controller.update_delivery import UpdateDelivery, Verdict, verdict
@@ -25,6 +26,9 @@ from kavka.ids import TopicPartition
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from kavka.wire.messages.stop_replica import StopReplicaRequest
+
+if TYPE_CHECKING:
+    from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +68,12 @@ class LocalLink:
         """Do nothing: there is no connection."""
 
 
+def _refusals() -> RefusalsByBrokers:
+    from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
+
+    return RefusalsByBrokers()
+
+
 class BrokerChannel:
     """Takes what is dirty for one broker, in one of its lives, and sends it."""
 
@@ -83,6 +93,7 @@ class BrokerChannel:
         self._link = link
         self._builder = builder
         self._on_response = on_response
+        self._refusals = Lazy(_refusals)
         self._dirty = asyncio.Event()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -123,7 +134,8 @@ class BrokerChannel:
         try:
             await self._send(part)
         except (OSError, KafkaError, CorruptFrame) as error:
-            log.info("control request not answered broker=%d reason=%s", self.broker, error)
+            if not self._refusals.get().is_refusal(self.broker, error):
+                log.info("control request not answered broker=%d reason=%s", self.broker, error)
             self._delivery.failed(_now_ms())
         except Exception:
             # A bug must not end the task: the broker would never be sent a request again.

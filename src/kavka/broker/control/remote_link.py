@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
 from kavka.core.controller.state import Endpoint
 from kavka.errors import KafkaError
 from kavka.io import Network
@@ -74,6 +75,7 @@ class RemoteLink:
     async def _keep_connected(self) -> None:
         is_refused = False
         wait_s = _RETRY_S
+        refusals = RefusalsByBrokers()
         loop = asyncio.get_running_loop()
         believed_from = loop.time() + self._starting_s
         while True:
@@ -91,7 +93,9 @@ class RemoteLink:
                     is_refused = True
                     self._refused()
             except (OSError, KafkaError, CorruptFrame) as error:
-                log.info("broker not reached at=%s reason=%s", self._endpoint, error)
+                at = f"{self._endpoint.host}:{self._endpoint.port}"
+                if not refusals.is_refusal(at, error):
+                    log.info("broker not reached at=%s reason=%s", at, error)
             else:
                 is_refused, wait_s, believed_from = False, _RETRY_S, loop.time()
                 self._peer = peer

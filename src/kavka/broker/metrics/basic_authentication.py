@@ -67,6 +67,9 @@ class BasicAuthentication:
         """Read the file. Raise InvalidSetting."""
         try:
             await self._disk.run(self._read)
+        except FileNotFoundError as error:
+            reason = "there is no such file: kavka metrics-users --file FILE --set USER makes it"
+            raise InvalidSetting(SETTING, self._path, reason) from error
         except (OSError, BadUsers) as error:
             raise InvalidSetting(SETTING, self._path, str(error)) from error
 

@@ -13,8 +13,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kavka.broker.lazy import Lazy
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.fetch_messages import FIRST_WITH_LAST_EPOCH
 from kavka.broker.replication.fetcher_context import FetcherContext
@@ -45,6 +46,9 @@ from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
 
+if TYPE_CHECKING:
+    from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
+
 log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_MS: Final = 20
@@ -56,6 +60,12 @@ _SESSION_ERRORS: Final = (
 )
 
 Q = TypeVar("Q", FetchEpochEndOffset, FetchOffset)
+
+
+def _refusals() -> RefusalsByBrokers:
+    from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
+
+    return RefusalsByBrokers()
 
 
 class ReplicaFetcher:
@@ -75,6 +85,7 @@ class ReplicaFetcher:
         self._task: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
         self._backoff_ms = _FIRST_BACKOFF_MS
+        self._refusals = Lazy(_refusals)
         # True if the task waits for the first event; then responses are handled where they arrive.
         self._is_backing_off = False
         self._left: asyncio.Future[Any] | None = None
@@ -154,7 +165,8 @@ class ReplicaFetcher:
                 await self._connect()
                 await self._run_connected()
             except (OSError, CorruptFrame, KafkaError) as error:
-                log.info("fetcher disconnected leader=%d reason=%s", self._leader, error)
+                if not self._refusals.get().is_refusal(self._leader, error):
+                    log.info("fetcher disconnected leader=%d reason=%s", self._leader, error)
                 self._disconnect()
                 await self._pause()
             except Exception:

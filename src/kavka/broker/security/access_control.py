@@ -73,7 +73,8 @@ class AccessControl:
                 allows_any=self.authorizer.allows_any,
             )
         if self.audit is not None:
-            policies = replace(policies, denied=self.audit.denied, audited=self.audit.audited)
-        elif self.authorizer is not None:
-            policies = replace(policies, denied=DeniedLog(self._context.clock).denied)
+            policies = replace(policies, audited=self.audit.audited)
+        if self.authorizer is not None:
+            also = None if self.audit is None else self.audit.denied
+            policies = replace(policies, denied=DeniedLog(self._context.clock, also).denied)
         return policies

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ from kavka.settings.declaration import InvalidSetting
 log = logging.getLogger(__name__)
 
 _SETTING: Final = "authorizer.class.name"
+_COMMA: Final = re.compile(r",\s*User:")
+"""Kafka takes it for a part of a name, which may have commas (CN=alice,O=Acme)."""
 
 
 class AclAuthorizer:
@@ -43,6 +46,8 @@ class AclAuthorizer:
             super_users = parse_super_users(text)
         except ValueError as error:
             raise InvalidSetting("super.users", text, str(error)) from error
+        if _COMMA.search(text):
+            log.warning("comma in super.users, whose principals are separated by ; value=%s", text)
         default = config.flag("allow.everyone.if.no.acl.found")
         self.rules = AccessRules(super_users, allows_without_rules=default)
         self.allowed = 0

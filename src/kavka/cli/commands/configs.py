@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -143,7 +144,12 @@ def _act(given: Given, argv: list[str]) -> int:
     entities = _checked(given)
     entity = entities[0]
     if given.has(*_OFFLINE):
-        return _act_offline(given, entity)
+        try:
+            return _act_offline(given, entity)
+        except TerseFailure as error:
+            if given.has("json"):
+                raise
+            return _failed(str(error), argv, given)
 
     async def act(admin: Admin) -> int:
         try:
@@ -284,15 +290,16 @@ async def _act_on_clients(admin: Admin, given: Given, entities: list[_Entity]) -
         return
     added, removed = _added(given), _removed(given)
     if user is not None and any(map(is_scram, (*added, *removed))):
-        await alter_credentials(admin, _user_changes(given, user))
+        await alter_credentials(admin, _user_changes(user, added, removed))
     else:
         await alter_quotas(admin, entities, added, removed)
     _say_completed(given, entities)
 
 
-def _user_changes(given: Given, entity: _Entity) -> list[ScramUpsertion | ScramDeletion]:
+def _user_changes(
+    entity: _Entity, added: Mapping[str, str], removed: list[str]
+) -> list[ScramUpsertion | ScramDeletion]:
     assert entity.name is not None  # `_check_alter` insists on it
-    added, removed = _added(given), _removed(given)
     for verb, names in (("added", list(added)), ("deleted", removed)):
         unknown = [name for name in names if not is_scram(name)]
         if unknown:
@@ -325,7 +332,7 @@ def _act_offline(given: Given, entity: _Entity) -> int:
         act = (
             offline.describe(entity.name, as_json=as_json)
             if describes
-            else offline.alter(_user_changes(given, entity))
+            else offline.alter(_user_changes(entity, _added(given), _removed(given)))
         )
     directory = given.one("log-dir")
     failed = print_error if as_json else print_sentence
@@ -440,12 +447,16 @@ def _removed(given: Given) -> list[str]:
 
 
 def _added(given: Given) -> dict[str, str]:
+    """Return what is to be set. To be called once: the file may be a pipe."""
     path = given.one("add-config-file")
     if path is None:
         return {k: v for text in given.all("add-config") for k, v in parse_pairs(text).items()}
     try:
-        return parse_properties(read_text(path))
+        found = parse_properties(read_text(path))
     except FileNotFoundError:
         raise TerseFailure(f"java.nio.file.NoSuchFileException: {path}") from None
     except (OSError, ValueError) as error:
         raise BadValue(f"{path}: {error}") from None
+    if not found and not given.has("delete-config"):
+        raise BadValue(f"{path} has no settings: write one name=value on each line")
+    return found

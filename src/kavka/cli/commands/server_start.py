@@ -22,6 +22,7 @@ from kavka.cli.server.process import (
     start_daemon,
     start_unless_stopped,
     wait_for_stop,
+    warn_of_readers,
 )
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.settings.declaration import InvalidSetting
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> int:
     raise_descriptor_limit()
     log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     if workers is None:
+        warn_of_readers(others, settings)
         with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
             return runner.run(_serve(settings, started))
     return _supervise(settings, workers, others, started)

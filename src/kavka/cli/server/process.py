@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import signal
+import stat
 import sys
 from collections.abc import Coroutine
 from types import FrameType
@@ -17,10 +18,15 @@ from typing import Any, Final, TypeVar
 from kavka.settings.properties import parse_properties
 from kavka.settings.text_files import read_text
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 SUPERVISED = "KAVKA_SUPERVISED"
 """The variable that names a process which a supervisor has started; it ends when its standard input does."""
+_PASSWORD: Final = re.compile(
+    r"(?:password|secret|jaas\.config|secret\.key|master\.key|keystore\.key)$", re.IGNORECASE
+)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -57,6 +63,20 @@ def _properties(path: str) -> dict[str, str]:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
+
+
+def warn_of_readers(arguments: list[str], settings: dict[str, str]) -> None:
+    """Warn of a properties file with passwords that every user of the machine can read; a group may, as in pods."""
+    if not any(_PASSWORD.search(name) and value for name, value in settings.items()):
+        return
+    words = iter(arguments)
+    for word in words:
+        if word == "--override":
+            next(words, "")
+        elif not word.startswith("-"):
+            with contextlib.suppress(OSError):  # it has been read, and may be a pipe that has gone
+                if os.stat(word).st_mode & stat.S_IROTH:
+                    log.warning("passwords readable by every user file=%s", word)
 
 
 def raise_descriptor_limit() -> None:

@@ -32,7 +32,8 @@ def parsed_credential(user: str, mechanism: str, text: str) -> ScramUpsertion:
     found = _CREDENTIAL.fullmatch(text)
     if found is None or not found[2]:
         raise BadValue(
-            f"Invalid credential property {mechanism}: expected {mechanism}=[iterations=8192,password=<password>]"
+            f"Invalid credential property {mechanism}: expected {mechanism}=[iterations=8192,password=<password>]; "
+            f"in a file of --add-config-file without brackets: {mechanism}=iterations=8192,password=<password>"
         )
     iterations = int(found[1]) if found[1] not in (None, "", "-", "-1") else _DEFAULT_ITERATIONS
     if iterations < MIN_ITERATIONS:

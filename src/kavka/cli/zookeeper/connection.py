@@ -74,7 +74,7 @@ def with_registry(
     act: Callable[[ZooKeeperRegistry], Awaitable[int]],
     failed: Callable[[Exception], int] = print_sentence,
 ) -> int:
-    """Run `act` with a session and return its exit code, or that of `failed` when no member answers."""
+    """Run `act` with a session and return its exit code, or that of `failed` when none answers or it refuses."""
     chosen = Connection(connection) if isinstance(connection, str) else connection
     return asyncio.run(_run(chosen, act, failed))
 
@@ -90,6 +90,8 @@ async def _run(
         return failed(error)
     try:
         return await act(registry)
+    except ConnectionError as error:
+        return failed(error)
     finally:
         await registry.close()
 

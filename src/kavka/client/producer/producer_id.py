@@ -15,6 +15,8 @@ from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 
 log = logging.getLogger(__name__)
 
+_NO_RIGHT = "A producer needs Write on a topic (or IdempotentWrite on the cluster, or enable.idempotence=false)"
+
 
 class ProducerIdInitializer:
     """Asks any broker for a producer id until there is one, and starts the sequence numbers with it."""
@@ -76,6 +78,8 @@ class ProducerIdInitializer:
         request = InitProducerIdRequest(transaction_timeout_ms=2**31 - 1)
         response: InitProducerIdResponse = await peer.send(request, timeout_ms=self._timeout_ms)
         code = ErrorCode.of(response.error_code)
+        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise KafkaError(code, f"{code.message} {_NO_RIGHT}")
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
         return response

@@ -337,7 +337,7 @@ class GroupMember:
         if joined.code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
         if joined.code is not ErrorCode.NONE:
-            raise KafkaError(joined.code)
+            raise self._refused(joined.code)
         self.member_id = joined.member_id
         self._joined_topics = topics
         assignments: Assignments = {}
@@ -347,7 +347,7 @@ class GroupMember:
             joined.generation, self.member_id, joined.protocol_name, assignments
         )
         if synced.code is not ErrorCode.NONE:
-            raise KafkaError(synced.code)
+            raise self._refused(synced.code)
         self.generation = joined.generation
         self._last_generation = GroupMetadata(
             self._settings.group_id, self.generation, self.member_id, self._settings.instance_id
@@ -411,6 +411,12 @@ class GroupMember:
         elif code is not ErrorCode.NONE:
             return KafkaError(code)
         return None
+
+    def _refused(self, code: ErrorCode) -> KafkaError:
+        """Return the error of a refused join, with the group where the user has no right to it."""
+        if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            return KafkaError(code, f"group {self._settings.group_id}: {code.message}")
+        return KafkaError(code)
 
     def _leave_unpolled(self) -> Generator[AliveStep, Any, None]:
         yield PollTimedOut()

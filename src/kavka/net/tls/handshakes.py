@@ -16,11 +16,12 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 from kavka.io import BufferedProtocol, ServerTls
 from kavka.net.tls.failures import server_reason
 from kavka.net.tls.transport import SCRATCH_BYTES, TlsSession, TlsTransport
-from kavka.net.transport import host_of, least_missed
+from kavka.net.transport import host_of, least_missed, name_of
 
 _THREADS = 2
 _MAX_HELD = 1024  # refused connections that are kept for a while; others are closed at once
@@ -50,16 +51,14 @@ class Handshakes:
 
     def begin(self, sock: socket.socket) -> None:
         """Take over the non-blocking socket of a client; one that is not admitted costs no handshake."""
-        host = ""
-        with suppress(OSError):  # the client is gone already
-            host = host_of(sock.getpeername())
-        hold_ms = self.tls.admit(host)
+        peername = name_of(sock.getpeername)
+        hold_ms = self.tls.admit(host_of(peername))
         if hold_ms is not None:
             self._refuse(sock, hold_ms)
             return
         if len(self.open) >= self.tls.max_handshakes:
             least_missed(self.open).fail("too many handshakes at once (kavka.ssl.max.handshakes)")
-        Handshake(self, sock, host)
+        Handshake(self, sock, peername)
 
     def _refuse(self, sock: socket.socket, hold_ms: int) -> None:
         """Close a connection, after so long: a client in a loop is slowed down."""
@@ -86,13 +85,16 @@ class Handshakes:
 class Handshake:
     """A handshake in progress."""
 
-    def __init__(self, owner: Handshakes, sock: socket.socket, host: str) -> None:
-        """Wait for the first bytes of the client at `host`, who was admitted."""
+    def __init__(
+        self, owner: Handshakes, sock: socket.socket, peername: tuple[Any, ...] | None
+    ) -> None:
+        """Wait for the first bytes of the client of this name, which was admitted."""
         self._owner = owner
         self._loop = owner.loop
         self._sock = sock
         self._descriptor = sock.fileno()
-        self.host = host
+        self._peername = peername
+        self.host = host_of(peername)
         self._session = TlsSession(owner.tls.context(), owner.scratch)
         self._received = 0
         self._unsent = b""
@@ -171,7 +173,15 @@ class Handshake:
     def _finish(self) -> None:
         self._leave()
         owner = self._owner
-        TlsTransport(self._sock, owner.make(), self._session, self._unsent, owner.send_queue_bytes)
+        # With the name of before: limits count the client by it, and it may have gone since.
+        TlsTransport(
+            self._sock,
+            owner.make(),
+            self._session,
+            self._unsent,
+            owner.send_queue_bytes,
+            peername=self._peername,
+        )
 
     def fail(self, reason: str) -> None:
         """Close the connection and note the reason."""

@@ -47,15 +47,17 @@ class TlsTransport(SocketTransport):
         session: TlsSession,
         unsent: bytes = b"",
         high_bytes: int = 1 << 20,
+        *,
+        peername: tuple[Any, ...] | None = None,
     ) -> None:
-        """Take over a non-blocking socket; `unsent` is the rest of the handshake."""
+        """Take over a non-blocking socket; `unsent` is the rest of the handshake, `peername` as it was before that."""
         self._session = session
         self._ssl = session.object
         self._scratch = memoryview(session.scratch)
         self._sealed = memoryview(unsent)
         self._has_rest = True  # in OpenSSL: bytes that came and are not decrypted, or not taken
         self._has_ended = False  # what TLS says at the end is encrypted, and perhaps sent
-        super().__init__(sock, protocol, high_bytes)
+        super().__init__(sock, protocol, high_bytes, peername=peername)
         self._queued_bytes += len(unsent)
         if unsent and not self._closing:
             self._send()

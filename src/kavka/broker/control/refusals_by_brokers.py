@@ -1,0 +1,52 @@
+"""What other brokers refuse this one: a login, a certificate, an order. Waiting does not mend it, so it is a warning.
+
+Connections are tried again several times a second; of one connection there is one such line a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
+from kavka.net.peer_security import TlsHandshakeFailed
+
+log = logging.getLogger(__name__)
+
+_BETWEEN_S: Final = 60.0
+
+
+class RefusalsByBrokers:
+    """The failures of one connection to another broker."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._logged_at: float | None = None
+
+    def is_refusal(self, broker: object, error: Exception) -> bool:
+        """Return whether another broker refused this one, which is logged here; other failures the caller logs."""
+        remedy = remedy_of(error)
+        if remedy is None:
+            return False
+        now = asyncio.get_running_loop().time()
+        if self._logged_at is None or now - self._logged_at >= _BETWEEN_S:
+            self._logged_at = now
+            log.warning(
+                "another broker refuses this one broker=%s reason=%s: %s", broker, error, remedy
+            )
+        return True
+
+
+def remedy_of(error: Exception) -> str | None:
+    """Return what to do about a refusal; None for a failure that may pass by itself."""
+    if isinstance(error, AuthenticationFailed):
+        return (
+            "look at user and password of this broker (sasl.jaas.config of the listener between brokers), and whether "
+            "that user exists (kavka configs --describe --entity-type users)"
+        )
+    if isinstance(error, TlsHandshakeFailed):
+        return "look at ssl.keystore.* and ssl.truststore.* of the listener between brokers"
+    if isinstance(error, KafkaError) and error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return "super.users of that broker must have this broker's principal"
+    return None
