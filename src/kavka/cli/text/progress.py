@@ -22,7 +22,7 @@ _BAR_EVERY_S: Final = 0.1
 
 
 class Progress:
-    """How far some work is; `total` is in units of its own, such as records."""
+    """The progress of some work; `total` is in units of its own, such as records."""
 
     def __init__(
         self,
