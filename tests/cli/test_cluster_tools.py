@@ -147,7 +147,8 @@ def test_preferred_leaders_are_elected(cluster: LocalCluster, tool: Tool, tmp_pa
     document = plan(tmp_path, topic, [2, 1], [3, 2], [1, 3])
     words = ("--reassignment-json-file", document)
     tool("reassign-partitions", "--execute", *words)
-    until_done(cluster, tool, "reassign-partitions", "--verify", *words)
+    done = tool("reassign-partitions", "--verify", "--wait", *words)
+    assert "completed" in done
     one = ("leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "0")
     done = "leader election (PREFERRED) for partitions"
     assert tool(*one) == f"Successfully completed {done} elected-0\n"

@@ -36,6 +36,7 @@ _MAIN_CLASSES = {
     "kafka-replica-verification": _TOOLS + "ReplicaVerificationTool",
     "kafka-server-start": "kafka.Kafka",
     "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-streams-application-reset": _TOOLS + "StreamsResetter",
     "kafka-topics": _TOOLS + "TopicCommand",
     "kafka-transactions": _TOOLS + "TransactionsCommand",
     "kafka-verifiable-consumer": _TOOLS + "VerifiableConsumer",

@@ -19,6 +19,7 @@ from kavka.cli.text.perf_statistics import (
     metric_lines,
     rates,
 )
+from kavka.cli.text.progress import Progress, progress
 from kavka.cli.text.times import current_time_ms
 from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
@@ -188,6 +189,13 @@ class _Performance(RebalanceListener):
         """Read until there are enough or nothing has come for `--timeout`."""
         plan = self._plan
         consumer.subscribe([plan.topic], listener=self)
+        with progress("consuming", plan.messages, "records", prints_meanwhile=True) as shown:
+            await self._read_all(consumer, shown)
+        if self._records < plan.messages:
+            self._warn_of_timeout()
+
+    async def _read_all(self, consumer: Consumer, shown: Progress) -> None:
+        plan = self._plan
         now_ms = consumed_ms = current_time_ms()
         while self._records < plan.messages and now_ms - consumed_ms <= plan.timeout_ms:
             fetched = await consumer.poll(_POLL_MS, max_records=_AT_ONCE)
@@ -197,15 +205,17 @@ class _Performance(RebalanceListener):
                 self._count(batches)
                 if now_ms - self._reported_ms >= plan.interval_ms:
                     self._report(now_ms)
-        if self._records < plan.messages:
-            text = (
-                "Exiting before consuming the expected number of messages: timeout "
-                f"({plan.timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
-            )
-            if plan.is_json:
-                print_warning(text)
-            else:
-                print(f"WARNING: {text}")
+            shown.update(self._records)
+
+    def _warn_of_timeout(self) -> None:
+        text = (
+            "Exiting before consuming the expected number of messages: timeout "
+            f"({self._plan.timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
+        )
+        if self._plan.is_json:
+            print_warning(text)
+        else:
+            print(f"WARNING: {text}")
 
     def _count(self, batches: FetchedBatches) -> None:
         columns = batches.columns()

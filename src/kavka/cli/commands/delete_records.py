@@ -10,10 +10,14 @@ from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_outcomes
 from kavka.cli.json_rows.topics import deleted_records_rows
 from kavka.cli.text.java_errors import spelt_together
+from kavka.cli.text.progress import progress
 from kavka.client.admin.admin import Admin
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.text_files import MAX_DOCUMENT, read_text
+
+_AT_ONCE = 500
+"""Partitions in one request."""
 
 OPTIONS = OptionSet(
     "This tool helps to delete records of the given partitions down to the specified offset.",
@@ -43,10 +47,10 @@ def _act(given: Given) -> int:
 
     async def act(admin: Admin) -> int:
         if given.has("json"):
-            rows = deleted_records_rows(await admin.delete_records(offsets))
+            rows = deleted_records_rows(await _deleted(admin, offsets))
             return print_outcomes(shapes.DELETED_RECORDS, rows)
         print("Executing records delete operation")
-        outcomes = await admin.delete_records(offsets)
+        outcomes = await _deleted(admin, offsets)
         print("Records delete operation completed:")
         for topic_partition in offsets:
             outcome = outcomes[topic_partition]
@@ -59,6 +63,19 @@ def _act(given: Given) -> int:
         return 0
 
     return with_admin(given, act, lambda error: _failed(spelt_together(error)))
+
+
+async def _deleted(
+    admin: Admin, offsets: dict[TopicPartition, int]
+) -> dict[TopicPartition, int | KafkaError]:
+    """Delete records, of some partitions after the others, and return the outcomes in the order of the file."""
+    wanted = list(offsets.items())
+    outcomes: dict[TopicPartition, int | KafkaError] = {}
+    with progress("deleting records", len(wanted), "partitions") as shown:
+        for start in range(0, len(wanted), _AT_ONCE):
+            outcomes |= await admin.delete_records(dict(wanted[start : start + _AT_ONCE]))
+            shown.update(len(outcomes))
+    return {topic_partition: outcomes[topic_partition] for topic_partition in offsets}
 
 
 def _failed(sentence: str) -> int:

@@ -15,6 +15,7 @@ from kavka.cli.log_dump.indexes import (
     transaction_index_lines,
 )
 from kavka.cli.log_dump.mapped_file import mapped
+from kavka.cli.text.progress import progress
 from kavka.storage.failures import CorruptFile
 from kavka.wire.records.batch import Record
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
@@ -130,7 +131,11 @@ def _print(lines: Iterator[str] | list[str]) -> None:
 
 
 def _print_log(path: Path, log: LogDump) -> None:
-    with mapped(path) as buffer:
+    with (
+        mapped(path) as buffer,
+        progress(path.name, len(buffer), "bytes", prints_meanwhile=True) as shown,
+    ):
+        log.on_batch = shown.update
         _print(log.lines(buffer, path.name))
 
 

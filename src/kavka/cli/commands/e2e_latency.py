@@ -13,6 +13,7 @@ from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_error, print_rows, print_warning
 from kavka.cli.text.java_errors import spelt_together
+from kavka.cli.text.progress import progress
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import NewTopic
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
@@ -138,9 +139,11 @@ async def _run(plan: _Plan) -> None:
     consumer_settings = effective_settings(CONSUMER, plan.settings) | servers_of | consuming
     async with Producer(producer_settings) as producer, Consumer(consumer_settings) as consumer:
         await _go_to_end(consumer, plan.topic)
-        latencies = [
-            await _one(producer, consumer, plan, number) for number in range(plan.messages)
-        ]
+        latencies = []
+        with progress("measuring", plan.messages, "records", prints_meanwhile=True) as shown:
+            for number in range(plan.messages):
+                latencies.append(await _one(producer, consumer, plan, number))
+                shown.update(number + 1)
     _report(latencies, as_json=plan.is_json)
 
 

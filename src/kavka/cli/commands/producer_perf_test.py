@@ -18,6 +18,7 @@ from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_error, print_rows, print_warning, wants_json
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.perf_statistics import ProducerStatistics, metric_lines
+from kavka.cli.text.progress import Progress, progress
 from kavka.cli.text.times import current_time_ms
 from kavka.client.config import PRODUCER
 from kavka.client.setting_names import effective_settings
@@ -277,9 +278,15 @@ class _Performance:
         if given.throughput == 0:
             # As Kafka's throttler, which waits for a wake-up that never comes.
             await asyncio.Event().wait()
+        with progress("producing", given.num_records, "records", prints_meanwhile=True) as shown:
+            await self._send_all(shown)
+
+    async def _send_all(self, shown: Progress) -> None:
+        given = self._given
         started = time.monotonic()
         sent = 0
         while sent < given.num_records:
+            shown.update(self._counted)
             count = min(self._max_in_flight, given.num_records - sent)
             if self._transaction_s is not None and self._commit_at is None:
                 self._producer.begin_transaction()

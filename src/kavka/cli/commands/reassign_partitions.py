@@ -46,6 +46,7 @@ from kavka.cli.text.failures import (
     spelt_failure,
 )
 from kavka.cli.text.java_errors import spelt
+from kavka.cli.text.progress import progress
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
@@ -63,13 +64,14 @@ _REQUIRED = {
 _PERMITTED = {
     "generate": ("disable-rack-aware",),
     "execute": ("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout"),
-    "verify": ("preserve-throttles",),
+    "verify": ("preserve-throttles", "wait"),
     "cancel": ("preserve-throttles", "timeout"),
     "list": (),
 }
 _NUMBERS = ("throttle", "replica-alter-log-dirs-throttle", "timeout")
 _DEFAULT_TIMEOUT_MS = 10_000
 _PAUSE_S = 0.1
+_WAIT_S = 0.5
 
 OPTIONS = OptionSet(
     "This tool helps to move topic partitions between replicas.",
@@ -109,6 +111,7 @@ OPTIONS = OptionSet(
     ),
     Option("additional", "With --execute, begin these moves beside those under way."),
     Option("preserve-throttles", "With --verify, --cancel: leave the throttles as they are."),
+    Option("wait", "With --verify: wait until no move of the file is in progress (kavka's own)."),
     JSON,
 )  # fmt: skip
 
@@ -241,6 +244,8 @@ async def _check_brokers(admin: Admin, plan: Plan) -> None:
 
 async def _verify(admin: Admin, given: Given) -> None:
     plan = read_plan(given.text("reassignment-json-file"))
+    if given.has("wait"):
+        await _wait(admin, plan)
     states, any_moves = await partition_states(admin, plan.entries)
     log_dirs = await log_dir_states(admin, plan.log_dirs)
     if given.has("json"):
@@ -251,6 +256,21 @@ async def _verify(admin: Admin, given: Given) -> None:
     is_done = all(state.is_done for state in log_dirs.values()) and not any_moves
     if is_done and not given.has("preserve-throttles"):
         await _clear(admin, plan, _say_of(given))
+
+
+async def _wait(admin: Admin, plan: Plan) -> None:
+    """Wait until no move of a plan is in progress."""
+    total = len(plan.targets) + len(plan.log_dirs)
+    with progress("moving", total, "replicas and partitions") as shown:
+        while True:
+            states, _ = await partition_states(admin, plan.entries)
+            log_dirs = await log_dir_states(admin, plan.log_dirs)
+            done = sum(state.is_done for state in states.values())
+            done += sum(state.is_done for state in log_dirs.values())
+            if done == total:
+                return
+            shown.update(done)
+            await asyncio.sleep(_WAIT_S)
 
 
 async def _cancel(admin: Admin, given: Given) -> None:

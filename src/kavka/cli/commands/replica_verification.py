@@ -16,6 +16,7 @@ from kavka.cli.commands.topics import topic_pattern
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import Row, print_failure, print_rows, print_warning
 from kavka.cli.text.java_errors import log_line, spelt_together
+from kavka.cli.text.progress import progress
 from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.records import OffsetSpec
@@ -150,23 +151,48 @@ async def _compare_until_stopped(
     admin: Admin, layout: Layout, offsets: dict[TopicPartition, int], choice: _Choice
 ) -> NoReturn:
     reported = time.monotonic()
-    while True:
-        answers = await asyncio.gather(
-            *(_fetch(admin, broker, parts, offsets, choice) for broker, parts in layout.items())
-        )
-        fetched: dict[TopicPartition, dict[int, ReplicaRecords]] = {
-            topic_partition: {} for topic_partition in offsets
-        }
-        for broker, found in zip(layout, answers, strict=True):
-            for topic_partition, replica in found.items():
-                fetched[topic_partition][broker] = replica
-        lag = compare_round(fetched, offsets)
-        if (time.monotonic() - reported) * 1000 > choice.report_interval_ms:
-            if choice.is_json:
-                print_rows(shapes.REPLICA_LAG, [_object(lag, len(offsets))])
-            else:
-                print(report_line(_now(), lag, len(offsets)), flush=True)
-            reported = time.monotonic()
+    begun, ends = dict(offsets), await _present_ends(admin, offsets)
+    total = sum(ends[each] - begun[each] for each in ends)
+    with progress("comparing", total, "records", prints_meanwhile=True) as shown:
+        while True:
+            lag = await _compare_once(admin, layout, offsets, choice)
+            done = sum(min(offsets[each], ends[each]) - begun[each] for each in ends)
+            shown.update(done)
+            if done >= total:
+                shown.close()  # from here on the report says how far it is
+            if (time.monotonic() - reported) * 1000 > choice.report_interval_ms:
+                if choice.is_json:
+                    print_rows(shapes.REPLICA_LAG, [_object(lag, len(offsets))])
+                else:
+                    print(report_line(_now(), lag, len(offsets)), flush=True)
+                reported = time.monotonic()
+
+
+async def _present_ends(
+    admin: Admin, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the ends of the partitions' logs, without those that have none now."""
+    found = await admin.list_offsets(dict.fromkeys(offsets, OffsetSpec.LATEST))
+    return {
+        topic_partition: max(end.offset, offsets[topic_partition])
+        for topic_partition, end in found.items()
+        if not isinstance(end, KafkaError)
+    }
+
+
+async def _compare_once(
+    admin: Admin, layout: Layout, offsets: dict[TopicPartition, int], choice: _Choice
+) -> Lag:
+    answers = await asyncio.gather(
+        *(_fetch(admin, broker, parts, offsets, choice) for broker, parts in layout.items())
+    )
+    fetched: dict[TopicPartition, dict[int, ReplicaRecords]] = {
+        topic_partition: {} for topic_partition in offsets
+    }
+    for broker, found in zip(layout, answers, strict=True):
+        for topic_partition, replica in found.items():
+            fetched[topic_partition][broker] = replica
+    return compare_round(fetched, offsets)
 
 
 async def _fetch(

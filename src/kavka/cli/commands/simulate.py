@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from kavka.cli.text.progress import Progress, progress
 from kavka.simulation.batch import Batch, Kind, Outcome, play, run_batches
 from kavka.simulation.code import code_digest, commit_name
 from kavka.simulation.ledger import Ledger, LedgerMismatch
@@ -61,17 +62,19 @@ def _replay(seed: int, kind: Kind, brokers: int | None, *, prints_trace: bool) -
 class _Progress:
     """Writes outcomes down, and says on standard error how far it is, now and then."""
 
-    def __init__(self, batch: Batch, seeds: int, ledger: Ledger | None) -> None:
+    def __init__(self, batch: Batch, seeds: int, ledger: Ledger | None, shown: Progress) -> None:
         self.batch = batch
         self.started_s = self._printed_s = time.monotonic()
         self._seeds = seeds
         self._ledger = ledger
+        self._shown = shown
 
     def done(self, outcome: Outcome) -> None:
         batch = self.batch
         batch.add(outcome)
         if self._ledger is not None:
             self._ledger.add(outcome)
+        self._shown.update(batch.seeds)
         now_s = time.monotonic()
         if outcome.failed or now_s - self._printed_s >= _PRINT_EVERY_S:
             self._printed_s = now_s
@@ -97,10 +100,11 @@ def _run(
     if batch.seeds:
         print(f"{batch.seeds} of {len(seeds)} seeds were run before", file=sys.stderr)
     left = [seed for seed in seeds if seed not in known]
-    progress = _Progress(batch, len(seeds), ledger)
+    started_s = time.monotonic()
     try:
-        with termination_as_interrupt():
-            run_batches(left, kind, brokers=brokers, processes=jobs, done=progress.done)
+        with termination_as_interrupt(), progress("simulating", len(seeds), "seeds") as shown:
+            done = _Progress(batch, len(seeds), ledger, shown).done
+            run_batches(left, kind, brokers=brokers, processes=jobs, done=done)
     except KeyboardInterrupt:
         print(f"stopped after {batch.seeds} of {len(seeds)} seeds", file=sys.stderr)
         return 130
@@ -111,7 +115,7 @@ def _run(
         print(summary)
     print(
         f"{batch.seeds} seeds, {len(batch.failed)} failed, {batch.virtual_s / 3600:.1f} virtual hours "
-        f"and {batch.cpu_s:.0f} s of CPU in {time.monotonic() - progress.started_s:.0f} s; "
+        f"and {batch.cpu_s:.0f} s of CPU in {time.monotonic() - started_s:.0f} s; "
         f"seeds {seeds.start}-{seeds.stop - 1} of {kind.value}, commit {commit}; {_marks_met(kind, batch)}"
     )
     missed = sorted({mark.name for mark in kind.marks} - batch.marks)

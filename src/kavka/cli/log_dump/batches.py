@@ -30,6 +30,10 @@ Parser = Callable[[Record], tuple[str | None, str | None]]
 """Turns a record into the texts of its key and its payload; None for what is not to be printed."""
 
 
+def _ignore(_position: int) -> None:
+    """Do nothing with a position."""
+
+
 @mutable
 class LogDump:
     """Options for printing a log; afterwards `gaps` has the pairs of offsets that do not follow each other."""
@@ -40,6 +44,8 @@ class LogDump:
     skips_metadata: bool
     max_bytes: int
     gaps: list[tuple[int, int]] = field(factory=list)
+    on_batch: Callable[[int], None] = _ignore
+    """Is given the position behind each batch, in bytes."""
 
     def lines(self, buffer: Buffer, name: str) -> Iterator[str]:
         """Yield the lines of the log in `buffer`. Raise CorruptBatch where nothing more can be read."""
@@ -49,6 +55,7 @@ class LogDump:
         for header in whole_batches(buffer, 0, end):
             yield batch_line(buffer, header)
             position = header.end
+            self.on_batch(position)
             if self.is_deep:
                 for record in decode_records(buffer, header):
                     if last_offset != -1 and record.offset != last_offset + 1:

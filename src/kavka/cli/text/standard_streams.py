@@ -40,7 +40,7 @@ def open_closed_streams() -> None:
 
 
 def print_anything() -> None:
-    """Let standard output take any text: what its encoding lacks is escaped, bytes of the command line stay."""
+    """Make standard output take any text: what its encoding lacks is escaped, bytes of the command line stay."""
     codecs.register_error("kavka", _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="kavka")
