@@ -71,5 +71,5 @@ class AccessControl:
         if self.audit is not None:
             policies = replace(policies, denied=self.audit.denied, audited=self.audit.audited)
         elif self.authorizer is not None:
-            policies = replace(policies, denied=DeniedLog(self._context.clock).denied)
+            policies = replace(policies, denied=DeniedLog().denied)
         return policies
