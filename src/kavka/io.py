@@ -289,7 +289,7 @@ class Listener(Protocol):
 class ClientTls(Protocol):
     """The TLS of connections to brokers."""
 
-    def context(self) -> ssl.SSLContext:
+    async def context(self) -> ssl.SSLContext:
         """Return the context of the next connection. Raise OSError when a store can no longer be read."""
         ...
 

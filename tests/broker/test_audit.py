@@ -12,6 +12,7 @@ import pytest
 
 from kavka.broker.requests.session import AclOperation, AclResourceType, Session
 from kavka.broker.security.denied_log import DeniedLog
+from kavka.net.bounded_log import LINES
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_topics import CreateTopicsRequest
 from kavka.wire.messages.incremental_alter_configs import (
@@ -133,20 +134,24 @@ def test_denials_are_in_the_log_too(
     ]
 
 
-def test_one_denial_a_second_is_logged_and_the_others_are_counted(
-    caplog: pytest.LogCaptureFixture,
+def test_denials_of_one_address_are_a_few_lines_a_minute(
+    run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock: Any = SimpleNamespace(now=0, tick_ms=lambda: clock.now)
-    denials = DeniedLog(clock)
-    session = Session("PLAINTEXT", "PLAINTEXT", "10.0.0.1")
-    context: Any = SimpleNamespace(session=session, api=SimpleNamespace(key=ApiKey.FETCH))
+    async def story(served: Any) -> None:
+        denials = DeniedLog()
+        context: Any = SimpleNamespace(api=SimpleNamespace(key=ApiKey.FETCH))
+        for host in ("10.0.0.1", "10.0.0.2"):
+            context.session = Session("PLAINTEXT", "PLAINTEXT", host)
+            for _ in range(20):
+                denials.denied(context, AclOperation.READ, AclResourceType.TOPIC, "t")
+
     with caplog.at_level("INFO", "kavka.broker.security.denied_log"):
-        for now in (0, 10, 999, 1000):
-            clock.now = now
-            denials.denied(context, AclOperation.READ, AclResourceType.TOPIC, "t")
-    first, second = [record.getMessage() for record in caplog.records]
-    assert "not_logged" not in first
-    assert second.endswith("not_logged_since_last=2")
+        run(story)
+    said = [line for line in caplog.messages if line.startswith("denied ")]
+    assert [sum(f"host={host} " in line for line in said) for host in ("10.0.0.1", "10.0.0.2")] == [
+        LINES,
+        LINES,
+    ]
 
 
 def test_what_anybody_can_cause_does_not_hide_what_was_done(run: Run, tmp_path: Path) -> None:

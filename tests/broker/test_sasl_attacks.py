@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.requests.refusals import LINES
 from kavka.client.admin import Admin, ScramUpsertion
 from kavka.core.sasl.scram import ScramClient
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import ErrorCode
+from kavka.net.bounded_log import LINES
 from kavka.net.peer import Peer
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kavka.broker.requests import refusals
 from kavka.errors import AuthenticationFailed
+from kavka.net import bounded_log
 from support.sasl import Server, run_beside
 from support.waiting import until
 
@@ -57,7 +57,7 @@ def test_a_client_that_has_authenticated_does_not_count(tmp_path: Path) -> None:
 def test_failures_of_one_address_are_a_few_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refusals, "WINDOW_S", 0.5)
+    monkeypatch.setattr(bounded_log, "WINDOW_S", 0.5)
 
     async def story(server: Server) -> None:
         for _ in range(12):
@@ -70,5 +70,5 @@ def test_failures_of_one_address_are_a_few_lines(
     lines = [record.getMessage() for record in caplog.records]
     failed = [line for line in lines if line.startswith("authentication failed peer=127.0.0.1")]
     (rest,) = [line for line in lines if "left out" in line]
-    assert refusals.LINES <= len(failed) < 12
+    assert bounded_log.LINES <= len(failed) < 12
     assert "addresses=1 most: 127.0.0.1=" in rest

@@ -14,10 +14,10 @@ import aiokafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from kavka.broker.requests import refusals
 from kavka.client import Consumer, Producer
 from kavka.client.admin import Admin, ConfigResource, ResourceType
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
+from kavka.net import bounded_log
 from kavka.net.clock import SystemRandom
 from kavka.net.kerberos.contexts import Initiator
 from kavka.net.kerberos.login import Identity, KerberosLogin, kerberos_login
@@ -342,7 +342,7 @@ class Attacker:
 def test_hostile_tokens_are_refused_with_one_sentence_and_a_reason_in_the_log(
     run: Run, site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refusals, "LINES", 1000)
+    monkeypatch.setattr(bounded_log, "LINES", 1000)
     other = site.realm.keytab(f"HTTP/localhost@{REALM}", name="other")
     assert other.exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import Any
@@ -208,18 +209,18 @@ def test_a_context_is_reloaded_from_its_files_and_keeps_the_one_before_a_broken_
     settings = tls(keystore__type="PEM", keystore__location=str(path))
     reloadable = ReloadableContext(settings, server_context, "INSIDE")
     first = reloadable.current
-    reloadable.refresh()
+    asyncio.run(reloadable.refresh())
     assert reloadable.current is first
     path.write_bytes(b"-----BEGIN ")
-    reloadable.refresh()
-    reloadable.refresh()
+    asyncio.run(reloadable.refresh())
+    asyncio.run(reloadable.refresh())
     assert reloadable.current is first
     path.unlink()
-    reloadable.refresh()
+    asyncio.run(reloadable.refresh())
     assert reloadable.current is first
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     BETWEEN.sign("new").write_pem(path)
-    reloadable.refresh()
+    asyncio.run(reloadable.refresh())
     assert reloadable.current is not first
 
 

@@ -83,7 +83,7 @@ def test_every_request_has_one_answer_or_ends_the_connection(
     processor = RequestProcessor(
         znode_server,
         znode_server.create_session(None),
-        ClientAuthentication(AccessSettings(), SystemClock(), SystemRandom()).begin("127.0.0.1"),
+        ClientAuthentication(AccessSettings(), SystemRandom()).begin("127.0.0.1"),
         sent.append,
         lambda: closed.append(True),
         ClientStatistics(),
@@ -124,7 +124,7 @@ def answers_of(
     """Return all frames that a client with these requests is sent until it is disconnected."""
     sent: list[bytearray] = []
     closed: list[bool] = []
-    authentication = ClientAuthentication(settings, SystemClock(), SystemRandom())
+    authentication = ClientAuthentication(settings, SystemRandom())
     processor = RequestProcessor(
         znode_server,
         znode_server.create_session(None),

@@ -43,12 +43,13 @@ class TcpNetwork:
         Host and port may be what another process announced: what is no address is one that does not answer.
         """
         loop = asyncio.get_running_loop()
+        context = None if tls is None else await tls.context()
         try:
             transport, protocol = await loop.create_connection(
                 cast("Callable[[], asyncio.BufferedProtocol]", make),
                 host,
                 port,
-                ssl=None if tls is None else tls.context(),
+                ssl=context,
                 server_hostname=None if tls is None else tls.server_hostname(host),
             )
         except ssl.SSLError as error:

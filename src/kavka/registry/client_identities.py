@@ -17,7 +17,8 @@ from collections.abc import Collection, Mapping
 from kavka.core.sasl.digest_md5 import DigestMd5Server
 from kavka.core.sasl.exchange import Challenge, Failure, Success
 from kavka.core.znode_access import SUPER, Identity, digest_id
-from kavka.io import Clock, Random
+from kavka.io import Random
+from kavka.net.bounded_log import BoundedLog
 from kavka.values import field, frozen
 
 log = logging.getLogger(__name__)
@@ -25,11 +26,9 @@ log = logging.getLogger(__name__)
 _MAX_IDENTITIES = 64
 """Of one connection: each request compares them with access lists."""
 _NONCE_BYTES = 24
-_LOGGED_AT_ONCE = 20
-_LOG_WINDOW_MS = 10_000
 
 
-class AuthenticationFailed(Exception):
+class LoginRefused(Exception):
     """A client that has not proved what it says: its connection is closed."""
 
 
@@ -57,13 +56,11 @@ class AccessSettings:
 class ClientAuthentication:
     """Makes the identities of all connections of a server, and logs failures, though not each of a flood."""
 
-    def __init__(self, settings: AccessSettings, clock: Clock, random: Random) -> None:
+    def __init__(self, settings: AccessSettings, random: Random) -> None:
         """Begin without connections."""
         self.settings = settings
         self.random = random
-        self._clock = clock
-        self._window_ends_ms = 0
-        self._in_window = 0
+        self._log = BoundedLog(log)
         self.failures = 0
         """Logins that failed since the start."""
 
@@ -71,21 +68,13 @@ class ClientAuthentication:
         """Return the identities of a new connection; `certificate` is the name in the client's, if it has one."""
         return ClientIdentities(self, address, certificate)
 
-    def failed(self, address: str, scheme: str, reason: str) -> AuthenticationFailed:
+    def failed(self, address: str, scheme: str, reason: str) -> LoginRefused:
         """Count and log a failure, unless there are many; return the exception to raise."""
         self.failures += 1
-        now_ms = self._clock.tick_ms()
-        if now_ms >= self._window_ends_ms:
-            if self._in_window > _LOGGED_AT_ONCE:
-                unlogged = self._in_window - _LOGGED_AT_ONCE
-                log.warning("registry logins failed unlogged=%d", unlogged)
-            self._window_ends_ms, self._in_window = now_ms + _LOG_WINDOW_MS, 0
-        self._in_window += 1
-        if self._in_window <= _LOGGED_AT_ONCE:
-            log.warning(
-                "registry login failed peer=%s scheme=%s reason=%s", address, scheme, reason
-            )
-        return AuthenticationFailed(reason)
+        self._log.write(
+            address, "registry login failed peer=%s scheme=%s reason=%s", address, scheme, reason
+        )
+        return LoginRefused(reason)
 
 
 class ClientIdentities:
@@ -126,7 +115,7 @@ class ClientIdentities:
         return not required or any(one.scheme in required for one in self._found)
 
     def add(self, scheme: str, proof: bytes) -> None:
-        """Take an AUTH request. Raise AuthenticationFailed for a scheme that is none."""
+        """Take an AUTH request. Raise LoginRefused for a scheme that is none."""
         if scheme == "ip" or (
             scheme == "x509" and any(one.scheme == scheme for one in self._found)
         ):
@@ -138,7 +127,7 @@ class ClientIdentities:
     def respond(self, token: bytes) -> bytes | None:
         """Take a token of a SASL login and return the reply; None where no SASL is offered.
 
-        Raise AuthenticationFailed.
+        Raise LoginRefused.
         """
         if not self._settings.users:
             return None
@@ -165,5 +154,5 @@ class ClientIdentities:
         if super_id and hmac.compare_digest(identity.id.encode(), super_id.encode()):
             self._found[SUPER] = None
 
-    def _failed(self, scheme: str, reason: str) -> AuthenticationFailed:
+    def _failed(self, scheme: str, reason: str) -> LoginRefused:
         return self._authentication.failed(self._address, scheme, reason)

@@ -51,9 +51,7 @@ class RegistryServer:
         self._chunk = bytearray(_CHUNK_BYTES)
         self._connections_by_session: dict[int, ClientConnection] = {}  # by session
         self._all_closed: asyncio.Event | None = None
-        self._authentication = ClientAuthentication(
-            config.access, znode_server.clock, znode_server.random
-        )
+        self._authentication = ClientAuthentication(config.access, znode_server.random)
         self.traffic = ClientStatistics()
 
     async def start(self) -> None:
@@ -78,7 +76,7 @@ class RegistryServer:
         """Use the files of the stores as they are now for connections from now on, again and again."""
         while True:
             await asyncio.sleep(self.config.tls_reload_ms / 1000)
-            tls.reloadable.refresh()
+            await tls.reloadable.refresh()
 
     async def stop(self) -> None:
         """Close the ports and every connection; sessions continue in the journal."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kavka.core import znodes
 from kavka.core.znode_access import ADMIN, READ, AccessList, allows, masked
 from kavka.core.znodes import Event, EventType, Operation, SetAccess, Stat, ZnodeError
-from kavka.registry.client_identities import AuthenticationFailed, ClientIdentities
+from kavka.registry.client_identities import ClientIdentities, LoginRefused
 from kavka.registry.client_writes import (
     WRITES,
     Failure,
@@ -323,13 +323,13 @@ class RequestProcessor:
     def _authenticate(self, request: AuthRequest) -> None:
         try:
             self._identities.add(request.scheme, request.auth or b"")
-        except AuthenticationFailed as error:
+        except LoginRefused as error:
             raise Refused(Failure.AUTH_FAILED) from error
 
     def _log_in(self, request: SaslToken) -> SaslToken:
         try:
             return SaslToken(self._identities.respond(request.token or b""))
-        except AuthenticationFailed as error:
+        except LoginRefused as error:
             raise Refused(Failure.AUTH_FAILED) from error
 
     # -- watches

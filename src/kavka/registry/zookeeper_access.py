@@ -7,6 +7,7 @@ Authentication"; `kafka.zk.ZkData` for the paths.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -75,10 +76,10 @@ class ZooKeeperAccess:
 
     def __init__(
         self,
-        read_login: Callable[[], ZooKeeperLogin | None] = lambda: None,
+        read_login: Callable[[], ZooKeeperLogin | None] | None = None,
         access_list: Callable[[str], AccessList] = open_access_list,
     ) -> None:
-        """`read_login` is called for each connection, so that a changed file counts; it may raise InvalidSetting."""
+        """Take what reads the login of each connection, on a thread, so that a changed file counts."""
         self._read_login = read_login
         self.access_list = access_list
         self._proofs: list[tuple[str, bytes]] = []
@@ -89,8 +90,10 @@ class ZooKeeperAccess:
 
     async def prove(self, connection: ZooKeeperConnection, random: Random) -> None:
         """Show the identities on a new connection. Raise ZooKeeperLoginRefused, OSError."""
+        login = None
         try:
-            login = self._read_login()
+            if self._read_login is not None:
+                login = await asyncio.to_thread(self._read_login)
         except InvalidSetting as error:
             raise ZooKeeperLoginRefused(str(error)) from error
         if login is not None:

@@ -8,8 +8,9 @@ Source: KIP-226 (dynamic broker configuration), KIP-339 (incremental changes).
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,8 +100,10 @@ class EffectiveConfigs:
         self._topic_values: dict[str, dict[str, Value]] = {}
         self.on_broker_change: list[Callable[[], None]] = []
         """Called after the dynamic overrides of this broker, or of all, have been replaced."""
-        self.broker_checks: list[Callable[[Mapping[str, str]], str | None]] = []
+        self.broker_checks: list[Callable[[Mapping[str, str]], Awaitable[str | None]]] = []
         """Each returns why these dynamic overrides of this broker could not be applied, if so."""
+        self.applications: set[asyncio.Future[None]] = set()
+        """What is still done to apply changes, reading files for example: each removes itself."""
 
     # -- reading
 
@@ -111,6 +114,11 @@ class EffectiveConfigs:
     def broker_integer(self, name: str) -> int:
         """Return a whole number now in force."""
         return whole_number(self._broker_values, name)
+
+    @property
+    def has_overrides(self) -> bool:
+        """Return whether any setting of this broker, or of all, is stored."""
+        return bool(self._broker or self._default_broker)
 
     @property
     def stores_listeners(self) -> bool:

@@ -107,11 +107,14 @@ def check_broker_overrides(
     fault = _lags_fault(_BROKER_LAGS, after, effective_configs.broker_values())
     if fault is not None:
         raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
-    if not default:
-        for check in effective_configs.broker_checks:
-            if (reason := check(accepted)) is not None:
-                raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
     return accepted
+
+
+async def check_application(effective_configs: EffectiveConfigs, accepted: Mapping[str, str]) -> None:
+    """Raise ConfigRefused where overrides of this broker could not be applied: files that they name may be wrong."""
+    for check in effective_configs.broker_checks:
+        if (reason := await check(accepted)) is not None:
+            raise ConfigRefused(ErrorCode.INVALID_REQUEST, reason)
 
 
 def _lags_fault(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.configs.overrides import (
     ConfigRefused,
+    check_application,
     check_broker_overrides,
     check_topic_overrides,
 )
@@ -142,6 +143,8 @@ async def alter(
             raise ConfigRefused(ErrorCode.INVALID_REQUEST, fault)
         return accepted
 
+    if kind == ResourceType.BROKER and name:
+        await check_application(context.configs, make())
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:

@@ -31,16 +31,19 @@ _LAST_ANSWERS_S: Final = 1.0
 class ListenerSecurity(Protocol):
     """The security of listeners: `security.parts`."""
 
-    def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
+    async def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
         """Raise InvalidSetting where a listener with these settings could not be opened."""
         ...
 
-    async def add(self, endpoint: Endpoint) -> None:
-        """Read the settings of a listener that is about to be opened. Raise InvalidSetting, ConnectionError."""
+    async def add(self, endpoint: Endpoint) -> ServerTls | None:
+        """Read the settings of a listener that is about to be opened; return its TLS, None for one without.
+
+        Raise InvalidSetting, ConnectionError.
+        """
         ...
 
     def tls_of(self, endpoint: Endpoint) -> ServerTls | None:
-        """Return the TLS of a listener, None for one without. Raise InvalidSetting."""
+        """Return the TLS of a listener that is opened at the start. Raise InvalidSetting."""
         ...
 
     def remove(self, name: str) -> None:
@@ -84,7 +87,7 @@ class ListenerChanges:
         self._applied = wanted
         context.set_endpoints(wanted)
 
-    def fault(self, overrides: Mapping[str, str]) -> str | None:
+    async def fault(self, overrides: Mapping[str, str]) -> str | None:
         """Return why dynamic overrides of this broker could not be applied to its listeners."""
         configs, before = self._context.effective_configs, self._context.endpoints
         present = configs.broker_overrides(default=False)
@@ -96,7 +99,7 @@ class ListenerChanges:
             if fault is None:
                 for endpoint in _added(before, after):
                     settings = configs.merged_listener(endpoint.name, overrides)
-                    self._security.check(endpoint, settings)
+                    await self._security.check(endpoint, settings)
         except InvalidSetting as error:
             return str(error)
         return fault
@@ -148,8 +151,7 @@ class ListenerChanges:
     async def _add(self, endpoint: Endpoint) -> None:
         name = endpoint.name
         try:
-            await self._security.add(endpoint)
-            await self._open(endpoint, self._security.tls_of(endpoint))
+            await self._open(endpoint, await self._security.add(endpoint))
         except (InvalidSetting, OSError) as error:
             log.error("listener not opened listener=%s reason=%s", endpoint, error)
             self._security.remove(name)

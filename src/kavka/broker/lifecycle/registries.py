@@ -61,9 +61,11 @@ def _access(config: BrokerConfig) -> ZooKeeperAccess:
 
     file = config.optional("kavka.zookeeper.jaas.file")
     read_login = partial(login_of_file, file, config.text("kavka.zookeeper.jaas.section"))
-    read_login()
+    read_login()  # what is wrong with it ends the start
     secures = config.flag("zookeeper.set.acl")
-    return ZooKeeperAccess(read_login, kafkas_access_list if secures else open_access_list)
+    return ZooKeeperAccess(
+        read_login if file else None, kafkas_access_list if secures else open_access_list
+    )
 
 
 def connection_timeout_ms(config: BrokerConfig) -> int:

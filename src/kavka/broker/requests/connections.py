@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.broker.configs.effective_configs import EffectiveConfigs
 from kavka.broker.requests.connection_limits import ConnectionLimits
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.policies import Policies
-from kavka.broker.requests.refusals import BoundedLog, Refusals
+from kavka.broker.requests.refusals import Refusals
 from kavka.broker.requests.session import ConnectionAuthorizer, SessionRefused
 from kavka.net.connection import Connection
+
+if TYPE_CHECKING:
+    from kavka.net.bounded_log import BoundedLog
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +124,12 @@ class OpenConnections:
         self.control: ConnectionControl | None = None
         self._limits = ConnectionLimits(effective_configs)
         self._refusals = refusals
-        self._warnings = BoundedLog(log)
+
+    @cached_property
+    def _log(self) -> BoundedLog:
+        from kavka.net.bounded_log import BoundedLog  # when the first line is written
+
+        return BoundedLog(log)
 
     def enter(self, connection: Connection, policies: Policies) -> bool:
         """Take a connection unless there are too many of all, or from its address."""
@@ -135,7 +144,7 @@ class OpenConnections:
             self._last_number += 1
             opened = OpenConnection(connection, policies, self._last_number)
         except SessionRefused as error:
-            self._warnings.warning(host, "connection refused peer=%s reason=%s", host, error)
+            self._log.write(host, "connection refused peer=%s reason=%s", host, error)
             self.release(listener, host)
             return False
         connection.attachment = self.open[connection] = opened
@@ -154,7 +163,7 @@ class OpenConnections:
                 return throttle_ms
         refusal = self._limits.enter(host)
         if refusal is not None:
-            self._warnings.warning(host, "connection refused peer=%s reason=%s", host, refusal)
+            self._log.write(host, "connection refused peer=%s reason=%s", host, refusal)
             self._refusals.connections[refusal] += 1
             return 0
         if self.control is not None:

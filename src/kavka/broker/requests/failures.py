@@ -6,15 +6,20 @@ The one exception is ApiVersions: unknown versions are answered in version 0.
 from __future__ import annotations
 
 import logging
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.memory import RequestTooLarge
-from kavka.broker.requests.refusals import BoundedLog, FailureReason, RefusalReason, Refusals
+from kavka.broker.requests.refusals import FailureReason, RefusalReason, Refusals
 from kavka.broker.requests.served_apis import unsupported_api_versions
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import RequestHeader, encode_response
+
+if TYPE_CHECKING:
+    from kavka.net.bounded_log import BoundedLog
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +30,19 @@ class RequestFailures:
     def __init__(self) -> None:
         """Begin with none."""
         self.counts = Refusals()
-        self._warnings = BoundedLog(log)
+
+    @cached_property
+    def _log(self) -> BoundedLog:
+        from kavka.net.bounded_log import BoundedLog  # when the first line is written
+
+        return BoundedLog(log)
 
     def close(
         self, connection: Connection, key: ApiKey | None, reason: RefusalReason, text: str
     ) -> None:
         """Close the connection of a request that is refused."""
         host = connection.peer_host
-        self._warnings.warning(host, "connection closed peer=%s reason=%s", host, text)
+        self._log.write(host, "connection closed peer=%s reason=%s", host, text)
         self.counts.refused[key, reason] += 1
         connection.abort()
 

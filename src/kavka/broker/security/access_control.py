@@ -76,5 +76,5 @@ class AccessControl:
             policies = replace(policies, audited=self.audit.audited)
         if self.authorizer is not None:
             also = None if self.audit is None else self.audit.denied
-            policies = replace(policies, denied=DeniedLog(self._context.clock, also).denied)
+            policies = replace(policies, denied=DeniedLog(also).denied)
         return policies

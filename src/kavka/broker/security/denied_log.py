@@ -1,4 +1,4 @@
-"""The denials in the broker's log: one a second, and how many there were in between. The audit has each."""
+"""The denials in the broker's log: a few a minute of each address. The audit has each."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from typing import Final
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.session import AclOperation, AclResourceType
-from kavka.io import Clock
+from kavka.net.bounded_log import BoundedLog
 
 log = logging.getLogger(__name__)
 
-_BETWEEN_MS: Final = 1_000
 _MAX_NAME: Final = 256
 
 
 class DeniedLog:
     """Logs what clients asked for and may not do."""
 
-    def __init__(self, clock: Clock, audit: Callable[..., None] | None = None) -> None:
+    def __init__(self, audit: Callable[..., None] | None = None) -> None:
         """Begin with none; `audit` takes note of each as well."""
-        self._clock = clock
         self._audit = audit
-        self._logged_ms: int | None = None
-        self._not_logged = 0
+        self._log = BoundedLog(log, logging.INFO)
 
     def denied(
         self,
@@ -36,19 +33,14 @@ class DeniedLog:
         """Take note of one."""
         if self._audit is not None:
             self._audit(context, operation, resource, name)
-        now_ms = self._clock.tick_ms()
-        if self._logged_ms is not None and now_ms - self._logged_ms < _BETWEEN_MS:
-            self._not_logged += 1
-            return
         session = context.session
-        log.info(
-            "denied principal=%s host=%s operation=%s resource=%s:%r api=%s%s",
+        self._log.write(
+            session.host,
+            "denied principal=%s host=%s operation=%s resource=%s:%r api=%s",
             session.principal,
             session.host,
             operation.title,
             resource.title,
             name[:_MAX_NAME],
             context.api.key.title,
-            f" not_logged_since_last={self._not_logged}" if self._not_logged else "",
         )
-        self._logged_ms, self._not_logged = now_ms, 0

@@ -5,6 +5,7 @@ Each is made, and imported, where settings ask for it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.requests.policies import plaintext_session
 from kavka.broker.requests.session import Session, SessionRefused
 from kavka.settings.access import SECRET
-from kavka.settings.declaration import InvalidSetting
-from kavka.settings.dynamic import is_of_a_listener
 from kavka.settings.sasl import OLD_TOKEN_KEY, TOKEN_KEY
 from kavka.values import replace
 
@@ -74,12 +73,9 @@ class SecurityParts:
             self._make_tls()
         self._make_access_control(find_replica, create_topic)
         self.make_for(context.endpoints)
-        try:
+        if not context.config.optional(SECRET):
+            # With the secret, what the file lacks may be stored: so it is judged at the start.
             self._configure()
-        except InvalidSetting:
-            # With the secret, what is stored in the registry may be what the file lacks.
-            if not context.config.optional(SECRET):
-                raise
 
     def _configure(self) -> None:
         """Read the settings of listeners as they are now. Raise InvalidSetting."""
@@ -93,12 +89,6 @@ class SecurityParts:
             context.peer_security = replace(context.peer_security, tls=self.tls.to_brokers())
         if self.certificate_sessions is not None:
             self.certificate_sessions.configure()
-
-    def _is_stored(self) -> bool:
-        """Return whether any setting of security is stored in the registry."""
-        configs = self._context.effective_configs
-        names = {*configs.broker_overrides(default=True), *configs.broker_overrides(default=False)}
-        return any(is_of_a_listener(name) or name.startswith(("sasl.", "ssl.")) for name in names)
 
     def _make_tokens(self) -> None:
         """Make the delegation tokens."""
@@ -185,20 +175,23 @@ class SecurityParts:
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
 
-    def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
+    async def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
         """Raise InvalidSetting where a listener with these settings could not be opened."""
         if endpoint.is_encrypted:
             from kavka.broker.security.tls import tls_settings
             from kavka.net.tls.contexts import server_context
 
-            server_context(tls_settings(settings, endpoint.protocol))
+            await asyncio.to_thread(server_context, tls_settings(settings, endpoint.protocol))
         if endpoint.has_sasl:
             from kavka.broker.security.sasl_sessions import SaslSessions
 
             (self.sasl_sessions or SaslSessions(self._context, self.tokens)).check(settings)
 
-    async def add(self, endpoint: Endpoint) -> None:
-        """Read the settings of a listener that is about to be opened. Raise InvalidSetting, ConnectionError."""
+    async def add(self, endpoint: Endpoint) -> ServerTls | None:
+        """Read the settings of a listener that is about to be opened; return its TLS, None for one without.
+
+        Raise InvalidSetting, ConnectionError.
+        """
         self.make_for(self._context.endpoints)
         if endpoint.has_sasl:
             assert self.sasl_sessions is not None
@@ -207,6 +200,7 @@ class SecurityParts:
         if endpoint.protocol == "SSL":
             assert self.certificate_sessions is not None
             self.certificate_sessions.add(endpoint.name)
+        return await asyncio.to_thread(self.tls_of, endpoint) if endpoint.is_encrypted else None
 
     def remove(self, name: str) -> None:
         """Forget a listener that is closed."""
@@ -245,7 +239,7 @@ class SecurityParts:
         Raise ConnectionError, UnreadableAcls, OSError, and InvalidSetting where stored settings do not fit.
         """
         self.make_for(self._context.endpoints)
-        if self._is_stored() or self._context.config.optional(SECRET):
+        if self._context.configs.has_overrides or self._context.config.optional(SECRET):
             self._configure()
         if self.tokens is not None:
             await self.tokens.start()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
-from kavka.broker.requests.refusals import BoundedLog
 from kavka.broker.requests.session import Ended, Session, SessionRefused
 from kavka.broker.security.sasl_connection import SaslConnection, SaslListener
 from kavka.broker.security.sasl_mechanisms import Mechanisms
 from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
+from kavka.net.bounded_log import BoundedLog
 from kavka.net.connection import Connection
 from kavka.net.frame_share import FrameShare
 
@@ -44,7 +44,7 @@ class SaslSessions:
         """Called after each authentication."""
         self.counts: Counter[tuple[str, str, bool]] = Counter()
         """Authentications, by listener, mechanism, and whether they succeeded."""
-        self._warnings = BoundedLog(log)
+        self._log = BoundedLog(log)
         self._share = FrameShare(config.integer("kavka.unauthenticated.max.bytes"))
         self._mechanisms = Mechanisms(self.credentials, tokens, context.clock, context.random)
         self._sasl: dict[str, SaslListener] = {}
@@ -115,7 +115,7 @@ class SaslSessions:
         known = mechanism if sasl is not None and mechanism in sasl.mechanisms else ""
         self.counts[session.listener_name, known, failure is None] += 1
         if failure is not None:
-            self._warnings.warning(
+            self._log.write(
                 session.host,
                 "authentication failed peer=%s listener=%s mechanism=%s reason=%s",
                 session.host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -70,17 +71,17 @@ class BrokerTls:
 
     async def reload_files(self) -> None:
         """Use the files as they are now for connections from now on; to be called from time to time."""
-        for tls in self._listeners.values():
-            tls.reloadable.refresh()
+        for tls in list(self._listeners.values()):
+            await tls.reloadable.refresh()
 
-    def _fault(self, overrides: Mapping[str, str]) -> str | None:
+    async def _fault(self, overrides: Mapping[str, str]) -> str | None:
         """Return why dynamic overrides of this broker could not be applied: a store cannot be used, say."""
         try:
-            for name, tls in self._listeners.items():
+            for name, tls in list(self._listeners.items()):
                 merged = self._configs.merged_listener(name, overrides)
                 settings = tls_settings(merged, self._protocol(name))
                 if settings != tls.reloadable.settings:
-                    server_context(settings)
+                    await asyncio.to_thread(server_context, settings)
         except InvalidSetting as error:
             return str(error)
         return None
@@ -93,11 +94,16 @@ class BrokerTls:
 
     def _configure(self, tls: ReloadableContext | ReloadableClientTls, listener: str) -> None:
         try:
-            tls.configure(self._settings(listener))
+            settings = self._settings(listener)
         except InvalidSetting as error:
             log.error(
                 "TLS settings refused, those before stay listener=%s reason=%s", listener, error
             )
+            return
+        if settings != tls.wanted:
+            applying = asyncio.ensure_future(tls.configure(settings))
+            self._configs.applications.add(applying)
+            applying.add_done_callback(self._configs.applications.discard)
 
     def _settings(self, listener: str) -> TlsSettings:
         return tls_settings(self._configs.listener(listener), self._protocol(listener))

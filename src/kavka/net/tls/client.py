@@ -19,18 +19,23 @@ class ReloadableClientTls:
         """Read the stores. Raise InvalidSetting; `name` is for log lines."""
         self._reloadable = ReloadableContext(settings, client_context, name)
 
-    def context(self) -> ssl.SSLContext:
+    @property
+    def wanted(self) -> TlsSettings:
+        """The settings in use, or those for which files are being read."""
+        return self._reloadable.wanted
+
+    async def context(self) -> ssl.SSLContext:
         """Return the context of the next connection, made of the files as they are now if those can be used."""
-        self._reloadable.refresh()
+        await self._reloadable.refresh()
         return self._reloadable.current
 
     def server_hostname(self, host: str) -> str:
         """Return the host's name or address: its certificate must be valid for it, unless settings say otherwise."""
         return host
 
-    def configure(self, settings: TlsSettings) -> None:
+    async def configure(self, settings: TlsSettings) -> None:
         """Use other settings for connections from now on, unless they cannot be used."""
-        self._reloadable.configure(settings)
+        await self._reloadable.configure(settings)
 
 
 class TlsNetwork:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import ssl
@@ -154,6 +155,8 @@ class ReloadableContext:
     ) -> None:
         """Make the first context. Raise InvalidSetting; `name` is for log lines."""
         self.settings = settings
+        self.wanted = settings
+        """The settings in use, or those for which files are being read."""
         self._make = make
         self._name = name
         self._seen = _states(settings)
@@ -164,27 +167,35 @@ class ReloadableContext:
         """The context of the next connection."""
         return self._context
 
-    def refresh(self) -> None:
+    async def refresh(self) -> None:
         """Make another context if a file has changed."""
-        seen = _states(self.settings)
-        if seen != self._seen:
+        settings = self.settings
+        seen = await asyncio.to_thread(_states, settings)
+        if seen != self._seen and settings is self.settings:
             self._seen = seen
-            self._replace(self.settings)
+            await self._replace(settings)
 
-    def configure(self, settings: TlsSettings) -> None:
+    async def configure(self, settings: TlsSettings) -> None:
         """Use other settings from now on, unless they cannot be used."""
-        if settings != self.settings:
-            self._replace(settings)
-            self._seen = _states(self.settings)
+        if settings != self.wanted:
+            seen = await asyncio.to_thread(_states, settings)
+            await self._replace(settings)
+            if settings is self.settings:
+                self._seen = seen
 
-    def _replace(self, settings: TlsSettings) -> None:
+    async def _replace(self, settings: TlsSettings) -> None:
+        """Read the files on a thread, and use the context unless other settings came meanwhile."""
+        self.wanted = settings
         try:
-            self._context = self._make(settings)
+            context = await asyncio.to_thread(self._make, settings)
         except InvalidSetting as error:
             log.error("TLS reload failed, certificates kept name=%s reason=%s", self._name, error)
+            if self.wanted is settings:
+                self.wanted = self.settings
             return
-        self.settings = settings
-        log.info("TLS certificates reloaded name=%s", self._name)
+        if self.wanted is settings:
+            self._context, self.settings = context, settings
+            log.info("TLS certificates reloaded name=%s", self._name)
 
 
 def _states(settings: TlsSettings) -> list[tuple[int, int, int] | None]:

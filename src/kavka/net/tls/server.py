@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import ssl
-import time
 from typing import Protocol
 
+from kavka.net.bounded_log import BoundedLog
 from kavka.net.tls.contexts import ReloadableContext, server_context
 from kavka.net.tls.settings import TlsSettings
 
 log = logging.getLogger(__name__)
 
-_LOGGED_AT_ONCE = 20
-_LOG_WINDOW_S = 10.0
 _MAX_HANDSHAKES = 1000
 _HANDSHAKE_MS = 10_000
 
@@ -49,8 +47,7 @@ class ListenerTls:
         """Asked about each connection; without it all are let in."""
         self.failures = 0
         """Handshakes that failed since the start."""
-        self._window_ends = 0.0
-        self._in_window = 0
+        self._log = BoundedLog(log)
 
     def context(self) -> ssl.SSLContext:
         """Return the context of the next connection."""
@@ -68,14 +65,6 @@ class ListenerTls:
     def handshake_failed(self, host: str, reason: str) -> None:
         """Count a failure, and log it unless there are many."""
         self.failures += 1
-        now = time.monotonic()
-        if now >= self._window_ends:
-            if self._in_window > _LOGGED_AT_ONCE:
-                unlogged = self._in_window - _LOGGED_AT_ONCE
-                log.warning("TLS handshakes failed listener=%s unlogged=%d", self._name, unlogged)
-            self._window_ends, self._in_window = now + _LOG_WINDOW_S, 0
-        self._in_window += 1
-        if self._in_window <= _LOGGED_AT_ONCE:
-            log.warning(
-                "TLS handshake failed listener=%s peer=%s reason=%s", self._name, host, reason
-            )
+        self._log.write(
+            host, "TLS handshake failed listener=%s peer=%s reason=%s", self._name, host, reason
+        )

@@ -1,0 +1,52 @@
+"""The lines that clients cause in the log: a few a minute of each address.
+
+A client in a loop must not fill the disk. What is left out is counted, and named in one line a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import Final
+
+WINDOW_S: Final = 60.0
+LINES: Final = 5
+"""Of one address in a window."""
+_MAX_LINES: Final = 100
+"""Of all addresses in a window: an attacker may have many."""
+_NAMED: Final = 5
+"""Addresses that the line about what was left out names."""
+
+
+class BoundedLog:
+    """Logs lines about clients by their addresses."""
+
+    def __init__(self, log: logging.Logger, level: int = logging.WARNING) -> None:
+        """Write to `log` at a level."""
+        self._log = log
+        self._level = level
+        self._logged: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+        self._lines = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def write(self, host: str, text: str, *facts: object) -> None:
+        """Log a line about a client at `host`, or count it. To be called in a running loop."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WINDOW_S, self._end_window)
+        if self._logged[host] >= LINES or self._lines >= _MAX_LINES:
+            self._left_out[host if host in self._logged else "others"] += 1
+            return
+        self._logged[host] += 1
+        self._lines += 1
+        self._log.log(self._level, text, *facts)
+
+    def _end_window(self) -> None:
+        self._timer = None
+        left_out, self._left_out, self._lines = self._left_out, Counter(), 0
+        self._logged = Counter()
+        if left_out:
+            named = " ".join(f"{host}={count}" for host, count in left_out.most_common(_NAMED))
+            what = "warnings about clients left out in a minute count=%d addresses=%d most: %s"
+            self._log.log(self._level, what, left_out.total(), len(left_out), named)
