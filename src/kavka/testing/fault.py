@@ -21,7 +21,7 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests have met it so far."""
+        """The number of requests that have met it so far."""
         if self._hits is None:
             raise RuntimeError(f"{self._text}: hits are counted for faults of requests only")
         return self._hits()

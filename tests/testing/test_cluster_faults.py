@@ -1,0 +1,160 @@
+"""The faults of the plugin's brokers, as a client meets them, over PLAINTEXT and TLS."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kavka.client.blocking import Consumer, Producer
+from kavka.errors import KafkaError
+from kavka.testing import Cluster, StartCluster, Topic
+
+
+@pytest.fixture(scope="module", params=["PLAINTEXT", "SASL_SSL"])
+def shared(request: pytest.FixtureRequest, kavka_start: StartCluster) -> Iterator[Cluster]:
+    secured: dict[str, Any] = {"users": {"app": "secret"}, "tls": True}
+    with kavka_start(brokers=1, **(secured if request.param == "SASL_SSL" else {})) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def broker(shared: Cluster) -> Iterator[Cluster]:
+    yield shared
+    shared.reset()
+
+
+@pytest.fixture
+def topic(broker: Cluster) -> Topic:
+    return broker.topic("t")
+
+
+def producer(broker: Cluster, **settings: Any) -> Producer:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return Producer({**broker.client_settings("kavka", mechanism="PLAIN"), **named})
+
+
+@contextmanager
+def consuming(broker: Cluster, topic: Topic) -> Iterator[Consumer]:
+    settings = {
+        "group.id": broker.unique("g"),
+        "auto.offset.reset": "earliest",
+        "fetch.max.wait.ms": 50,
+    }
+    with Consumer({**broker.client_settings("kavka"), **settings}) as consumer:
+        consumer.subscribe([topic.name])
+        yield consumer
+
+
+@pytest.mark.parametrize("kind", ["drop_request", "drop_response", "delay", "fail", "hang"])
+def test_a_producer_writes_once_in_spite_of(kind: str, broker: Cluster, topic: Topic) -> None:
+    more = {"delay": [0.05], "fail": ["NOT_LEADER_OR_FOLLOWER"]}.get(kind, [])
+    fault = getattr(broker, kind)("Produce", *more, times=1)
+    with producer(broker, request_timeout_ms=500 if kind == "hang" else 30_000) as writing:
+        offsets = [writing.send(topic.name, value).offset for value in (b"a", b"b")]
+    assert (fault.hits, offsets, topic.values()) == (1, [0, 1], [b"a", b"b"])
+
+
+def test_without_idempotence_a_lost_response_doubles_a_record(
+    broker: Cluster, topic: Topic
+) -> None:
+    broker.drop_response("Produce", times=1)
+    with producer(broker, enable_idempotence=False) as writing:
+        writing.send(topic.name, b"a")
+    assert topic.values() == [b"a", b"a"]
+
+
+def test_a_fault_of_one_topic_leaves_others_alone(broker: Cluster, topic: Topic) -> None:
+    other = broker.topic("other")
+    fault = broker.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic=topic)
+    with producer(broker) as writing:
+        writing.send(other.name, b"a")
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+            writing.send(topic.name, b"a")
+        fault.remove()
+        writing.send(topic.name, b"b")
+    assert (topic.values(), other.values()) == ([b"b"], [b"a"])
+
+
+@pytest.mark.parametrize("of_topic", [False, True])
+def test_a_fetch_that_waits_in_a_session_can_fail(
+    of_topic: bool, broker: Cluster, topic: Topic
+) -> None:
+    topic.send("a")
+    with consuming(broker, topic) as consumer:
+        assert next(consumer).value == b"a"
+        before = broker.requests("Fetch")
+        broker.wait_for(lambda: broker.requests("Fetch") > before)  # now it is a session's
+        fault = broker.fail(
+            "Fetch", "NOT_LEADER_OR_FOLLOWER", times=2, topic=topic if of_topic else None
+        )
+        fault.wait_until_hit(2)
+        topic.send("b")
+        assert next(consumer).value == b"b"
+
+
+def test_refused_connections_and_none_while_the_broker_is_dead(broker: Cluster) -> None:
+    host, _, port = broker.bootstrap_servers.partition(":")
+    with broker.refuse_connections(), pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    socket.create_connection((host, int(port))).close()
+    broker.kill()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    with broker.refuse_connections():
+        broker.start()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)))
+    socket.create_connection((host, int(port))).close()
+
+
+def test_cut_off_clients_wait_and_the_helpers_do_not(broker: Cluster, topic: Topic) -> None:
+    with producer(broker, linger_ms=0) as writing:
+        writing.send(topic.name, b"a")
+        with broker.cut_off_clients():
+            future = writing.append(topic.name, b"b", want_future=True)
+            assert future is not None
+            assert topic.send("c") == 1
+            assert not future.done()
+        assert future.result(30).offset == 2
+    assert topic.values() == [b"a", b"c", b"b"]
+
+
+def test_a_slow_network_takes_its_time_and_loses_nothing(broker: Cluster, topic: Topic) -> None:
+    large = bytes(range(256)) * 200
+    began = time.monotonic()
+    with broker.slow_network(latency_s=0.01, bytes_per_second=200_000), producer(broker) as writing:
+        writing.send(topic.name, large)
+    assert time.monotonic() - began > len(large) / 200_000
+    with broker.slow_network(bytes_per_second=200_000), consuming(broker, topic) as consumer:
+        assert next(consumer).value == large
+
+
+def test_a_full_disk_refuses_records_and_the_reset_gives_it_back(
+    broker: Cluster, topic: Topic
+) -> None:
+    topic.send("a")
+    broker.fill_disk()
+    limits = {"delivery_timeout_ms": 500, "request_timeout_ms": 400}
+    with producer(broker, **limits) as writing, pytest.raises((KafkaError, TimeoutError)):
+        writing.send(topic.name, b"b")
+    broker.reset()
+    assert topic.send("c") == 1
+    assert topic.values() == [b"a", b"c"]
+
+
+def test_what_a_fault_cannot_be_is_refused(broker: Cluster, topic: Topic) -> None:
+    with pytest.raises(ValueError, match="'Write' is no API"):
+        broker.delay("Write", 1)
+    with pytest.raises(ValueError, match="'BROKEN' is no error code"):
+        broker.fail("Produce", "BROKEN")
+    with pytest.raises(ValueError, match="cannot be for one topic"):
+        broker.hang("Heartbeat", topic=topic)
+    with pytest.raises(ValueError, match="there is no broker 2, only"):
+        broker.kill(2)
+    with pytest.raises(RuntimeError, match="broker 1 runs already"):
+        broker.start()
