@@ -24,6 +24,7 @@ def main(path: str) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     database = sqlite3.connect(path, timeout=60)
+    database.execute("PRAGMA journal_mode = WAL")  # readers do not hold up the writer
     database.execute("CREATE TABLE IF NOT EXISTS orders (source TEXT, number INTEGER, text TEXT)")
     offsets = SqlOffsets(database, "rows-once")
     offsets.create_table()
