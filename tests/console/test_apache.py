@@ -57,7 +57,7 @@ def check_changes(cluster: Cluster, pages: TestClient) -> None:
     body = {"id": "billing", "scenario": "shift", "value": -4}
     assert pages.post("/api/group/reset", json=body).status_code == 200
     assert cluster.committed("billing") == {TopicPartition("orders", 0): 6}
-    assert pages.post("/api/topics/new", json={"name": "made"}).status_code == 200
+    assert pages.post("/api/create-topic", json={"name": "made"}).status_code == 200
     change = {"name": "retention.ms", "value": "1000"}
     assert pages.post("/api/topics/made/settings", json=change).status_code == 200
     wrong = {"name": "retention.ms", "value": "soon"}

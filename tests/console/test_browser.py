@@ -42,7 +42,7 @@ PATHS = {
     "messages": "/topics/orders/messages",
     "record": "/topics/orders/records/0/0",
     "settings": "/topics/orders/settings?name=retention.ms",
-    "new": "/topics/new",
+    "new": "/create-topic",
     "delete": "/topics/orders/delete",
     "groups": "/groups",
     "group": "/group?id=billing",
@@ -180,7 +180,7 @@ def test_a_chart_is_drawn_and_refreshed(page: Any, address: str) -> None:
 
 
 def test_a_topic_is_made_and_deleted_by_keyboard(page: Any, address: str) -> None:
-    page.goto(f"{address}/topics/new")
+    page.goto(f"{address}/create-topic")
     page.keyboard.type("typed")
     page.keyboard.press("Enter")
     page.wait_for_url("**/topics/typed?notice=*")

@@ -33,7 +33,7 @@ def submit(pages: TestClient, path: str, page: str = "", **fields: str):
 def test_a_topic_is_created_changed_and_deleted(pages: TestClient) -> None:
     made = submit(
         pages,
-        "/topics/new",
+        "/create-topic",
         name="made",
         partitions="3",
         settings="retention.ms=60000\n\ncleanup.policy = compact\n",
@@ -85,7 +85,7 @@ def test_a_topic_is_created_changed_and_deleted(pages: TestClient) -> None:
 def test_a_refused_form_keeps_its_values_and_says_why(
     pages: TestClient, fields: dict[str, str], status: int, sentence: str
 ) -> None:
-    answer = submit(pages, "/topics/new", **{"settings": "a=b", **fields})
+    answer = submit(pages, "/create-topic", **{"settings": "a=b", **fields})
     assert answer.status_code == status
     text = html.unescape(answer.text)
     assert sentence in text
@@ -96,7 +96,7 @@ def test_a_refused_form_keeps_its_values_and_says_why(
 def test_a_creation_can_be_checked_only(pages: TestClient) -> None:
     assert (
         "Topic checked could be created."
-        in submit(pages, "/topics/new", name="checked", check="true").text
+        in submit(pages, "/create-topic", name="checked", check="true").text
     )
     assert pages.get("/topics/checked").status_code == 404
 
@@ -208,21 +208,21 @@ def test_a_change_from_another_site_is_refused(
 ) -> None:
     fields = {"name": "forged"}
     if with_token:
-        fields["csrf_token"] = token(pages, "/topics/new")
-    answer = pages.post("/topics/new", data=fields, headers=headers)
+        fields["csrf_token"] = token(pages, "/create-topic")
+    answer = pages.post("/create-topic", data=fields, headers=headers)
     assert answer.status_code == 403
     assert "It did not come from a page of this console" in answer.text
     assert pages.get("/api/topics/forged").status_code == 404
 
 
 def test_a_token_is_of_one_browser(pages: TestClient) -> None:
-    stolen = token(pages, "/topics/new")
+    stolen = token(pages, "/create-topic")
     pages.cookies.clear()
-    assert pages.post("/topics/new", data={"name": "x", "csrf_token": stolen}).status_code == 403
+    assert pages.post("/create-topic", data={"name": "x", "csrf_token": stolen}).status_code == 403
 
 
 def test_the_api_changes_with_json_alone(pages: TestClient) -> None:
-    path, fields = "/api/topics/new", {"name": "by-api"}
+    path, fields = "/api/create-topic", {"name": "by-api"}
     assert pages.post(path, data=fields).status_code == 403
     plain = {"Content-Type": "text/plain"}
     assert pages.post(path, content='{"name": "by-api"}', headers=plain).status_code == 403

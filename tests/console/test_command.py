@@ -26,7 +26,7 @@ def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
             with urllib.request.urlopen(f"{address}/api/overview", timeout=30) as answer:
                 assert len(json.load(answer)["brokers"]) == 1
             request = urllib.request.Request(
-                f"{address}/api/topics/new",
+                f"{address}/api/create-topic",
                 json.dumps({"name": "made"}).encode(),
                 {"Content-Type": "application/json"},
             )
@@ -40,5 +40,5 @@ def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
         f"kavka console: {address} shows the cluster at {cluster.bootstrap}. Ctrl-C ends it.\n"
     )
     assert out == ""
-    assert "change made path=/topics/new message='Topic made was created.'" in err
+    assert "change made path=/create-topic message='Topic made was created.'" in err
     assert "Traceback" not in err

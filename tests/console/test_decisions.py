@@ -12,7 +12,7 @@ from kavka.console.parameters import Arguments, Parameter
 from kavka.console.resets import plan_offset, totals, wanted_offset
 from kavka.console.sampler import RateHistory
 from kavka.console.search import forward_windows, newest_windows
-from kavka.console.views.messages import Filter, Matcher, positions_of, positions_text
+from kavka.console.views.messages import Filter, Matcher, positions_of, positions_text, steps_of
 from kavka.console.views.paging import paged
 from kavka.ids import TopicPartition
 
@@ -122,6 +122,13 @@ def test_filters(wanted: Filter, found: bool) -> None:
 
 def test_positions_are_read_as_they_are_written() -> None:
     assert positions_of(positions_text({3: 7, 0: 12})) == {0: 12, 3: 7}
+    assert steps_of({0: 1}, {}) == ("0:1", "", "")
+    many = dict.fromkeys(range(10_000), 10**9)
+    assert steps_of(many, {}) == (
+        "",
+        "",
+        "There are too many partitions to go on in all of them: choose one.",
+    )
     for wrong in ("", "1", "1:", ":1", "a:1", "1:-2"):
         with pytest.raises(ValueError, match="no position"):
             positions_of(wrong)
@@ -186,7 +193,7 @@ def test_parameters_are_checked_when_they_are_read() -> None:
         ({"n": "1e3"}, lambda a: a.integer("n")),
         ({"f": "maybe"}, lambda a: a.flag("f")),
         ({"t": "1969-12-31"}, lambda a: a.time_ms("t")),
-        ({"n": "9" * 20_000}, lambda a: a.text("n")),
+        ({"n": "9" * 20_001}, lambda a: a.text("n")),
     ):
         with pytest.raises(Refused):
             read(Arguments(declared, given))

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from starlette.testclient import TestClient
 
@@ -14,6 +18,7 @@ from kavka.console.pages.messages import FILTERS, tail
 from kavka.console.parameters import Arguments
 from kavka.console.subject import Services
 from support.console import Cluster, with_services
+from support.waiting import until
 
 ATTACK = b"<script>alert('x')</script>"
 
@@ -190,6 +195,36 @@ def test_the_tail_shows_the_newest_and_counts_all(cluster: Cluster) -> None:
     assert all(count >= len(values) <= 40 for count, _, values in seen)
     last = [values for _, _, values in seen if values][-1]
     assert last[-1] == b"999"
+
+
+def test_a_tail_whose_reader_leaves_closes_its_connections(cluster: Cluster) -> None:
+    cluster.create("left")
+
+    async def use(services: Services) -> None:
+        await services.cluster.topics()
+        before = open_sockets()
+        batches = tail(services, Arguments(FILTERS, {}, {"topic": "left"}))
+        await anext(batches)
+        assert open_sockets() > before
+        # As Starlette ends a stream: in a scope in which every await is cancelled at once.
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await anext(batches)
+            finally:
+                await batches.aclose()
+        await until(lambda: open_sockets() <= before, timeout_s=10)
+
+    with_services(cluster.bootstrap, use, most_readers=1)
+
+
+def open_sockets() -> int:
+    """Return how many sockets this process has, those of the broker in it too."""
+    found = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += os.readlink(descriptor).startswith("socket:")
+    return found
 
 
 def test_the_tail_filters(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ PATHS = (
     "/topics/shown/messages",
     "/topics/shown/settings",
     "/topics/shown/delete",
-    "/topics/new",
+    "/create-topic",
     "/groups",
     "/group/reset?id=readers",
     "/group?id=readers",
@@ -85,7 +85,7 @@ def test_the_api_is_described(pages: TestClient) -> None:
     assert described["openapi"] == "3.1.0"
     posts = [path for path, methods in described["paths"].items() if "post" in methods]
     assert posts == [
-        "/api/topics/new",
+        "/api/create-topic",
         "/api/topics/{topic}/settings",
         "/api/topics/{topic}/delete",
         "/api/group/reset",

@@ -38,6 +38,8 @@ def test_a_pure_wheel_serves_with_the_kernel_in_python(tmp_path: Path) -> None:
         names = archive.namelist()
         archive.extractall(tmp_path / "installed")
     assert "kavka/py.typed" in names
+    assert {f"kavka/console/assets/{name}" for name in ("htmx.min.js", "console.css")} <= set(names)
+    assert "kavka/console/templates/layout.html" in names
     assert any(name.endswith("share/kavka/config/server.properties") for name in names)
     ours = [name for name in names if not name.startswith("kavka/pipelines/templates/")]
     assert not [name for name in ours if name.endswith((".so", ".c")) or "tests/" in name]

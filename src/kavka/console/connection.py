@@ -49,11 +49,13 @@ class ClusterConnection:
         self._starting = asyncio.Lock()
         self._calls = asyncio.Semaphore(options.most_calls)
         self._readers = 0
+        self._closing: set[asyncio.Task[None]] = set()
         self._topics: tuple[float, dict[str, TopicDescription]] | None = None
         self._asking_topics: asyncio.Task[dict[str, TopicDescription]] | None = None
 
     async def close(self) -> None:
-        """Close the admin client."""
+        """Close the admin client, and wait for consumers that are being closed."""
+        await asyncio.gather(*self._closing, return_exceptions=True)
         if self._asking_topics is not None:
             self._asking_topics.cancel()
             await asyncio.gather(self._asking_topics, return_exceptions=True)
@@ -126,7 +128,14 @@ class ClusterConnection:
         try:
             names = {name.replace("_", "."): value for name, value in settings.items()}
             wanted = {**self._settings, "enable.auto.commit": "false", **names}
-            async with Consumer(settings_for(CONSUMER, wanted)) as consumer:
+            consumer = Consumer(settings_for(CONSUMER, wanted))
+            await consumer.start()
+            try:
                 yield consumer
+            finally:
+                # In a task of its own: where a browser has left, every await here is cancelled at once.
+                closing = asyncio.create_task(consumer.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
         finally:
             self._readers -= 1

@@ -13,7 +13,7 @@ Kind = Literal["text", "integer", "flag", "choice", "time"]
 
 _TRUE: Final = ("1", "true", "on", "yes")
 _FALSE: Final = ("", "0", "false", "off", "no")
-_MOST_CHARACTERS: Final = 10_000
+_MOST_CHARACTERS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)

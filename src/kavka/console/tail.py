@@ -1,7 +1,7 @@
 """Follows a topic: a bounded number of new records a second, and how many there were.
 
 A browser that must show every record of a fast topic stands still. So each batch of an interval has the newest records
-up to a bound, and the number of those that were left out; records that are left out are counted, not decoded.
+up to a bound, and the number of those that were left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Gathered:
         self._kept = 0
 
     def add(self, batches: FetchedBatches, keep: Callable[[ConsumerRecord], bool] | None) -> None:
-        """Add what a poll returned; without a filter only the last records are made."""
+        """Add what a poll returned."""
         count = len(batches)
         self._seen += count
         records = batches.records()

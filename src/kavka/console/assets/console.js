@@ -85,7 +85,7 @@
   }
   setInterval(() => {
     const live = $("#live[data-refresh]");
-    if (!live || document.hidden || live.contains(document.activeElement) && document.activeElement.matches("input, select")) return;
+    if (!live || document.hidden || live.contains(document.activeElement)) return; // what has the focus stays
     if (Date.now() - refreshed < Number(live.dataset.refresh) * 1000) return;
     refreshed = Math.max(refreshed, Date.now() - 1000 * Number(live.dataset.refresh) + 2000); // not again within two seconds
     const address = new URL(location.href);
@@ -98,6 +98,9 @@
       stale().hidden = true;
       for (const element of all(".chart", event.detail.target)) if (element.chart) element.chart.destroy();
     }
+  });
+  document.addEventListener("htmx:responseError", (event) => {
+    if (event.detail.xhr.status === 404) location.reload(); // it was deleted: the page says so
   });
   for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) document.addEventListener(name, failed);
   document.addEventListener("htmx:afterSettle", () => ready(document));

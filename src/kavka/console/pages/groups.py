@@ -98,11 +98,18 @@ async def _load_group(services: Services, arguments: Arguments) -> GroupView:
     return view
 
 
+async def _listed(services: Services, group: GroupDescription) -> GroupDescription:
+    """Return a group with the state of the list: DescribeGroups knows none of the protocols of KIP-848 and KIP-932."""
+    listings = await services.cluster.ask(lambda admin: admin.list_groups())
+    states = {listing.group_id: listing.state for listing in listings}
+    return group._replace(state=states.get(group.group_id) or group.state)
+
+
 async def _describe(services: Services, group_id: str) -> GroupDescription:
     found = (await services.cluster.ask(lambda admin: admin.describe_groups([group_id])))[group_id]
     if isinstance(found, Exception):
         raise found
-    return found
+    return await _listed(services, found) if found.state == "Dead" else found
 
 
 # Its offsets

@@ -30,8 +30,8 @@ from kavka.console.views.messages import (
     MessageList,
     RecordView,
     positions_of,
-    positions_text,
     record_view,
+    steps_of,
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -148,14 +148,18 @@ def _message_list(
         records.reverse()
     has_older = any(found.firsts[w.partition] > w.start_offset for w in windows)
     has_newer = any(found.next[w.partition] < w.end_offset for w in windows)
+    older, newer, note = steps_of(
+        found.firsts if has_older else {}, found.next if has_newer else {}
+    )
     return MessageList(
         topic=topic,
         partitions=partitions,
         records=records,
         newest_first=newest,
         reach=found.reach,
-        older=positions_text(found.firsts) if has_older else "",
-        newer=positions_text(found.next) if has_newer else "",
+        older=older,
+        newer=newer,
+        note=note,
     )
 
 

@@ -256,12 +256,12 @@ async def _create(services: Services, arguments: Arguments) -> Outcome:
         raise outcome
     services.cluster.forget_topics()
     if check:
-        return Outcome(f"Topic {name} could be created.", "/topics/new")
+        return Outcome(f"Topic {name} could be created.", "/create-topic")
     return Outcome(f"Topic {name} was created.", f"/topics/{name}")
 
 
 _NEW = Page(
-    path="/topics/new",
+    path="/create-topic",
     summary="The form for a new topic.",
     template="topic_new.html",
     view=NewTopicForm,

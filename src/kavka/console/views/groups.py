@@ -195,6 +195,8 @@ def _members(group: GroupDescription, lags: Lags) -> list[MemberView]:
 def _note(group: GroupDescription, partitions: list[GroupPartition]) -> str:
     """Return what a look at the group should tell first."""
     behind = any(part.lag_records for part in partitions)
+    if not group.members and group.state not in ("Empty", "Dead"):
+        return "Its members use a protocol that this page does not know, so they are not shown."
     if group.state == "Empty" and behind:
         return "No member reads, and records wait."
     unread = [part for part in partitions if not part.member and part.lag_records]

@@ -13,6 +13,8 @@ _LINE_BYTES: Final = 240
 BODY_BYTES: Final = 16_000
 """Bytes of a value that a list shows; the page of a record shows more."""
 RECORD_BYTES: Final = 256_000
+_MOST_POSITIONS: Final = 10_000
+"""Characters of an address's positions; servers and browsers bound addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,16 @@ class MessageList:
     """The value of `at` for the records before these, with `start=before`; empty when there are none."""
     newer: str
     """The value of `at` for the records after these, with `start=at`."""
+    note: str
+    """The reason why there are no such values although there are more records."""
+
+
+def steps_of(older: Mapping[int, int], newer: Mapping[int, int]) -> tuple[str, str, str]:
+    """Return the values of `at` for older and for newer records, or why an address cannot hold them."""
+    texts = positions_text(older), positions_text(newer)
+    if max(map(len, texts)) > _MOST_POSITIONS:
+        return "", "", "There are too many partitions to go on in all of them: choose one."
+    return *texts, ""
 
 
 def positions_text(positions: Mapping[int, int]) -> str:
