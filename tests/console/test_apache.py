@@ -71,7 +71,8 @@ def test_pages_of_ten_thousand_partitions(tmp_path: Path) -> None:
         for number in range(100):
             cluster.create(f"topic-{number:03}", 100)
         with blocking.Admin(cluster.settings) as admin:
-            assert sum(len(t.partitions) for t in admin.describe_topics().values()) >= 10_000
+            found = admin.describe_topics().values()
+            assert sum(len(getattr(t, "partitions", ())) for t in found) >= 10_000
         took: dict[str, float] = {}
         with console(started.bootstrap_servers) as pages:
             for path in (

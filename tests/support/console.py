@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from starlette.testclient import TestClient
 
-from kavka.client import blocking
+from kavka.client import TopicPartition, blocking
 from kavka.client.admin import NewTopic
 from kavka.console.application import create_application
 from kavka.console.connection import ClusterConnection
@@ -54,9 +54,11 @@ class Cluster:
                     timestamp_ms=timestamp_ms,
                 )
 
-    def commit(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         with blocking.Admin(self.settings) as admin:
-            found = admin.alter_group_offsets(group, offsets)
+            found = admin.alter_group_offsets(
+                group, {TopicPartition(*key): offset for key, offset in offsets.items()}
+            )
         assert not any(found.values()), found
 
     def committed(self, group: str) -> dict[Any, int]:

@@ -110,7 +110,9 @@ def check_broker_overrides(
     return accepted
 
 
-async def check_application(effective_configs: EffectiveConfigs, accepted: Mapping[str, str]) -> None:
+async def check_application(
+    effective_configs: EffectiveConfigs, accepted: Mapping[str, str]
+) -> None:
     """Raise ConfigRefused where overrides of this broker could not be applied: files that they name may be wrong."""
     for check in effective_configs.broker_checks:
         if (reason := await check(accepted)) is not None:

@@ -144,7 +144,7 @@ async def alter(
         return accepted
 
     if kind == ResourceType.BROKER and name:
-        await check_application(context.configs, make())
+        await check_application(context.effective_configs, make())
     if validate_only:
         make()
     elif kind == ResourceType.TOPIC:

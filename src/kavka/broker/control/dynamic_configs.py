@@ -171,7 +171,7 @@ class DynamicConfigs:
                 encoded,
             )
             self.broker_configured(overrides, default=default)
-        await asyncio.gather(*self._configs.applications)
+        await asyncio.gather(*self._effective_configs.applications)
 
     def topic_configured(
         self, name: str, overrides: Mapping[str, str], topic_id: TopicId | None = None

@@ -239,7 +239,7 @@ class SecurityParts:
         Raise ConnectionError, UnreadableAcls, OSError, and InvalidSetting where stored settings do not fit.
         """
         self.make_for(self._context.endpoints)
-        if self._context.configs.has_overrides or self._context.config.optional(SECRET):
+        if self._context.effective_configs.has_overrides or self._context.config.optional(SECRET):
             self._configure()
         if self.tokens is not None:
             await self.tokens.start()
