@@ -443,6 +443,8 @@ def test_secrets_are_in_no_log_audit_or_setting(
         token = await alice.create_delegation_token([BOB])
         tokens.append(token)
         await bob.renew_delegation_token(token.hmac)
+        (read,) = await bob.describe_delegation_tokens(["User:alice"])
+        assert read.hmac == token.hmac
         peer = await connect(server, token.token_id, token.password)
         peer.close()
         with pytest.raises(AuthenticationFailed):
@@ -472,6 +474,7 @@ def test_secrets_are_in_no_log_audit_or_setting(
     ] == [
         ("CreateDelegationToken", [about, *made], "User:alice", "done"),
         ("RenewDelegationToken", [about], "User:bob", "done"),
+        ("DescribeDelegationToken", [about, "tokens of User:alice"], "User:bob", "done"),
         ("ExpireDelegationToken", [about], "User:alice", "done"),
         ("ExpireDelegationToken", ["unknown token"], "User:alice", "failed"),
     ]

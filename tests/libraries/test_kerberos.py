@@ -29,6 +29,7 @@ from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslA
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
 from support.kerberos import MODULE, REALM, SERVICE, Site, jaas, site_in
 from support.sasl import Server, run_beside, served
+from support.tls import TlsFiles
 from support.waiting import until
 
 Run = Callable[..., None]
@@ -286,6 +287,53 @@ def test_kcat_authenticates_by_its_key_tab(run: Run, site: Site) -> None:
         assert not any(n for (_, _, is_success), n in server.counts.items() if not is_success)
 
     run(on_a_thread(exchange))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("tickets")
+def test_over_tls_our_clients_kafka_python_and_kcat_authenticate(
+    run: Run, site: Site, tmp_path: Path
+) -> None:
+    """The service is the broker's host in both: that of the ticket, and that of the certificate."""
+    files = TlsFiles(tmp_path)
+
+    async def story(server: Server) -> None:
+        own = {"security.protocol": "SASL_SSL", "ssl.truststore.location": files.trust}
+        await round_trip({**by_keytab(server, site.alice), **own, "ssl.truststore.type": "PEM"})
+        await asyncio.to_thread(kafka_python, server)
+        await asyncio.to_thread(kcat, server)
+        assert server.counts["CLIENTS", "GSSAPI", True] > 3
+        assert not any(n for (_, _, is_success), n in server.counts.items() if not is_success)
+
+    def kafka_python(server: Server) -> None:
+        consumer = KafkaConsumer(
+            "t",
+            bootstrap_servers=f"localhost:{server.port}",
+            security_protocol="SASL_SSL",
+            ssl_cafile=files.trust,
+            sasl_mechanism="GSSAPI",
+            sasl_kerberos_service_name="kafka",
+            auto_offset_reset="earliest",
+        )
+        assert next(iter(consumer)).value == b"value"
+        assert users(server) == {"alice"}
+        consumer.close()
+
+    def kcat(server: Server) -> None:
+        settings = {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": files.trust,
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.keytab": str(site.alice),
+            "sasl.kerberos.principal": f"alice@{REALM}",
+        }
+        options = [word for name, text in settings.items() for word in ("-X", f"{name}={text}")]
+        at = ("kcat", "-b", f"localhost:{server.port}", *options, "-t", "t")
+        assert site.realm.run(*at, "-C", "-e", "-q", "-o", "beginning") == "value\n"
+
+    tls = {name.replace("__", "."): text for name, text in files.broker_settings().items()}
+    stores = {name: text for name, text in tls.items() if "store" in name}
+    run(story, **stores, **{"listener.security.protocol.map": "CLIENTS:SASL_SSL"})
 
 
 # Users

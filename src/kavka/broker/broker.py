@@ -209,6 +209,7 @@ class Broker:
             self.config_changes,
             self.replica_manager.find,
             self.topics.auto_create,
+            self.produce_purgatory,
         )
         self.listeners = Listeners(
             self.context,

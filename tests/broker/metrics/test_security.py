@@ -11,6 +11,7 @@ from kavka.broker.broker import Broker
 from kavka.broker.metrics.connections import families as of_connections
 from kavka.broker.metrics.connections import totals
 from kavka.broker.metrics.page import families
+from kavka.client.admin import Admin
 from kavka.errors import AuthenticationFailed
 from kavka.metrics.families import lines
 from kavka.metrics.rates import Rates
@@ -60,9 +61,26 @@ def test_authentications_are_counted_by_their_outcome(tmp_path: Path) -> None:
         names = ("successful_reauthentication_total", "failed_reauthentication_total")
         assert [of_listener(server.broker, name) for name in names] == [1, 1]
         assert of_listener(server.broker, "successful_authentication_total") == 2
+        with pytest.raises(AuthenticationFailed):
+            await server.connect("alice", "wrong", "SCRAM-SHA-256")
+        logins = 'kavka_sasl_authentications_total{listener="CLIENTS",mechanism="%s",result="%s"}'
+        found = shown(server.broker)
+        assert found[logins % ("PLAIN", "failed")] == 3
+        assert found[logins % ("SCRAM-SHA-256", "failed")] == 1
+        assert found[logins % ("PLAIN", "succeeded")] >= 2
         peer.close()
 
     run_beside(tmp_path, story)
+
+
+def test_delegation_tokens_are_counted(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        assert shown(server.broker)["kavka_delegation_tokens"] == 0
+        async with Admin(server.config("alice", "alice secret")) as admin:
+            await admin.create_delegation_token()
+        assert shown(server.broker)["kavka_delegation_tokens"] == 1
+
+    run_beside(tmp_path, story, **{"delegation.token.secret.key": "a secret"})
 
 
 def test_expired_sessions_are_counted(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""The authorizer and the audit. Apache Kafka 3.9 has no metrics of either, so the names are kavka's own."""
+"""The authorizer, the audit, logins by mechanism, delegation tokens; Apache Kafka 3.9 has no metrics of them.
+
+So the names are kavka's own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,25 @@ _FILE, _TOPIC = labelled(to="file"), labelled(to="topic")
 
 def families(sources: MetricsSources) -> Iterator[Family]:
     """Yield the families; none of what the broker does not have."""
-    access_control = sources.security.access_control
+    security = sources.security
+    if security.sasl_sessions is not None:
+        logins = [
+            (
+                labelled(
+                    listener=listener,
+                    mechanism=mechanism or "unknown",
+                    result="succeeded" if succeeded else "failed",
+                ),
+                count,
+            )
+            for (listener, mechanism, succeeded), count in security.sasl_sessions.counts.items()
+        ]
+        help = "Authentications by SASL; a mechanism that the listener does not offer is `unknown`."
+        yield counter("kavka_sasl_authentications_total", help, logins)
+    if security.tokens is not None:
+        help = "Delegation tokens, with those that have expired and are not removed yet."
+        yield gauge("kavka_delegation_tokens", help, security.tokens.count)
+    access_control = security.access_control
     if access_control is None:
         return
     authorizer = access_control.authorizer

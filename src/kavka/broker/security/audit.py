@@ -161,7 +161,7 @@ class Audit:
             except BaseException as error:
                 self._administrative(context, subjects, {type(error).__name__: 1})
                 raise
-            subjects[:0] = outcome_subjects(key, response)
+            subjects[:0] = islice(outcome_subjects(key, response), _MAX_SUBJECTS + 1)
             self._administrative(context, subjects, await _errors(context, response))
             return response
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.replica import Replica
-from kavka.broker.produce.delayed_produce import Append, wait_until_written
+from kavka.broker.produce.delayed_produce import Append, wait_until_replicated, wait_until_written
+from kavka.broker.requests.purgatory import Purgatory
 from kavka.core.controller.topics import NewTopic, TopicRefusal
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
@@ -26,7 +27,8 @@ from kavka.wire.records.batch import BatchBuilder
 if TYPE_CHECKING:
     from kavka.net.peer import Peer
 
-_ACKS: Final = 1
+_ACKS: Final = -1
+"""Of all replicas in sync: the topic is there for when a machine is lost."""
 _PRODUCE_VERSION: Final = 9
 """Of the rules for what is appended here."""
 _CREATE_S: Final = 30
@@ -45,8 +47,12 @@ class AuditTopicWriter:
         context: BrokerContext,
         find: Callable[[TopicPartition], Replica | ErrorCode],
         create_topic: Callable[[NewTopic], Awaitable[object]],
+        purgatory: Purgatory,
     ) -> None:
-        """Do nothing yet; `find` returns a replica that this broker leads, `create_topic` perhaps a TopicRefusal."""
+        """Do nothing yet; `find` returns a replica that this broker leads, `create_topic` perhaps a TopicRefusal.
+
+        Appends here wait in `purgatory` until the replicas in sync have them.
+        """
         config = context.config
         name = config.optional("kavka.audit.topic")
         assert name is not None
@@ -54,6 +60,7 @@ class AuditTopicWriter:
         self._context = context
         self._find = find
         self._create_topic = create_topic
+        self._purgatory = purgatory
         self._timeout_ms = config.integer("request.timeout.ms")
         self._leader: tuple[BrokerId, Peer] | None = None
 
@@ -108,7 +115,10 @@ class AuditTopicWriter:
         outcome = replica.append(batch, _ACKS, _PRODUCE_VERSION)
         if outcome.error is not ErrorCode.NONE:
             return outcome.error
-        (code,) = await wait_until_written([Append(replica, outcome)])
+        appends = [Append(replica, outcome)]
+        (code,) = await wait_until_written(appends)
+        if code is ErrorCode.NONE:
+            (code,) = await wait_until_replicated(self._purgatory, appends, self._timeout_ms)
         return code
 
     async def _send(

@@ -111,10 +111,20 @@ def token_subjects(request: Any, token_of: TokenOf) -> Iterator[str]:
     yield "unknown token" if token_id is None else f"token {token_id}"
 
 
+def _described_tokens(request: Any) -> Iterator[str]:
+    if request.owners is None:
+        yield "tokens of every owner"
+    for owner in request.owners or ():
+        yield f"tokens of {owner.principal_type}:{owner.principal_name}"
+
+
 def outcome_subjects(key: ApiKey, response: Any) -> Iterator[str]:
-    """Yield what is known from the response only: the id of a new token."""
+    """Yield what is known from the response only: the id of a new token, and of those whose secrets were read."""
     if key is ApiKey.CREATE_DELEGATION_TOKEN and response.token_id:
         yield f"token {response.token_id}"
+    if key is ApiKey.DESCRIBE_DELEGATION_TOKEN:
+        for token in response.tokens:
+            yield f"token {token.token_id}"
 
 
 def _elections(request: Any) -> Iterator[str]:
@@ -168,6 +178,7 @@ SUBJECTS: Final[dict[ApiKey, Subjects]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials,
     ApiKey.CREATE_DELEGATION_TOKEN: _created_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _described_tokens,
     ApiKey.ELECT_LEADERS: _elections,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassignments,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _moved,
@@ -175,6 +186,9 @@ SUBJECTS: Final[dict[ApiKey, Subjects]] = {
     ApiKey.OFFSET_DELETE: _deleted_offsets,
     ApiKey.UPDATE_FEATURES: _features,
 }
-"""What an administrator sends. WriteTxnMarkers is not here: brokers send it for each transaction."""
+"""What an administrator sends, and who reads the secrets of tokens.
+
+WriteTxnMarkers is not here: brokers send it for each transaction.
+"""
 OF_TOKENS: Final = (ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
 """Requests that name a delegation token by its secret, in place of which `token_subjects` has its id."""

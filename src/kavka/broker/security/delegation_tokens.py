@@ -75,6 +75,11 @@ class DelegationTokens:
 
     # -- what is known
 
+    @property
+    def count(self) -> int:
+        """Return how many tokens there are, with those that have expired and are not removed yet."""
+        return len(self._tokens)
+
     def __iter__(self) -> Iterator[DelegationToken]:
         """Yield the tokens, also those that have expired and are not removed yet."""
         return iter(list(self._tokens.values()))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
     from kavka.broker.partitions.replica import Replica
     from kavka.broker.requests.dispatcher import Dispatcher
+    from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.audit_topic_writer import AuditTopicWriter
     from kavka.broker.security.authentications import Authentications
@@ -52,10 +53,11 @@ class SecurityParts:
         config_changes: ConfigChanges,
         find_replica: Callable[[TopicPartition], Replica | ErrorCode],
         create_topic: Callable[[NewTopic], Awaitable[object]],
+        produce_purgatory: Purgatory,
     ) -> None:
         """Make them before the first connection: what it may do is decided when it is opened. Raise InvalidSetting.
 
-        `find_replica` and `create_topic` serve the topic of the audit.
+        `find_replica`, `create_topic` and `produce_purgatory` serve the topic of the audit.
         """
         self._context = context
         self._dispatcher = dispatcher
@@ -71,7 +73,7 @@ class SecurityParts:
         self._make_tokens()
         if context.config.serves_metrics_with_tls:
             self._make_tls()
-        self._make_access_control(find_replica, create_topic)
+        self._make_access_control(find_replica, create_topic, produce_purgatory)
         self.make_for(context.endpoints)
         if not context.config.optional(SECRET):
             # With the secret, what the file lacks may be stored: so it is judged at the start.
@@ -159,6 +161,7 @@ class SecurityParts:
         self,
         find_replica: Callable[[TopicPartition], Replica | ErrorCode],
         create_topic: Callable[[NewTopic], Awaitable[object]],
+        produce_purgatory: Purgatory,
     ) -> None:
         """Make the authorizer and the audit."""
         config = self._context.config
@@ -170,7 +173,7 @@ class SecurityParts:
         if config.optional("kavka.audit.topic"):
             from kavka.broker.security.audit_topic_writer import AuditTopicWriter
 
-            writer = AuditTopicWriter(self._context, find_replica, create_topic)
+            writer = AuditTopicWriter(self._context, find_replica, create_topic, produce_purgatory)
         self.access_control = AccessControl(self._context, writer, self.tokens)
         policies = self.access_control.policies(self._dispatcher.policies)
         self._dispatcher.set_policies(policies)
