@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kavka.core.access.names import AclOperation
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kavka.values import frozen, replace
@@ -57,6 +58,8 @@ class TopicMetadata:
     is_internal: bool
     partitions: tuple[PartitionMetadata, ...]
     error: ErrorCode = ErrorCode.NONE
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What the client may do with the topic, where an admin client has asked for it (KIP-430)."""
 
     @property
     def is_refused(self) -> bool:

@@ -43,6 +43,16 @@ __all__ = [
 ]
 
 
+_NOT_ASKED = -(2**31)
+
+
+def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
+    """Return the operations of a bit field (KIP-430), None where the broker has not said them."""
+    if bits == _NOT_ASKED:
+        return None
+    return frozenset(operation for operation in AclOperation if bits >> operation & 1)
+
+
 async def describe_acls(
     router: Router, chosen: AclFilter, timeout_ms: int | None
 ) -> list[AclBinding]:

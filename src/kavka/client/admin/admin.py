@@ -103,12 +103,17 @@ class Admin(Client):
         return sorted(n for n, topic in found.items() if include_internal or not topic.is_internal)
 
     async def describe_topics(
-        self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: int | None = None,
     ) -> dict[str, topics.TopicDescription | KafkaError]:
         """Return partitions, leaders and replicas of topics, of all topics without `names`. Creates none."""
+        include = include_authorized_operations
         if names is None:
-            return {**await topics.all_topics(self._router, timeout_ms)}
-        return await topics.describe_topics(self._router, names, timeout_ms)
+            return {**await topics.all_topics(self._router, timeout_ms, include)}
+        return await topics.describe_topics(self._router, names, include, timeout_ms)
 
     async def eligible_leaders(
         self, names: Iterable[str], *, page_size: int = 2000, timeout_ms: int | None = None
@@ -208,9 +213,11 @@ class Admin(Client):
 
     # Brokers
 
-    async def describe_cluster(self, *, timeout_ms: int | None = None) -> nodes.ClusterDescription:
+    async def describe_cluster(
+        self, *, include_authorized_operations: bool = False, timeout_ms: int | None = None
+    ) -> nodes.ClusterDescription:
         """Return the brokers, the controller and the cluster's id."""
-        return await nodes.describe_cluster(self._router, timeout_ms)
+        return await nodes.describe_cluster(self._router, timeout_ms, include_authorized_operations)
 
     async def api_versions(
         self, broker_ids: Iterable[int] | None = None, *, timeout_ms: int | None = None
@@ -402,10 +409,16 @@ class Admin(Client):
         return await groups.list_groups(self._router, states, types, timeout_ms)
 
     async def describe_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: int | None = None,
     ) -> dict[str, groups.GroupDescription | Exception]:
         """Return state and members of groups."""
-        return await groups.describe_groups(self._router, group_ids, timeout_ms)
+        return await groups.describe_groups(
+            self._router, group_ids, include_authorized_operations, timeout_ms
+        )
 
     async def delete_groups(
         self, group_ids: Iterable[str], *, timeout_ms: int | None = None
@@ -414,10 +427,18 @@ class Admin(Client):
         return await groups.delete_groups(self._router, group_ids, timeout_ms)
 
     async def remove_members(
-        self, group_id: str, instance_ids: Sequence[str], *, timeout_ms: int | None = None
+        self,
+        group_id: str,
+        instance_ids: Sequence[str] | None = None,
+        *,
+        reason: str = "removed by an admin",
+        timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Remove static members from a group (KIP-345)."""
-        return await groups.remove_members(self._router, group_id, instance_ids, timeout_ms)
+        """Remove static members from a group (KIP-345), all members, also dynamic ones, without `instance_ids`.
+
+        Outcomes are by instance id, of dynamic members by member id.
+        """
+        return await groups.remove_members(self._router, group_id, instance_ids, reason, timeout_ms)
 
     async def list_group_offsets(
         self,
@@ -430,6 +451,25 @@ class Admin(Client):
         """Return committed offsets, by default all; partitions without one are left out."""
         return await groups.list_group_offsets(
             self._router, group_id, partitions, require_stable, timeout_ms
+        )
+
+    async def list_offsets_of_groups(
+        self,
+        group_ids: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Exception]:
+        """Return the committed offsets of several groups; a mapping names the partitions of each (None: all)."""
+        wanted = dict(group_ids) if isinstance(group_ids, Mapping) else dict.fromkeys(group_ids)
+        return await self._router.gather(
+            (
+                group_id,
+                groups.list_group_offsets(
+                    self._router, group_id, partitions, require_stable, timeout_ms
+                ),
+            )
+            for group_id, partitions in wanted.items()
         )
 
     async def alter_group_offsets(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
 from kavka.client.metadata import BrokerAddress
+from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -69,6 +71,8 @@ class GroupDescription(NamedTuple):
     protocol: str
     members: list[MemberDescription]
     coordinator: BrokerAddress
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What the client may do with the group, if it was asked for (KIP-430)."""
 
 
 async def list_groups(
@@ -108,12 +112,14 @@ async def list_groups(
 
 
 async def describe_groups(
-    router: Router, group_ids: Iterable[str], timeout_ms: int | None
+    router: Router, group_ids: Iterable[str], include_operations: bool, timeout_ms: int | None
 ) -> dict[str, GroupDescription | Exception]:
     """See `Admin.describe_groups`."""
 
     async def ask(group_id: str) -> GroupDescription:
-        request = DescribeGroupsRequest(groups=[group_id])
+        request = DescribeGroupsRequest(
+            groups=[group_id], include_authorized_operations=include_operations
+        )
         answer: DescribeGroupsResponse = await router.coordinator(
             group_id, plain(request), lambda a: (g.error_code for g in a.groups), timeout_ms
         )
@@ -150,6 +156,7 @@ def _description(
         group.protocol_data,
         members,
         coordinator,
+        authorized_operations(group.authorized_operations),
     )
 
 
@@ -182,9 +189,22 @@ async def delete_groups(
 
 
 async def remove_members(
-    router: Router, group_id: str, instance_ids: Sequence[str], timeout_ms: int | None
+    router: Router,
+    group_id: str,
+    instance_ids: Sequence[str] | None,
+    reason: str,
+    timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.remove_members`."""
+    if instance_ids is None:
+        described = (await describe_groups(router, [group_id], False, timeout_ms))[group_id]
+        if isinstance(described, Exception):
+            raise described
+        chosen = [(member.member_id, member.instance_id) for member in described.members]
+    else:
+        chosen = [("", instance_id) for instance_id in instance_ids]
+    if not chosen:
+        return {}
 
     def build(peer: Peer) -> tuple[LeaveGroupRequest, int]:
         version = peer.version_of(ApiKey.LEAVE_GROUP)
@@ -192,8 +212,10 @@ async def remove_members(
             detail = f"{peer.name} is too old to remove static members"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
         members = [
-            LeaveGroupRequestMember(member_id="", group_instance_id=i, reason="removed by an admin")
-            for i in instance_ids
+            LeaveGroupRequestMember(
+                member_id=member_id, group_instance_id=instance_id, reason=reason
+            )
+            for member_id, instance_id in chosen
         ]
         return LeaveGroupRequest(group_id=group_id, members=members), version
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.metadata import BrokerAddress
+from kavka.core.access.names import AclOperation
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.api_versions import ApiVersionsResponse
@@ -24,6 +26,8 @@ class ClusterDescription(NamedTuple):
     cluster_id: str | None
     controller_id: BrokerId
     brokers: list[BrokerAddress]
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What the client may do with the cluster, if it was asked for (KIP-430)."""
 
 
 class LogDirReplica(NamedTuple):
@@ -43,11 +47,14 @@ class LogDir(NamedTuple):
     usable_bytes: int
 
 
-async def describe_cluster(router: Router, timeout_ms: int | None) -> ClusterDescription:
+async def describe_cluster(
+    router: Router, timeout_ms: int | None, include_operations: bool = False
+) -> ClusterDescription:
     """See `Admin.describe_cluster`."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=include_operations)
     try:
         answer: DescribeClusterResponse = await router.any(
-            plain(DescribeClusterRequest()), lambda a: (a.error_code,), timeout_ms
+            plain(request), lambda a: (a.error_code,), timeout_ms
         )
     except KafkaError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
@@ -61,7 +68,12 @@ async def describe_cluster(router: Router, timeout_ms: int | None) -> ClusterDes
     if refused is not None:
         raise refused
     brokers = [BrokerAddress(BrokerId(b.broker_id), b.host, b.port, b.rack) for b in answer.brokers]
-    return ClusterDescription(answer.cluster_id, BrokerId(answer.controller_id), brokers)
+    return ClusterDescription(
+        answer.cluster_id,
+        BrokerId(answer.controller_id),
+        brokers,
+        authorized_operations(answer.cluster_authorized_operations),
+    )
 
 
 async def api_versions(

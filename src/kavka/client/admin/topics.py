@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.configs import ConfigEntry
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.metadata import MetadataCache, TopicMetadata
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicId
 from kavka.net.peer import Peer
-from kavka.values import field, frozen
+from kavka.values import field, frozen, replace
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -191,18 +192,20 @@ def _create_partitions_request(name: str, wanted: NewPartitions) -> CreatePartit
     return CreatePartitionsRequestTopic(name=name, count=wanted.total, assignments=assignments)
 
 
-async def all_topics(router: Router, timeout_ms: int | None) -> dict[str, TopicDescription]:
+async def all_topics(
+    router: Router, timeout_ms: int | None, include_operations: bool = False
+) -> dict[str, TopicDescription]:
     """Return every topic that can be described, internal ones too."""
-    cache = await _request_metadata(router, None, timeout_ms)
+    cache = await _request_metadata(router, None, timeout_ms, include_operations)
     return {name: topic for name, topic in cache.topics.items() if topic.error is ErrorCode.NONE}
 
 
 async def describe_topics(
-    router: Router, names: Iterable[str], timeout_ms: int | None
+    router: Router, names: Iterable[str], include_operations: bool, timeout_ms: int | None
 ) -> dict[str, TopicDescription | KafkaError]:
     """See `Admin.describe_topics`."""
     wanted = list(dict.fromkeys(names))
-    cache = await _request_metadata(router, wanted, timeout_ms)
+    cache = await _request_metadata(router, wanted, timeout_ms, include_operations)
     found: dict[str, TopicDescription | KafkaError] = {}
     for name in wanted:
         topic = cache.topics.get(name)
@@ -215,11 +218,20 @@ async def describe_topics(
 
 
 async def _request_metadata(
-    router: Router, names: list[str] | None, timeout_ms: int | None
+    router: Router, names: list[str] | None, timeout_ms: int | None, include_operations: bool
 ) -> MetadataCache:
     topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    request = MetadataRequest(
+        topics=topics,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=include_operations,
+    )
     answer: MetadataResponse = await router.any(plain(request), lambda _: (), timeout_ms)
     cache = MetadataCache(0)
     cache.update(answer, 0, None)
+    for topic in answer.topics:
+        if topic.name in cache.topics:
+            allowed = authorized_operations(topic.topic_authorized_operations)
+            known = cache.topics[topic.name]
+            cache.topics[topic.name] = replace(known, authorized_operations=allowed)
     return cache

@@ -61,7 +61,11 @@ class AdminMethods:
     ) -> list[str]:
         """Return the names of all topics, sorted."""
     def describe_topics(
-        self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: int | None = None,
     ) -> dict[str, topics.TopicDescription | KafkaError]:
         """Return partitions, leaders and replicas of topics, of all topics without `names`. Creates none."""
     def eligible_leaders(
@@ -120,7 +124,9 @@ class AdminMethods:
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
         """Elect leaders of partitions, by default of all; None stands for a new leader."""
-    def describe_cluster(self, *, timeout_ms: int | None = None) -> nodes.ClusterDescription:
+    def describe_cluster(
+        self, *, include_authorized_operations: bool = False, timeout_ms: int | None = None
+    ) -> nodes.ClusterDescription:
         """Return the brokers, the controller and the cluster's id."""
     def api_versions(
         self, broker_ids: Iterable[int] | None = None, *, timeout_ms: int | None = None
@@ -244,7 +250,11 @@ class AdminMethods:
     ) -> list[groups.GroupListing]:
         """Return all groups, or those in certain states and of certain types."""
     def describe_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: int | None = None,
     ) -> dict[str, groups.GroupDescription | Exception]:
         """Return state and members of groups."""
     def delete_groups(
@@ -252,9 +262,14 @@ class AdminMethods:
     ) -> dict[str, Exception | None]:
         """Delete groups without members, with their offsets."""
     def remove_members(
-        self, group_id: str, instance_ids: Sequence[str], *, timeout_ms: int | None = None
+        self,
+        group_id: str,
+        instance_ids: Sequence[str] | None = None,
+        *,
+        reason: str = "removed by an admin",
+        timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Remove static members from a group (KIP-345)."""
+        """Remove static members from a group (KIP-345), all members, also dynamic ones, without `instance_ids`."""
     def list_group_offsets(
         self,
         group_id: str,
@@ -264,6 +279,14 @@ class AdminMethods:
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return committed offsets, by default all; partitions without one are left out."""
+    def list_offsets_of_groups(
+        self,
+        group_ids: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Exception]:
+        """Return the committed offsets of several groups; a mapping names the partitions of each (None: all)."""
     def alter_group_offsets(
         self,
         group_id: str,
