@@ -237,5 +237,6 @@ def test_what_waiting_does_not_mend_is_one_warning_a_minute(
     assert len(lines) == (said is not None)
     for line in lines:
         assert said is not None
-        assert line.startswith(f"another broker refuses this one broker=2 reason={error}")
+        reason = str(error).rstrip(".")
+        assert line.startswith(f"another broker refuses this one broker=2 reason={reason}: ")
         assert said in line

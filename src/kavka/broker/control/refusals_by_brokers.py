@@ -32,9 +32,8 @@ class RefusalsByBrokers:
         now = asyncio.get_running_loop().time()
         if self._logged_at is None or now - self._logged_at >= _BETWEEN_S:
             self._logged_at = now
-            log.warning(
-                "another broker refuses this one broker=%s reason=%s: %s", broker, error, remedy
-            )
+            what = "another broker refuses this one broker=%s reason=%s: %s"
+            log.warning(what, broker, str(error).rstrip("."), remedy)
         return True
 
 
