@@ -1,9 +1,8 @@
-"""The denials in the broker's log: one a second, and how many there were in between. The audit has each."""
+"""The denials in the broker's log, where there is no audit: one a second, and how many there were in between."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from kavka.broker.requests.context import RequestContext
@@ -19,10 +18,9 @@ _MAX_NAME: Final = 256
 class DeniedLog:
     """Logs what clients asked for and may not do."""
 
-    def __init__(self, clock: Clock, audit: Callable[..., None] | None = None) -> None:
-        """Begin with none; `audit` takes note of each as well."""
+    def __init__(self, clock: Clock) -> None:
+        """Begin with none."""
         self._clock = clock
-        self._audit = audit
         self._logged_ms: int | None = None
         self._not_logged = 0
 
@@ -34,8 +32,6 @@ class DeniedLog:
         name: str,
     ) -> None:
         """Take note of one."""
-        if self._audit is not None:
-            self._audit(context, operation, resource, name)
         now_ms = self._clock.tick_ms()
         if self._logged_ms is not None and now_ms - self._logged_ms < _BETWEEN_MS:
             self._not_logged += 1
