@@ -1,4 +1,4 @@
-"""What a client is told that may not do what it asks for: the error names the resource, or the setting."""
+"""A client that may not do what it asks for: the error names the resource, or the setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other brokers refuse this one: a login, a certificate, an order. Waiting does not mend it, so it is a warning.
+"""Refusals by other brokers, of a login, a certificate or an order: waiting does not mend them, so they are warnings.
 
 Connections are tried again several times a second; of one connection there is one such line a minute.
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.requests.policies import Policies
@@ -75,6 +76,18 @@ class AccessControl:
         if self.audit is not None:
             policies = replace(policies, audited=self.audit.audited)
         if self.authorizer is not None:
-            also = None if self.audit is None else self.audit.denied
-            policies = replace(policies, denied=DeniedLog(also).denied)
+            denied = DeniedLog().denied
+            if self.audit is not None:
+                denied = _each(self.audit.denied, denied)
+            policies = replace(policies, denied=denied)
         return policies
+
+
+def _each(*noted: Callable[..., None]) -> Callable[..., None]:
+    """Return what tells all of them of a denial: the audit, and the log, where an operator looks first."""
+
+    def denied(*facts: Any) -> None:
+        for note in noted:
+            note(*facts)
+
+    return denied

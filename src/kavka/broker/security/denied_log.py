@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from kavka.broker.requests.context import RequestContext
@@ -18,9 +17,8 @@ _MAX_NAME: Final = 256
 class DeniedLog:
     """Logs what clients asked for and may not do."""
 
-    def __init__(self, audit: Callable[..., None] | None = None) -> None:
-        """Begin with none; `audit` takes note of each as well."""
-        self._audit = audit
+    def __init__(self) -> None:
+        """Begin with none."""
         self._log = BoundedLog(log, logging.INFO)
 
     def denied(
@@ -31,8 +29,6 @@ class DeniedLog:
         name: str,
     ) -> None:
         """Take note of one."""
-        if self._audit is not None:
-            self._audit(context, operation, resource, name)
         session = context.session
         self._log.write(
             session.host,
