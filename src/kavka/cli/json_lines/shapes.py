@@ -476,6 +476,23 @@ HANGING: Final = _shape(
 """,
 )
 
+RECORD: Final = _shape(
+    "console-consumer",
+    """
+    topic string of the record
+    partition integer of the record
+    offset integer of the record
+    timestamp_ms integer -1 where it has none
+    timestamp_type string CreateTime or LogAppendTime
+    key text? of the record
+    value text? of the record
+    headers [header] in their order
+""",
+    header="""
+    name string of the header
+    value text? of the header
+""",
+)
 STORAGE: Final = _shape(
     "storage info",
     """
