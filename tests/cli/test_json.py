@@ -442,7 +442,6 @@ WITHOUT_JSON = {
     "sql": "has --format json",
     "zookeeper-shell": "is typed into",
     "zookeeper-security-migration": "prints nothing",
-    "dump-log": "prints lines of key: value",
     "verifiable-producer": "prints JSON always",
     "verifiable-consumer": "prints JSON always",
     "completion": "prints a script",
@@ -458,6 +457,7 @@ WITHOUT_JSON = {
 ELSEWHERE = {
     "delegation-tokens": "test_delegation_tokens.py",
     "replica-verification": "test_cluster_tools.py",
+    "dump-log": "test_dump_log.py",
 }
 
 
