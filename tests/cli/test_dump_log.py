@@ -63,7 +63,7 @@ def test_batches_and_records_are_objects(tmp_path: Path, capfd: pytest.CaptureFi
     ]
     failure = json.loads(err)
     assert (code, failure["error"]["code"]) == (1, "CORRUPT_MESSAGE")
-    assert failure["error"]["message"].endswith(f"4 bytes at the end of {log.name} are no batch")
+    assert f"4 bytes at the end of {log.name} are no batch" in failure["error"]["message"]
     code, lines, err = _dump(capfd, "--files", log.with_suffix(".index"), "--json")
     assert (code, lines, json.loads(err)["error"]["code"]) == (1, [], "BAD_VALUE")
 
