@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from struct import Struct
 
 import pytest
 
 from kavka.cli.commands.dump_log import main
+from kavka.cli.json_lines.shapes import DUMPED_BATCH, DUMPED_RECORD
 from kavka.core.producer_state import ProducerEntry
 from kavka.storage.log.producer_snapshot import encode_snapshot
 from kavka.wire.records.batch import BatchBuilder
@@ -46,6 +48,24 @@ def _dump(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[in
     code = main([str(argument) for argument in arguments])
     shown = capfd.readouterr()
     return code, shown.out.splitlines(), shown.err
+
+
+def test_batches_and_records_are_objects(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = _log(tmp_path, _batch(5, (b"k", b"v"), (None, None), codec="zstd"), b"rest", offset=5)
+    code, lines, err = _dump(capfd, "--files", log, "--print-data-log", "--json")
+    batch, *records = map(json.loads, lines)
+    assert list(batch) == list(DUMPED_BATCH.fields)
+    assert all(list(record) == list(DUMPED_RECORD.fields) for record in records)
+    assert (batch["base_offset"], batch["last_offset"], batch["valid"]) == (5, 6, True)
+    assert [(r["offset"], r["key"], r["value"], r["header_names"]) for r in records] == [
+        (5, "k", "v", []),
+        (6, None, None, ["h"]),
+    ]
+    failure = json.loads(err)
+    assert (code, failure["error"]["code"]) == (1, "CORRUPT_MESSAGE")
+    assert f"4 bytes at the end of {log.name} are no batch" in failure["error"]["message"]
+    code, lines, err = _dump(capfd, "--files", log.with_suffix(".index"), "--json")
+    assert (code, lines, json.loads(err)["error"]["code"]) == (1, [], "BAD_VALUE")
 
 
 def test_a_line_is_printed_for_each_batch(

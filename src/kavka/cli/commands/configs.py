@@ -15,8 +15,7 @@ from kavka.cli.groups.description import consumer_groups
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_error, print_rows
 from kavka.cli.json_rows.entities import altered_row, config_rows
-from kavka.cli.text.failures import TerseFailure
-from kavka.cli.text.java_errors import spelt_together
+from kavka.cli.text.failures import TerseFailure, spelt_failure
 from kavka.cli.text.secrets import shown_command
 from kavka.cli.users.scram import (
     alter_credentials,
@@ -165,7 +164,9 @@ def _act(given: Given, argv: list[str]) -> int:
             return _failed(str(error), argv, given)
         return 0
 
-    return with_admin(given, act, lambda error: _failed(spelt_together(error), argv, given))
+    return with_admin(
+        given, act, lambda error: _failed(": ".join(spelt_failure(error)), argv, given)
+    )
 
 
 def _failed(text: str, argv: list[str], given: Given) -> int:

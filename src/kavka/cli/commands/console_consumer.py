@@ -10,7 +10,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import SERVERS, key_values, read_properties, servers
-from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, OptionSet, whole_number
+from kavka.cli.arguments.options import (
+    JSON,
+    BadUsage,
+    BadValue,
+    Given,
+    Option,
+    OptionSet,
+    whole_number,
+)
+from kavka.cli.json_lines.lines import print_error, print_warning
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.standard_streams import drop_output
 from kavka.client.config import CONSUMER
@@ -75,6 +84,7 @@ OPTIONS = OptionSet(
     Option("value-deserializer", "The same for values.", "class"),
     Option("skip-message-on-error", "Pass over a record that cannot be printed instead of ending."),
     Option("enable-systest-events", "Also print when the consumer has closed."),
+    JSON,
     asks_a_broker=False,
 )
 
@@ -93,6 +103,7 @@ class _Plan:
     timeout_ms: int | None
     skips_errors: bool
     announces_end: bool
+    is_json: bool
 
 
 class _Unprintable(Exception):
@@ -108,22 +119,25 @@ def _act(given: Given) -> int:
     plan = _plan(given)
     try:
         return asyncio.run(_Run(plan).run())
-    except (InvalidSetting, _Unprintable) as error:
+    except (InvalidSetting, _Unprintable, ConnectionError, AuthenticationFailed) as error:
+        if isinstance(error, BrokenPipeError):
+            print("Unable to write to standard out, closing consumer.", file=sys.stderr)
+            return 0
+        if plan.is_json:
+            return print_error(error)
+        if isinstance(error, (ConnectionError, AuthenticationFailed)):
+            print(error, file=sys.stderr)
+            return 1
         is_setting = isinstance(error, InvalidSetting)
         text = f"org.apache.kafka.common.config.ConfigException: {error}" if is_setting else error
         log_line("ERROR", "Unknown error when running consumer: ", _LOGGER)
         print(text, file=sys.stderr)
-    except BrokenPipeError:
-        print("Unable to write to standard out, closing consumer.", file=sys.stderr)
-        return 0
-    except (ConnectionError, AuthenticationFailed) as error:
-        print(error, file=sys.stderr)
     return 1
 
 
 def _plan(given: Given) -> _Plan:
     """Check the options. Raise BadUsage, BadValue with Kafka's sentences."""
-    from kavka.cli.console.message_formatters import UnknownClass, formatter_of
+    from kavka.cli.console.message_formatters import UnknownClass, formatter_of, json_formatter
 
     given.forbid("whitelist", ("include",))
     given.forbid("consumer.config", ("command-config",))
@@ -147,8 +161,13 @@ def _plan(given: Given) -> _Plan:
     for name in ("key-deserializer", "value-deserializer"):
         if given.has(name):
             properties[name.replace("-", ".")] = given.text(name)
+    given.forbid("json", ("formatter", "enable-systest-events"))
     try:
-        formatter = formatter_of(given.one("formatter") or "DefaultMessageFormatter", properties)
+        formatter = (
+            json_formatter(properties)
+            if given.has("json")
+            else formatter_of(given.one("formatter") or "DefaultMessageFormatter", properties)
+        )
     except UnknownClass as error:
         raise BadUsage(str(error)) from error
     most = given.integer("max-messages")
@@ -164,6 +183,7 @@ def _plan(given: Given) -> _Plan:
         timeout_ms=None if timeout_ms is None or timeout_ms < 0 else timeout_ms,
         skips_errors=given.has("skip-message-on-error"),
         announces_end=given.has("enable-systest-events"),
+        is_json=given.has("json"),
     )
 
 
@@ -259,8 +279,7 @@ class _Run:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         try:
             self._choose(consumer)
-            await self._print_all(consumer)
-            return 0
+            return await self._print_all(consumer)
         except asyncio.CancelledError:
             if not is_stopped.is_set():
                 raise  # Ctrl-C
@@ -270,7 +289,8 @@ class _Run:
             if self._plan.announces_end:
                 print("shutdown_complete")
             sys.stdout.flush()
-            print(f"Processed a total of {self._count} messages", file=sys.stderr)
+            if not self._plan.is_json:
+                print(f"Processed a total of {self._count} messages", file=sys.stderr)
 
     def _choose(self, consumer: Consumer) -> None:
         """Assign or subscribe to what is to be read."""
@@ -291,8 +311,11 @@ class _Run:
         else:
             consumer.seek(topic_partition, int(plan.offset))
 
-    async def _print_all(self, consumer: Consumer) -> None:
-        """Print until enough has come, nothing comes any more, or a poll fails: Kafka counts all three as an end."""
+    async def _print_all(self, consumer: Consumer) -> int:
+        """Print until enough has come, nothing comes any more, or a poll fails: Kafka counts all three as an end.
+
+        With JSON the third is a failure.
+        """
         plan = self._plan
         timeout_ms = _NO_TIMEOUT_MS if plan.timeout_ms is None else plan.timeout_ms
         while plan.max_messages is None or self._count < plan.max_messages:
@@ -300,16 +323,22 @@ class _Run:
             try:
                 fetched = await consumer.poll(timeout_ms, max_records=min(left, _AT_ONCE))
             except (KafkaError, OSError) as error:
-                _terminating(spelt_together(error))
-                return
+                return self._ended(error)
             if not fetched and plan.timeout_ms is not None:
-                _terminating("org.apache.kafka.common.errors.TimeoutException")
-                return
+                if not plan.is_json:
+                    _terminating("org.apache.kafka.common.errors.TimeoutException")
+                return 0
             try:
                 self._print_fetched(consumer, fetched)
             except KafkaError as error:  # a corrupt batch
-                _terminating(spelt_together(error))
-                return
+                return self._ended(error)
+        return 0
+
+    def _ended(self, error: KafkaError | OSError) -> int:
+        if self._plan.is_json:
+            return print_error(error)
+        _terminating(spelt_together(error))
+        return 0
 
     def _print_fetched(self, consumer: Consumer, fetched: Sequence[FetchedBatches]) -> None:
         """Print what a poll returned. Raise CorruptRecordError, _Unprintable, BrokenPipeError.
@@ -344,9 +373,11 @@ class _Run:
                     text = f"org.apache.kafka.common.errors.SerializationException: {error}"
                     if not self._plan.skips_errors:
                         raise _Unprintable(text) from error
-                    log_line(
-                        "ERROR", f"Error processing message, skipping this message: {text}", _LOGGER
-                    )
+                    sentence = f"Error processing message, skipping this message: {text}"
+                    if self._plan.is_json:
+                        print_warning(sentence)
+                    else:
+                        log_line("ERROR", sentence, _LOGGER)
         finally:
             try:
                 _write(b"".join(shown))

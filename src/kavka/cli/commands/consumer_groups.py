@@ -116,6 +116,8 @@ def _print_refusal(error: KafkaError | BadValue) -> None:
     else:
         text = spelt_together(error) if error.detail else sentence(error.code)
     print_error(f"Executing consumer group command failed due to {text}")
+    if isinstance(error, KafkaError):
+        print(spelt_together(error), file=sys.stderr)
 
 
 def _failed(error: Exception) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 
 from kavka.cli.admin.connection import with_admin
+from kavka.cli.admin.elections import print_failure
 from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet
 from kavka.cli.json_lines import shapes
 from kavka.cli.json_lines.lines import print_outcomes
 from kavka.cli.json_rows.topics import deleted_records_rows
+from kavka.cli.text.failures import ADMIN_OPERATION
 from kavka.cli.text.java_errors import spelt_together
 from kavka.cli.text.progress import progress
 from kavka.client.admin.admin import Admin
@@ -31,6 +33,10 @@ OPTIONS = OptionSet(
 )
 
 
+class _Unreadable(BadValue):
+    """The file is not there, or may not be read."""
+
+
 def main(argv: list[str]) -> int:
     """Run the command; 1 when the file cannot be used. Errors of brokers are printed with exit code 0, as in Kafka."""
     return OPTIONS.run(argv, _act)
@@ -43,7 +49,10 @@ def _act(given: Given) -> int:
     except BadValue as error:
         if given.has("json"):
             raise
-        return _failed(str(error))
+        is_unreadable = isinstance(error, _Unreadable)
+        return print_failure(
+            "java.io.IOException" if is_unreadable else ADMIN_OPERATION, str(error)
+        )
 
     async def act(admin: Admin) -> int:
         if given.has("json"):
@@ -90,7 +99,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     try:
         text = read_text(path, MAX_DOCUMENT)
     except OSError:
-        raise BadValue(f"Unable to read file {path}") from None
+        raise _Unreadable(f"Unable to read file {path}") from None
     except ValueError as error:
         raise BadValue(f"{path}: {error}") from None
     try:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kavka.cli.arguments.options import BadUsage, BadValue, Given, Option, OptionSet
+from kavka.cli.arguments.options import JSON, BadUsage, BadValue, Given, Option, OptionSet
+from kavka.cli.json_lines.lines import json_line, print_failure
 from kavka.cli.log_dump.batches import NO_LIMIT, LogDump, Parser
 from kavka.cli.log_dump.indexes import (
     IndexDump,
@@ -16,6 +17,8 @@ from kavka.cli.log_dump.indexes import (
 )
 from kavka.cli.log_dump.mapped_file import mapped
 from kavka.cli.text.progress import progress
+from kavka.cli.text.standard_streams import is_output_failure
+from kavka.errors import ErrorCode
 from kavka.storage.failures import CorruptFile
 from kavka.wire.records.batch import Record
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
@@ -52,6 +55,7 @@ OPTIONS = OptionSet(
         value_is_optional=True,
     ),
     Option("value-decoder-class", "The same for payloads.", "class", value_is_optional=True),
+    JSON,
     asks_a_broker=False,
 )
 
@@ -75,14 +79,21 @@ def _act(given: Given) -> int:
         5_242_880 if max_message_bytes is None else max_message_bytes,
     )
     gaps: dict[Path, list[tuple[int, int]]] = {}
+    paths = list(map(Path, filter(None, given.text("files").split(","))))
+
+    def new_log() -> LogDump:
+        return LogDump(
+            is_deep=given.has("deep-iteration") or parser is not None,
+            parser=parser,
+            skips_metadata=given.has("skip-record-metadata"),
+            max_bytes=NO_LIMIT if max_bytes is None else max_bytes,
+        )
+
+    if given.has("json"):
+        return _dump_objects(paths, new_log)
     try:
-        for path in map(Path, filter(None, given.text("files").split(","))):
-            log = LogDump(
-                is_deep=given.has("deep-iteration") or parser is not None,
-                parser=parser,
-                skips_metadata=given.has("skip-record-metadata"),
-                max_bytes=NO_LIMIT if max_bytes is None else max_bytes,
-            )
+        for path in paths:
+            log = new_log()
             try:
                 _dump(path, log, indexes)
             except (CorruptBatch, BatchTooLarge) as error:
@@ -92,10 +103,36 @@ def _act(given: Given) -> int:
     except BrokenPipeError:
         raise
     except (CorruptFile, OSError) as error:
+        if is_output_failure(error):
+            raise
         print(_sentence(error), file=sys.stderr)
         return 1
     for line in (*indexes.complaints(), *_gap_lines(gaps)):
         print(line, file=sys.stderr)
+    return 0
+
+
+def _dump_objects(paths: list[Path], new_log: Callable[[], LogDump]) -> int:
+    """Print the batches of logs as JSON."""
+    others = [path for path in paths if path.suffix not in (".log", ".checkpoint")]
+    if others:
+        raise BadValue(f"{others[0]}: with --json only files of records are printed, *.log")
+    try:
+        for path in paths:
+            with (
+                mapped(path) as buffer,
+                progress(path.name, len(buffer), "bytes", prints_meanwhile=True) as shown,
+            ):
+                log = new_log()
+                log.on_batch = shown.update
+                for shape, row in log.objects(buffer, path.name):
+                    sys.stdout.write(json_line(shape, row))
+    except (CorruptBatch, BatchTooLarge, CorruptFile) as error:
+        return print_failure(ErrorCode.CORRUPT_MESSAGE.name, str(error))
+    except OSError as error:
+        if is_output_failure(error):
+            raise
+        return print_failure("BAD_VALUE", _sentence(error))
     return 0
 
 

@@ -51,7 +51,7 @@ _ALLOWED = {
 """With which actions an option makes sense."""
 
 OPTIONS = OptionSet(
-    "Create, delete, describe, or change a topic.",
+    "This tool helps to create, delete, describe, or change a topic.",
     Option("list", "List the topics."),
     Option("describe", "Show partitions, leaders, replicas and settings of topics."),
     Option("create", "Create a topic."),

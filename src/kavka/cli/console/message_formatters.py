@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Callable, Mapping
 
 from kavka.cli.arguments.client_properties import is_true
 from kavka.cli.console.deserializers import Deserializer, deserializer_of
+from kavka.cli.json_lines.lines import json_line
+from kavka.cli.json_lines.shapes import RECORD
 from kavka.client.consumer.batches import ConsumerRecord
 
 log = logging.getLogger(__name__)
@@ -70,6 +73,41 @@ def _default(properties: dict[str, str]) -> Formatter:
     if not parts:
         return _nothing
     return lambda record: separator.join([part(record) for part in parts]) + line_end
+
+
+def json_formatter(properties: Mapping[str, str]) -> Formatter:
+    """Return the formatter of `--json`, which takes deserializers only. Raise UnknownClass."""
+    names = ("key.deserializer", "value.deserializer", "headers.deserializer")
+    key_of, value_of, header_value_of = (_deserializer(dict(properties), name) for name in names)
+
+    def format_record(record: ConsumerRecord) -> bytes:
+        row = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp_ms": record.timestamp,
+            "timestamp_type": _TIMESTAMP_TYPES[record.timestamp_type][:-1].decode(),
+            "key": _text(record.key, key_of),
+            "value": _text(record.value, value_of),
+            "headers": [
+                {"name": name, "value": _text(value, header_value_of)}
+                for name, value in record.headers
+            ],
+        }
+        return json_line(RECORD, row).encode()
+
+    return format_record
+
+
+def _text(content: bytes | None, deserialize: Deserializer | None) -> str | dict[str, str] | None:
+    """Return UTF-8 as a string, other bytes so that they are not lost."""
+    if content is None:
+        return None
+    shown = content if deserialize is None else deserialize(content)
+    try:
+        return shown.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(shown).decode()}
 
 
 def _timestamp(record: ConsumerRecord) -> bytes:

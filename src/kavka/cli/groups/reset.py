@@ -241,7 +241,7 @@ def read_plan(path: str, groups: list[str]) -> dict[str, Offsets]:
         text = read_text(path, MAX_DOCUMENT)
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except ValueError as error:
-        raise BadValue(f"{path}: {error}") from None
+        raise BadValue(f"java.io.IOException: Unable to read file {path}: {error}") from None
     except (OSError, csv.Error):
         raise BadValue(f"java.io.IOException: Unable to read file {path}") from None
     plan: dict[str, Offsets] = {}

@@ -25,9 +25,14 @@ OPTION: Final = "json"
 def print_rows(shape: Shape, rows: Iterable[Row]) -> None:
     """Print objects of a shape, each in its line; the text is ASCII, for terminals of any encoding."""
     for row in rows:
-        assert row.keys() == shape.fields.keys(), (shape.calls, sorted(row))
-        sys.stdout.write(_line(row))
+        sys.stdout.write(json_line(shape, row))
     sys.stdout.flush()
+
+
+def json_line(shape: Shape, row: Row) -> str:
+    """Return the line of an object of a shape."""
+    assert row.keys() == shape.fields.keys(), (shape.calls, sorted(row))
+    return _line(row)
 
 
 def print_outcomes(shape: Shape, rows: Iterable[Row]) -> int:

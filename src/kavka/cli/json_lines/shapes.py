@@ -476,6 +476,66 @@ HANGING: Final = _shape(
 """,
 )
 
+DUMPED_BATCH: Final = _shape(
+    "dump-log",
+    """
+    kind string batch
+    file string its name
+    position integer in the file, in bytes
+    size integer bytes
+    base_offset integer of its first record
+    last_offset integer of its last record
+    count integer of records that it was written with
+    base_sequence integer -1 without a producer id
+    last_sequence integer -1 without a producer id
+    producer_id integer -1 for none
+    producer_epoch integer -1 for none
+    partition_leader_epoch integer of the leader that took it
+    transactional boolean whether it belongs to a transaction
+    control boolean whether it is a marker
+    delete_horizon_ms integer? when the cleaner may remove its tombstones
+    timestamp_type string CreateTime or LogAppendTime
+    max_timestamp_ms integer of its records
+    magic integer of its format
+    compression string none, gzip, snappy, lz4 or zstd
+    crc integer as it is stored
+    valid boolean whether its content has this CRC
+""",
+)
+DUMPED_RECORD: Final = _shape(
+    "dump-log --deep-iteration, dump-log --print-data-log",
+    """
+    kind string record, after its batch
+    file string its name
+    offset integer of the record
+    timestamp_ms integer of the record
+    timestamp_type string CreateTime or LogAppendTime
+    key_size integer bytes; -1 for null
+    value_size integer bytes; -1 for null
+    sequence integer -1 without a producer id
+    header_names [string] in their order
+    control string? what a marker says
+    key string? as its decoder shows it; null without --print-data-log
+    value string? as its decoder shows it; null without --print-data-log
+""",
+)
+RECORD: Final = _shape(
+    "console-consumer",
+    """
+    topic string of the record
+    partition integer of the record
+    offset integer of the record
+    timestamp_ms integer -1 where it has none
+    timestamp_type string CreateTime or LogAppendTime
+    key text? of the record
+    value text? of the record
+    headers [header] in their order
+""",
+    header="""
+    name string of the header
+    value text? of the header
+""",
+)
 STORAGE: Final = _shape(
     "storage info",
     """

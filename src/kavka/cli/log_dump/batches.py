@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
+from kavka.cli.json_lines.lines import Row
+from kavka.cli.json_lines.shapes import DUMPED_BATCH, DUMPED_RECORD, Shape
 from kavka.io import Buffer
 from kavka.values import field, mutable
 from kavka.wire.records.batch import Record, decode_records
@@ -65,6 +67,44 @@ class LogDump:
         if position < end and self.max_bytes == NO_LIMIT:
             yield f"Found {end - position} invalid bytes at the end of {name}"
 
+    def objects(self, buffer: Buffer, name: str) -> Iterator[tuple[Shape, Row]]:
+        """Yield batches, and after each its records if they are asked for. Raise CorruptBatch, as `lines`.
+
+        Raise CorruptBatch also for bytes at the end that are no batch, after all others.
+        """
+        end = min(len(buffer), self.max_bytes)
+        position = 0
+        for header in whole_batches(buffer, 0, end):
+            yield DUMPED_BATCH, {"kind": "batch", "file": name, **_batch_object(buffer, header)}
+            position = header.end
+            self.on_batch(position)
+            for record in decode_records(buffer, header) if self.is_deep else ():
+                yield (
+                    DUMPED_RECORD,
+                    {"kind": "record", "file": name, **self._object(header, record)},
+                )
+        if position < end and self.max_bytes == NO_LIMIT:
+            raise CorruptBatch(
+                f"{end - position} bytes at the end of {name} are no batch", position
+            )
+
+    def _object(self, header: BatchHeader, record: Record) -> Row:
+        key = value = None
+        if self.parser is not None and not header.is_control:
+            key, value = self.parser(record)
+        return {
+            "offset": record.offset,
+            "timestamp_ms": record.timestamp,
+            "timestamp_type": _TIMESTAMP_TYPES[record.timestamp_type],
+            "key_size": _size(record.key),
+            "value_size": _size(record.value),
+            "sequence": _sequence(header, record),
+            "header_names": [name for name, _ in record.headers],
+            "control": _control_text(record) if header.is_control else None,
+            "key": key,
+            "value": value,
+        }
+
     def _record_line(self, header: BatchHeader, record: Record) -> str:
         line, before_key = "", "| "
         if not self.skips_metadata:
@@ -104,6 +144,34 @@ def whole_batches(buffer: Buffer, position: int, end: int) -> Iterator[BatchHead
         position = header.end
 
 
+def _batch_object(buffer: Buffer, header: BatchHeader) -> Row:
+    return {
+        "position": header.position,
+        "size": header.size,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "count": header.record_count,
+        "base_sequence": header.base_sequence,
+        "last_sequence": header.last_sequence,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "partition_leader_epoch": header.partition_leader_epoch,
+        "transactional": header.is_transactional,
+        "control": header.is_control,
+        "delete_horizon_ms": header.base_timestamp if header.has_delete_horizon else None,
+        "timestamp_type": _TIMESTAMP_TYPES[header.timestamp_type],
+        "max_timestamp_ms": header.max_timestamp,
+        "magic": header.magic,
+        "compression": header.compression.kafka_name,
+        "crc": header.crc,
+        "valid": _is_valid(buffer, header),
+    }
+
+
+def _is_valid(buffer: Buffer, header: BatchHeader) -> bool:
+    return header.size >= HEADER_SIZE and batch_crc(buffer, header) == header.crc
+
+
 def batch_line(buffer: Buffer, header: BatchHeader) -> str:
     """Return the line of a batch."""
     horizon = (
@@ -111,7 +179,7 @@ def batch_line(buffer: Buffer, header: BatchHeader) -> str:
         if header.has_delete_horizon
         else "OptionalLong.empty"
     )
-    is_valid = header.size >= HEADER_SIZE and batch_crc(buffer, header) == header.crc
+    is_valid = _is_valid(buffer, header)
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
         f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "

@@ -1,0 +1,185 @@
+"""A hundred calls of our tools and of Apache Kafka 4.1's on the same broker: the same exit code, the same lines.
+
+Lines are compared without their order (Kafka's comes out of hash tables), frames of the JVM, tables of options, the
+logger's times and names. Not in the table, because they differ on purpose: options that do not exist (Kafka shows a
+stack), `--version`, refusals of `kafka-acls` (Kafka prints them on standard output, with a stack), JSON that is none
+(Jackson's words), versions that only one of both clients speaks, `storage random-uuid`. The tools of 3.9 have faults
+that 4.1's have not, `Topic 'Optional[t]'` and tables without ends of lines among them: ours are as 4.1's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kavka.cli.main import main
+from kavka_compat.apache import ApacheKafka, Finished
+from kavka_compat.brokers import Broker
+
+pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(900)]
+
+CALLS = """
+topics --list
+topics --create --topic TWIN --partitions 2 --config retention.ms=60000
+topics --create --topic TWIN
+topics --create --topic TWIN_a.b --partitions 1
+topics --create --topic TWIN --if-not-exists
+topics --create --topic a/b
+topics --create --topic TWINr --replication-factor 3
+topics --create --topic TWINr --partitions 0
+topics --create --topic TWINr --config nope=1
+topics --create --topic TWINr --config nope
+topics --describe --topic BASE
+topics --describe --topic none
+topics --describe --topic none --if-exists
+topics --describe --topic TWIN --topics-with-overrides
+topics --describe --under-replicated-partitions
+topics --alter --topic TWIN --partitions 4
+topics --alter --topic TWIN --partitions 1
+topics --alter --topic none --partitions 4
+topics --delete --topic TWIN
+topics --delete --topic none
+topics
+topics --help
+consumer-groups --list --state
+consumer-groups --describe --group BASE
+consumer-groups --describe --group none
+consumer-groups --describe --group BASE --members
+consumer-groups --describe --group BASE --state
+consumer-groups --describe
+consumer-groups --describe --group BASE --members --state
+consumer-groups --reset-offsets --group BASE --topic BASE --to-earliest
+consumer-groups --reset-offsets --group BASE --topic BASE --to-earliest --dry-run
+consumer-groups --reset-offsets --group BASE --topic BASE:0 --to-offset 99 --dry-run
+consumer-groups --reset-offsets --group BASE --all-topics --to-current --export --dry-run
+consumer-groups --reset-offsets --group BASE --topic none --to-latest --dry-run
+consumer-groups --reset-offsets --group BASE --topic BASE --dry-run
+consumer-groups --reset-offsets --group BASE --to-latest --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE:0 --to-datetime 2023-11-14T22:13:24.000 --execute
+consumer-groups --reset-offsets --group TWIN --topic BASE:0 --shift-by 1 --execute
+consumer-groups --delete-offsets --group TWIN --topic BASE:0
+consumer-groups --delete-offsets --group TWIN --topic none
+consumer-groups --delete --group TWIN
+consumer-groups --delete --group none
+configs --describe --entity-type topics --entity-name BASE
+configs --describe --entity-type topics --entity-name none
+configs --describe --topic BASE --all
+configs --describe --entity-type brokers
+configs --describe --entity-type brokers --entity-default
+configs --describe --entity-type users
+configs --describe --entity-type nope
+configs --alter --topic BASE --add-config retention.ms=x
+configs --alter --topic BASE --add-config nope=x
+configs --alter --topic BASE --delete-config nope
+configs --alter --topic BASE
+configs --alter --entity-type users --entity-name TWIN --add-config SCRAM-SHA-256=[password=s]
+configs --describe --entity-type users --entity-name TWIN
+configs --alter --entity-type users --entity-name TWIN --delete-config SCRAM-SHA-256
+configs --alter --entity-type users --entity-name TWIN --add-config producer_byte_rate=10
+configs --alter --entity-type users --entity-name TWIN --delete-config producer_byte_rate
+get-offsets --topic BASE
+get-offsets --topic BASE --time earliest
+get-offsets --topic BASE --time max-timestamp
+get-offsets --topic none
+get-offsets --topic BASE --time soon
+get-offsets --topic BASE --partitions 7
+delete-records --offset-json-file FILES/records.json
+delete-records --offset-json-file FILES/bad.json
+delete-records --offset-json-file FILES/missing.json
+log-dirs --describe --broker-list 9
+leader-election --election-type preferred --topic BASE --partition 0
+leader-election --election-type unclean --topic none --partition 0
+leader-election --election-type preferred --path-to-json-file FILES/bad.json
+reassign-partitions --list
+reassign-partitions --generate --topics-to-move-json-file FILES/topics.json --broker-list 0
+reassign-partitions --execute --reassignment-json-file FILES/moves.json
+reassign-partitions --verify --reassignment-json-file FILES/moves.json
+reassign-partitions --cancel --reassignment-json-file FILES/moves.json
+transactions list
+transactions describe --transactional-id none
+transactions describe-producers --topic BASE --partition 0
+transactions find-hanging --broker-id 0
+transactions find-hanging
+features describe
+features upgrade --feature nope=1
+cluster cluster-id
+cluster unregister --id 0
+cluster list-endpoints
+acls --add --topic BASE
+"""
+
+
+@pytest.fixture
+def base(kavka_broker: Broker, fresh_name: str, tmp_path: Path) -> str:
+    """A topic with ten records, and a group of that name."""
+    at = ("--bootstrap-server", kavka_broker.bootstrap)
+    assert main(["topics", *at, "--create", "--topic", fresh_name, "--partitions", "2"]) == 0
+    producer = Producer({"bootstrap.servers": kavka_broker.bootstrap})
+    for number in range(10):
+        time_ms = 1_700_000_000_000 + number * 1000
+        producer.produce(fresh_name, b"v", partition=number % 2, timestamp=time_ms)
+    assert producer.flush(30) == 0
+    reset = ("--reset-offsets", "--group", fresh_name, "--topic", fresh_name, "--to-offset", "2")
+    assert main(["consumer-groups", *at, *reset, "--execute"]) == 0
+    part = {"topic": fresh_name, "partition": 0}
+    for name, document in (
+        ("records", {"partitions": [{**part, "offset": 0}], "version": 1}),
+        ("topics", {"topics": [{"topic": fresh_name}], "version": 1}),
+        ("moves", {"partitions": [{**part, "replicas": [0]}], "version": 1}),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    (tmp_path / "bad.json").write_text("not json")
+    return fresh_name
+
+
+def test_a_hundred_calls_leave_the_lines_of_kafkas_tools(
+    kavka_broker: Broker, base: str, tmp_path: Path
+) -> None:
+    kafka = ApacheKafka("4.1")
+    different = []
+    for call in CALLS.strip().splitlines():
+        tool, *rest = call.replace("BASE", base).replace("FILES", str(tmp_path)).split()
+        action = [rest.pop(0)] if tool == "cluster" else []
+        at = [*action, "--bootstrap-server", kavka_broker.bootstrap]
+        twins = (f"{base}-theirs", f"{base}-mine__")
+        theirs_words, our_words = (
+            [*at, *(word.replace("TWIN", twin) for word in rest)] for twin in twins
+        )
+        theirs = said(kafka.tool(f"kafka-{tool}", *theirs_words), twins[0])
+        ours = said(_ours(tool, our_words), twins[1])
+        if theirs != ours:
+            different.append((call, [*theirs - ours], [*ours - theirs]))
+    assert different == []
+
+
+def _ours(tool: str, words: list[str]) -> Finished:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([tool, *words])
+    return Finished(code, out.getvalue(), err.getvalue())
+
+
+_JAVAS = re.compile(
+    r"\tat |Caused by: |\t\.\.\. \d+ more|\tSuppressed: |\[.*\] \w+ \[AdminClient | \(org\.apache"
+)
+_LOGGED = re.compile(r"^\[[\d: ,-]+\] (\w+ .*?)(?: \([\w.]+\))?$")
+
+
+def said(finished: Finished, twin: str) -> set[str]:
+    """Return the exit code and what was written, but for what is only one side's; each line with its stream."""
+    lines = {f"code {finished.code}"}
+    for stream, text in (("out", finished.out), ("err", finished.err)):
+        for line in text.splitlines():
+            if re.match(r"Option\s+Description", line):
+                break
+            if line.strip() and not _JAVAS.match(line):
+                plain = _LOGGED.sub(r"\1", line).replace(twin, "TWIN").rstrip()
+                # Columns are as wide as their longest cell.
+                lines.add(f"{stream}: {re.sub(' +', ' ', plain)}")
+    return lines
