@@ -124,7 +124,7 @@ def seen(asked: Ask, group: str) -> tuple[list[str], tuple[int, str, str, int], 
     described = (row.error_code, row.group_state, row.protocol_type, len(row.members))
     whole = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     (offsets,) = asked(whole, 8).groups
-    rows: list[object] = sorted(
+    rows = sorted(
         (topic.name, one.partition_index, one.committed_offset, one.error_code)
         for topic in offsets.topics
         for one in topic.partitions

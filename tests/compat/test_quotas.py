@@ -118,7 +118,7 @@ def test_request_time_is_held_within_five_percent_for_thirty_seconds(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_twice_the_request_time_lets_a_client_send_twice_as_much(start_broker: StartBroker) -> None:
-    """A broker of Apache Kafka has more threads, and other costs: what is alike is that the quota is a share of them."""
+    """Apache Kafka has more threads and other costs; alike is that the quota is a share of them."""
     with start_broker({}) as broker:
         at = broker.bootstrap
         make_topic(at, "t")
