@@ -115,6 +115,26 @@ def test_request_time_is_held_within_five_percent_for_thirty_seconds(
         assert abs(used / percent - 1) <= 0.05
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_twice_the_request_time_lets_a_client_send_twice_as_much(start_broker: StartBroker) -> None:
+    """Apache Kafka has more threads and other costs; alike is that the quota is a share of them."""
+    with start_broker({}) as broker:
+        at = broker.bootstrap
+        make_topic(at, "t")
+        rates = {}
+        with running([producing(at, "t", "q")]) as meter:
+            free = meter.rate(10, 5)
+            for percent in (2.0, 4.0):
+                set_quota(at, ClientQuotaEntity(None, "q"), {"request_percentage": percent})
+                rates[percent] = meter.rate(25, 30)
+        ratio = rates[4.0] / rates[2.0]
+        shown = {percent: round(rate / 1e6, 2) for percent, rate in rates.items()}
+        print(f"{broker.name}: {shown} MB a second, {ratio:.2f} times, {free / 1e6:.2f} without")
+        assert rates[4.0] < free / 2
+        assert abs(ratio / 2 - 1) <= (0.1 if broker.is_kavka else 0.4)
+
+
 def perf_rates(lines: list[str]) -> list[float]:
     """Return the MB a second of each interval of kafka-producer-perf-test."""
     return [

@@ -377,6 +377,7 @@ def test_deleted_topics_take_their_offsets_with_them() -> None:
         (OffsetRecord("h", "t", 0, None),),
     ]
     assert shard.durable() == {}
+    assert shard.list() == []
 
 
 def test_a_rebalance_timeout_of_nothing_does_not_stop_the_clock() -> None:

@@ -34,7 +34,6 @@ NOT_APPLICABLE = {
 }
 LACKING = {
     "0052": "messages of brokers before 0.11 (magic 0 and 1) are refused, but Kafka 3.9 converts them",
-    "0081": "AlterConfigs of a setting of Kerberos, which the broker does not have, is refused",
     "0109": "ends with kafka-acls: the brokers of this run have no authorizer; see `security`",
 }
 """Tests that fail because a broker of ours does not have something yet; they are run all the same."""

@@ -77,6 +77,9 @@ async def _delete(
         reply = await groups.submit(group_id, event)
         if isinstance(reply, ErrorCode):
             return reply
+        if at and reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            # The group has gone with its last offset: of the others it had none.
+            return codes | dict.fromkeys(known[at:], ErrorCode.NONE)
         if reply.error_code is not ErrorCode.NONE:
             code: ErrorCode = reply.error_code
             return code

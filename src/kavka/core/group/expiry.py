@@ -8,14 +8,15 @@ An offset outlives its retention while the group uses it:
     any other                                      never
 
 An explicit expire timestamp (OffsetCommit 2 to 4) counts in place of the retention, under the same conditions. An
-offset that an open transaction commits again is kept. An empty group with nothing left is deleted.
+offset that an open transaction commits again is kept. An empty group with nothing left is deleted, be it that its
+offsets have expired, or were deleted, or their topics.
 """
 
 from __future__ import annotations
 
 from kavka.core.group.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
 from kavka.core.group.offsets import append_tombstone, known_keys
-from kavka.core.group.records import CommittedOffset, GroupRecord
+from kavka.core.group.records import CommittedOffset, GroupRecord, OffsetRecord
 from kavka.core.group.step import Step
 from kavka.errors import ErrorCode
 
@@ -64,6 +65,24 @@ def delete(group: Group | None, step: Step) -> tuple[ErrorCode, bool]:
     return ErrorCode.NONE, delete_with_tombstones(group, step)
 
 
+def delete_if_unused(group: Group, step: Step) -> bool:
+    """Delete an empty group whose last offset this step deletes; return whether it may be removed at once.
+
+    As in Kafka's `GroupMetadataManager.cleanupGroupMetadata`, after OffsetDelete and where topics are deleted.
+    """
+    deleted = {
+        (record.topic, record.partition)
+        for record in step.records
+        if isinstance(record, OffsetRecord) and record.group_id == group.group_id
+    }
+    is_used = group.pending_commits or group.pending_members or group.undecided
+    if group.state is not GroupState.EMPTY or is_used or set(group.offsets) - deleted:
+        return False
+    group.move_to(GroupState.DEAD, step.now_ms)
+    _append_group_tombstone(group, step)
+    return not step.records
+
+
 def delete_with_tombstones(group: Group, step: Step) -> bool:
     """Write the tombstones of all that the group has; return whether there was nothing to write."""
     for member_id in list(group.pending_members):
@@ -71,9 +90,13 @@ def delete_with_tombstones(group: Group, step: Step) -> bool:
     group.move_to(GroupState.DEAD, step.now_ms)
     for topic_partition in known_keys(group):
         append_tombstone(group, topic_partition, step)
+    _append_group_tombstone(group, step)
+    return not step.records
+
+
+def _append_group_tombstone(group: Group, step: Step) -> None:
     if group.stored is not None or group.pending_stores:
         step.records.append(GroupRecord(group.group_id, None))
-    return not step.records
 
 
 def tombstones_refused(group: Group, step: Step) -> None:

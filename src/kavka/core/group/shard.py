@@ -360,7 +360,14 @@ class GroupShard:
         if not event.group_id:
             step.reply(event.token, DeleteOffsetsReply(ErrorCode.INVALID_GROUP_ID))
             return
-        offsets.delete(self._groups.get(event.group_id), event, step)
+        group = self._groups.get(event.group_id)
+        offsets.delete(group, event, step)
+        if group is not None:
+            self._delete_if_unused(group, step)
+
+    def _delete_if_unused(self, group: Group, step: Step) -> None:
+        if expiry.delete_if_unused(group, step):
+            del self._groups[group.group_id]
 
     def _delete_topics_offsets(self, event: DeleteTopicsOffsets) -> None:
         """Schedule the check of every group, one per tick; while loading, after it."""
@@ -381,6 +388,7 @@ class GroupShard:
                 if key[0] in topics:
                     offsets.append_tombstone(group, key, step)
             if step.records:
+                self._delete_if_unused(group, step)
                 break
 
     def _delete_group(self, event: DeleteGroup, step: Step) -> None:
