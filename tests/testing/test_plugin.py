@@ -187,26 +187,33 @@ def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -
 
 
 KILLED = """
-import os, sys, time
+import os, time
 
 def test_is_killed(kavka_broker):
     if os.fork() == 0:  # a child that outlives the test must not keep the broker alive
-        os.closerange(3, 100)
         time.sleep(60)
         os._exit(0)
-    print("pids", os.getpid(), kavka_broker.pid, flush=True)
+    import kavka.client.config
+
+    how = type(kavka.client.config.__loader__).__name__
+    print("pids", how, os.getpid(), kavka_broker.pid, flush=True)
     time.sleep(60)
 """
 
 
 def test_brokers_end_when_the_run_is_killed(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(KILLED.replace("        os.closerange(3, 100)\n", ""))
-    words = [sys.executable, "-m", "pytest", *ALONE, "-s", "--basetemp=base"]
+    # As pytest does with the modules of an installed kavka, not of a checkout.
+    pytester.makeconftest("import pytest; pytest.register_assert_rewrite('kavka')")
+    pytester.makepyfile(KILLED)
+    quiet = "ignore::pytest.PytestAssertRewriteWarning"  # it says that the plugin is imported
+    words = [sys.executable, "-m", "pytest", *ALONE, "-W", quiet, "-s", "--basetemp=base"]
     run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert run.stdout is not None
         line = next(line for line in run.stdout if "pids" in line)
-        pytest_pid, broker_pid = map(int, line.split()[-2:])
+        how, *pids = line.split()[-3:]
+        assert how == "SourceFileLoader", "kavka's modules are imported as they are written"
+        pytest_pid, broker_pid = map(int, pids)
         os.kill(pytest_pid, signal.SIGKILL)
         wait_until(lambda: not is_alive(broker_pid))
     finally:

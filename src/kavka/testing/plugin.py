@@ -59,8 +59,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known, and check the options."""
     config.addinivalue_line("markers", _MARKER)
-    options = Options(config)
-    config.stash[_OPTIONS] = options
+    config.stash[_OPTIONS] = Options(config)
+    _import_as_written(config)
+
+
+def _import_as_written(config: pytest.Config) -> None:
+    """Have pytest compile kavka's modules as Python does.
+
+    It rewrites the assertions in all modules of a distribution with a plugin, the clients' too, which costs half a
+    second of processor time where bytecode is not kept. It has no public call for this: a pytest without these names
+    rewrites, as it does for others.
+    """
+    names = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(names, set):
+        names.discard("kavka")
 
 
 class Options:
