@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.testing import NotInTime, wait_for
+from kavka.testing import NotInTime, running_cluster, wait_for
 from kavka.testing.hosted_cluster import HostedCluster
 from kavka.testing.secured import SecurityOptions
 from support.waiting import wait_until
@@ -270,3 +270,13 @@ def test_a_wait_says_what_was_there() -> None:
     with pytest.raises(NotInTime, match=r"asserts; the last assertion: one is not two"):
         wait_for(asserts, timeout_s=0)
     assert wait_for(lambda: "found") == "found"
+
+
+def test_a_cluster_without_pytest_ends_with_its_block(tmp_path: Path) -> None:
+    with running_cluster(directory=tmp_path / "kept", settings={"num.partitions": 2}) as cluster:
+        topic = cluster.topic("t", partitions=-1)
+        assert len(topic.end_offsets()) == 2
+    assert not is_alive(cluster.pid)
+    with pytest.raises(RuntimeError, match="the process of the brokers has ended"):
+        topic.send("a")
+    assert (tmp_path / "kept" / "brokers.log").is_file()
