@@ -208,12 +208,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         runtime.log_start = runtime.log_file.stat().st_size
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)  # `wrapper` is unknown to older releases of pluggy
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, Any, None]:
     """Add the brokers' log and the topics to the report of a test that failed."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     if report.failed and _uses_brokers(item) and _RUNTIME in item.config.stash:
         from kavka.testing.report import sections
 
@@ -225,7 +226,6 @@ def pytest_runtest_makereport(
         )
         if runtime.options.keep_data != "never":
             report.sections.append(("Kafka brokers' data", str(runtime.directory)))
-    return report
 
 
 _FAILED = pytest.StashKey[bool]()
