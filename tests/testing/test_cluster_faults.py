@@ -13,6 +13,7 @@ import pytest
 from kavka.client.blocking import Consumer, Producer
 from kavka.errors import KafkaError
 from kavka.testing import Cluster, StartCluster, Topic
+from kavka.testing.secured import SecurityOptions
 
 
 @pytest.fixture(scope="module", params=["PLAINTEXT", "SASL_SSL"])
@@ -159,3 +160,29 @@ def test_what_a_fault_cannot_be_is_refused(broker: Cluster, topic: Topic) -> Non
         broker.kill(2)
     with pytest.raises(RuntimeError, match="broker 1 runs already"):
         broker.start()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"client_certificates": True}, "client_certificates=True needs tls=True"),
+        ({"authorization": True}, "authorization=True needs users="),
+        ({"users": {"app": ""}}, "user 'app': no password"),
+        ({"users": {"app": 'a"b'}}, "one of these in it"),
+        ({"users": {"kavka-testing": "a"}}, "is the fixture's own user"),
+    ],
+)
+def test_security_that_does_not_go_together_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        SecurityOptions(**options)
+
+
+def test_settings_name_what_a_cluster_does_not_have(broker: Cluster) -> None:
+    with pytest.raises(ValueError, match="the cluster has no user 'eve'"):
+        broker.client_settings(user="eve")
+    with pytest.raises(ValueError, match="'kafkajs' is not known; these are: confluent-kafka, "):
+        broker.client_settings("kafkajs")
+    with pytest.raises(RuntimeError, match="start it with authorization=True"):
+        broker.allow("app", "Read", topic="t")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.testing import NotInTime, wait_for
+from kavka.testing import NotInTime, running_cluster, wait_for
 from kavka.testing.hosted_cluster import HostedCluster
 from kavka.testing.secured import SecurityOptions
 from support.waiting import wait_until
@@ -187,26 +187,33 @@ def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -
 
 
 KILLED = """
-import os, sys, time
+import os, time
 
 def test_is_killed(kavka_broker):
     if os.fork() == 0:  # a child that outlives the test must not keep the broker alive
-        os.closerange(3, 100)
         time.sleep(60)
         os._exit(0)
-    print("pids", os.getpid(), kavka_broker.pid, flush=True)
+    import kavka.client.config
+
+    how = type(kavka.client.config.__loader__).__name__
+    print("pids", how, os.getpid(), kavka_broker.pid, flush=True)
     time.sleep(60)
 """
 
 
 def test_brokers_end_when_the_run_is_killed(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(KILLED.replace("        os.closerange(3, 100)\n", ""))
-    words = [sys.executable, "-m", "pytest", *ALONE, "-s", "--basetemp=base"]
+    # As pytest does with the modules of an installed kavka, not of a checkout.
+    pytester.makeconftest("import pytest; pytest.register_assert_rewrite('kavka')")
+    pytester.makepyfile(KILLED)
+    quiet = "ignore::pytest.PytestAssertRewriteWarning"  # it says that the plugin is imported
+    words = [sys.executable, "-m", "pytest", *ALONE, "-W", quiet, "-s", "--basetemp=base"]
     run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert run.stdout is not None
         line = next(line for line in run.stdout if "pids" in line)
-        pytest_pid, broker_pid = map(int, line.split()[-2:])
+        how, *pids = line.split()[-3:]
+        assert how == "SourceFileLoader", "kavka's modules are imported as they are written"
+        pytest_pid, broker_pid = map(int, pids)
         os.kill(pytest_pid, signal.SIGKILL)
         wait_until(lambda: not is_alive(broker_pid))
     finally:
@@ -263,3 +270,13 @@ def test_a_wait_says_what_was_there() -> None:
     with pytest.raises(NotInTime, match=r"asserts; the last assertion: one is not two"):
         wait_for(asserts, timeout_s=0)
     assert wait_for(lambda: "found") == "found"
+
+
+def test_a_cluster_without_pytest_ends_with_its_block(tmp_path: Path) -> None:
+    with running_cluster(directory=tmp_path / "kept", settings={"num.partitions": 2}) as cluster:
+        topic = cluster.topic("t", partitions=-1)
+        assert len(topic.end_offsets()) == 2
+    assert not is_alive(cluster.pid)
+    with pytest.raises(RuntimeError, match="the process of the brokers has ended"):
+        topic.send("a")
+    assert (tmp_path / "kept" / "brokers.log").is_file()

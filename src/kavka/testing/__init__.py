@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kavka.testing.cluster import Cluster
     from kavka.testing.fault import Fault
     from kavka.testing.plugin import StartCluster
+    from kavka.testing.running import running_cluster
     from kavka.testing.topic import Record, Topic, Transaction
     from kavka.testing.waiting import NotInTime, wait_for
 
@@ -23,6 +24,7 @@ __all__ = [
     "StartCluster",
     "Topic",
     "Transaction",
+    "running_cluster",
     "wait_for",
 ]
 
@@ -34,6 +36,7 @@ _MODULES = {
     "StartCluster": "plugin",
     "Topic": "topic",
     "Transaction": "topic",
+    "running_cluster": "running",
     "wait_for": "waiting",
 }
 

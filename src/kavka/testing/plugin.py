@@ -59,8 +59,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known, and check the options."""
     config.addinivalue_line("markers", _MARKER)
-    options = Options(config)
-    config.stash[_OPTIONS] = options
+    config.stash[_OPTIONS] = Options(config)
+    _import_as_written(config)
+
+
+def _import_as_written(config: pytest.Config) -> None:
+    """Have pytest compile kavka's modules as Python does.
+
+    It rewrites the assertions in all modules of a distribution with a plugin, the clients' too, which costs half a
+    second of processor time where bytecode is not kept. It has no public call for this: a pytest without these names
+    rewrites, as it does for others.
+    """
+    names = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(names, set):
+        names.discard("kavka")
 
 
 class Options:
@@ -196,12 +208,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         runtime.log_start = runtime.log_file.stat().st_size
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)  # `wrapper` is unknown to older releases of pluggy
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, Any, None]:
     """Add the brokers' log and the topics to the report of a test that failed."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     if report.failed and _uses_brokers(item) and _RUNTIME in item.config.stash:
         from kavka.testing.report import sections
 
@@ -213,7 +226,6 @@ def pytest_runtest_makereport(
         )
         if runtime.options.keep_data != "never":
             report.sections.append(("Kafka brokers' data", str(runtime.directory)))
-    return report
 
 
 _FAILED = pytest.StashKey[bool]()
