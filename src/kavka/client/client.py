@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
 import os
@@ -121,6 +122,7 @@ class Client(ABC):
         except (ConnectionError, AuthenticationFailed) as error:
             # The sentence has it all; frames of the client and of asyncio would only hide it.
             raise error.with_traceback(None) from None
+        self._loop = asyncio.get_running_loop()
         self._is_open = True
         _open_clients.add(self)
         attach_all(self._reporters, self._meter)
@@ -179,6 +181,15 @@ class Client(ABC):
                 f"{MAKE_IT_IN_THE_CHILD}"
             )
         raise RuntimeError(f"the {name} is not open")
+
+    def _require_loop(self) -> None:
+        """Raise RuntimeError where the client is not open, and in another event loop than that of `start`."""
+        self._require_open()
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                f"the {type(self).__name__.lower()} was started in another event loop: use it there, or make one in "
+                "this loop (a client does not outlive its asyncio.run)"
+            )
 
     def __del__(self) -> None:
         """Warn of a client that was not closed."""

@@ -91,7 +91,7 @@ class PendingCall:
 class _Client(Protocol):
     _calls: PendingCalls
 
-    def _require_open(self) -> None: ...
+    def _require_loop(self) -> None: ...
 
 
 S = TypeVar("S", bound=_Client)
@@ -104,7 +104,7 @@ def until_closed(
 
     @wraps(method)
     async def call(client: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        client._require_open()
+        client._require_loop()
         with client._calls.until_closed():
             return await method(client, *args, **kwargs)
 

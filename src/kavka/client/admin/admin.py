@@ -62,6 +62,7 @@ class Admin(Client):
     async def close(self) -> None:
         """Close the connections. Calls of other tasks end with RuntimeError."""
         if self._is_open:
+            self._require_loop()
             self._is_open = False
             self._calls.end()
             await self._cluster.close()

@@ -158,6 +158,7 @@ class Consumer(Client):
         """
         if not self._is_open or self._is_closing:
             return
+        self._require_loop()
         if sys.exc_info()[0] is not None:
             self.iteration.put_back_last()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
@@ -260,6 +261,7 @@ class Consumer(Client):
         no valid offset and no reset policy, no permission, an invalid topic name, corrupt data, a group that refuses
         this member.
         """
+        self._require_loop()
         self._require_reading()
         self._rewind_rows()
         return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
@@ -318,6 +320,7 @@ class Consumer(Client):
         return self.iteration.__anext__()
 
     async def _poll_for_iteration(self) -> list[FetchedBatches]:
+        self._require_loop()
         self._require_reading()
         return await self._poll(_MAX_WAIT_S, self._max_poll_records)
 

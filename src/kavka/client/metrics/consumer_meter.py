@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan
 from typing import Self
 
@@ -10,7 +10,7 @@ from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.consumer.subscription import PartitionState
 from kavka.client.metrics.names import Named, counted, occurrences, spread
 from kavka.client.metrics.network import ClientMeter
-from kavka.client.metrics.sensors import Sensor, Window
+from kavka.client.metrics.sensors import Sensor, Sum, Window, ratio
 from kavka.ids import TopicPartition
 from kavka.io import Clock
 from kavka.wire.apis import ApiKey
@@ -29,7 +29,6 @@ class ConsumerMeter(ClientMeter):
     def __init__(self, client_id: str, clock: Clock, window: Window) -> None:
         """Begin with zeros."""
         super().__init__(client_id, clock, window)
-        self._records, self._bytes = Sensor(window), Sensor(window)
         self._topics: dict[str, tuple[Sensor, Sensor]] = {}
         self._between_polls, self._idle = Sensor(window), Sensor(window)
         self._polled_ms = -1
@@ -63,9 +62,8 @@ class ConsumerMeter(ClientMeter):
         known = self._topics.get(topic)
         if known is None:
             known = self._topics[topic] = (Sensor(self.window), Sensor(self.window))
-        for records, stored in ((self._records, self._bytes), known):
-            records.add(count, now_ms)
-            stored.add(size, now_ms)
+        known[0].add(count, now_ms)
+        known[1].add(size, now_ms)
 
     def rebalanced(self) -> None:
         """Count a rebalance that is over."""
@@ -77,8 +75,8 @@ class ConsumerMeter(ClientMeter):
         yield self.group, (), self._of_polls(now_ms)
         states = list(self.partitions())
         yield _FETCH, (), self._of_fetches(now_ms, states)
-        for topic, (records, stored) in list(self._topics.items()):
-            yield _FETCH, (("topic", topic),), _consumed(records, stored, now_ms)
+        for topic, sensors in list(self._topics.items()):
+            yield _FETCH, (("topic", topic),), _consumed([sensors], now_ms)
         for state in states:
             topic, partition = state.topic_partition
             tags = (("topic", topic), ("partition", str(partition)))
@@ -88,19 +86,17 @@ class ConsumerMeter(ClientMeter):
     def _of_polls(self, now_ms: int) -> Named:
         last_s = -1.0 if self._polled_ms < 0 else (now_ms - self._polled_ms) / 1000
         yield "last-poll-seconds-ago", last_s
-        yield from spread("time-between-poll", self._between_polls, now_ms)
-        between_ms = self._between_polls.average(now_ms)
-        yield (
-            "poll-idle-ratio-avg",
-            self._idle.average(now_ms) / between_ms if between_ms else _NO_LAG,
-        )
+        between = Sum([self._between_polls], now_ms)
+        yield from spread("time-between-poll", between)
+        idle = Sum([self._idle], now_ms)
+        yield "poll-idle-ratio-avg", ratio(idle.average(), between.average())
 
     def _of_fetches(self, now_ms: int, states: list[PartitionState]) -> Named:
-        yield from _consumed(self._records, self._bytes, now_ms)
-        fetches = self.answers(ApiKey.FETCH)
-        yield from occurrences("fetch", fetches, now_ms)
-        yield from spread("fetch-latency", fetches, now_ms)
-        yield from spread("fetch-size", self.answer_bytes(ApiKey.FETCH), now_ms)
+        yield from _consumed(list(self._topics.values()), now_ms)
+        fetches = self.answers(ApiKey.FETCH, now_ms)
+        yield from occurrences("fetch", fetches)
+        yield from spread("fetch-latency", fetches)
+        yield from spread("fetch-size", self.answer_bytes(ApiKey.FETCH, now_ms))
         lags = [lag for lag in map(_lag, states) if not isnan(lag)]
         yield "records-lag-max", max(lags, default=_NO_LAG)
         leads = [lead for lead in map(_lead, states) if not isnan(lead)]
@@ -109,12 +105,12 @@ class ConsumerMeter(ClientMeter):
     def _of_group(self, now_ms: int, assigned: int) -> Named:
         yield "assigned-partitions", assigned
         for name, time, key in _REQUESTS:
-            answers = self.answers(key)
-            yield from occurrences(name, answers, now_ms)
-            yield from spread(time, answers, now_ms)
+            answers = self.answers(key, now_ms)
+            yield from occurrences(name, answers)
+            yield from spread(time, answers)
         beat_s = self.seconds_since_answer(ApiKey.HEARTBEAT, now_ms)
         yield "last-heartbeat-seconds-ago", beat_s
-        yield from counted("rebalance", self._rebalances, now_ms)
+        yield from counted("rebalance", Sum([self._rebalances], now_ms))
 
 
 _REQUESTS = (
@@ -125,10 +121,11 @@ _REQUESTS = (
 )
 
 
-def _consumed(records: Sensor, stored: Sensor, now_ms: int) -> Named:
-    yield from counted("records-consumed", records, now_ms)
-    yield from counted("bytes-consumed", stored, now_ms)
-    yield "records-per-request-avg", records.average(now_ms)
+def _consumed(topics: Sequence[tuple[Sensor, Sensor]], now_ms: int) -> Named:
+    records = Sum([one for one, _ in topics], now_ms)
+    yield from counted("records-consumed", records)
+    yield from counted("bytes-consumed", Sum([one for _, one in topics], now_ms))
+    yield "records-per-request-avg", records.average()
 
 
 def _lag(state: PartitionState) -> float:

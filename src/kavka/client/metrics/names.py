@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kavka.client.metrics.sensors import Sensor
+from kavka.client.metrics.sensors import Sum
 
 
 class MetricName(NamedTuple):
@@ -34,19 +34,19 @@ Metrics = dict[MetricName, float]
 Named = Iterator[tuple[str, float]]
 
 
-def counted(name: str, sensor: Sensor, now_ms: int) -> Named:
-    """Yield the total of a sensor's values and their rate in a second."""
-    yield f"{name}-total", sensor.total
-    yield f"{name}-rate", sensor.rate(now_ms)
+def counted(name: str, values: Sum) -> Named:
+    """Yield the total of values and their rate in a second."""
+    yield f"{name}-total", values.total
+    yield f"{name}-rate", values.rate()
 
 
-def occurrences(name: str, sensor: Sensor, now_ms: int) -> Named:
-    """Yield how many values a sensor has had, and their rate in a second."""
-    yield f"{name}-total", sensor.count
-    yield f"{name}-rate", sensor.occurrence_rate(now_ms)
+def occurrences(name: str, values: Sum) -> Named:
+    """Yield how many values there were, and their rate in a second."""
+    yield f"{name}-total", values.count
+    yield f"{name}-rate", values.occurrence_rate()
 
 
-def spread(name: str, sensor: Sensor, now_ms: int) -> Named:
-    """Yield average and maximum of a sensor's values; NaN without any, as in Kafka."""
-    yield f"{name}-avg", sensor.average(now_ms)
-    yield f"{name}-max", sensor.maximum(now_ms)
+def spread(name: str, values: Sum) -> Named:
+    """Yield average and maximum of values; NaN without any, as in Kafka."""
+    yield f"{name}-avg", values.average()
+    yield f"{name}-max", values.maximum()

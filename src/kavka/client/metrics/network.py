@@ -7,7 +7,7 @@ from itertools import count
 from typing import Self
 
 from kavka.client.metrics.names import MetricName, Metrics, Named, counted, occurrences, spread
-from kavka.client.metrics.sensors import Sensor, Window
+from kavka.client.metrics.sensors import Sensor, Sum, Window
 from kavka.io import Clock
 from kavka.net.clock import SystemClock
 from kavka.wire.apis import ApiKey
@@ -31,8 +31,6 @@ class ClientMeter:
         self.metadata_age_s: Callable[[], float] = lambda: 0.0
         self._connections = Sensor(window)
         self._sent = Sensor(window)
-        self._received = Sensor(window)
-        self._latency = Sensor(window)
         self._answers: dict[int, Sensor] = {}
         self._answer_bytes: dict[int, Sensor] = {}
         self._last_answers: dict[int, int] = {}
@@ -55,12 +53,11 @@ class ClientMeter:
     def answered(self, api_key: int, size: int, latency_s: float) -> None:
         """Count a response."""
         now_ms = self.clock.tick_ms()
-        self._received.add(size, now_ms)
-        self._latency.add(latency_s * 1000, now_ms)
-        if api_key not in self._answers:
-            self._answers[api_key] = Sensor(self.window)
+        latency = self._answers.get(api_key)
+        if latency is None:
             self._answer_bytes[api_key] = Sensor(self.window)
-        self._answers[api_key].add(latency_s * 1000, now_ms)
+            latency = self._answers[api_key] = Sensor(self.window)
+        latency.add(latency_s * 1000, now_ms)
         self._answer_bytes[api_key].add(size, now_ms)
         self._last_answers[api_key] = now_ms
 
@@ -82,27 +79,31 @@ class ClientMeter:
 
     def _common(self, now_ms: int) -> Named:
         opened = self.connection_count()
+        connections, sent = Sum([self._connections], now_ms), Sum([self._sent], now_ms)
+        latency = Sum(list(self._answers.values()), now_ms)
+        received = Sum(list(self._answer_bytes.values()), now_ms)
         yield "connection-count", opened
-        yield from counted("connection-creation", self._connections, now_ms)
-        yield "connection-close-total", max(self._connections.total - opened, 0)
-        yield from occurrences("request", self._sent, now_ms)
-        yield from spread("request-size", self._sent, now_ms)
-        yield from counted("outgoing-byte", self._sent, now_ms)
-        yield from occurrences("response", self._received, now_ms)
-        yield from counted("incoming-byte", self._received, now_ms)
-        yield "network-io-total", self._sent.count + self._received.count
-        sent, received = self._sent, self._received
-        yield "network-io-rate", sent.occurrence_rate(now_ms) + received.occurrence_rate(now_ms)
-        yield from spread("request-latency", self._latency, now_ms)
+        yield from counted("connection-creation", connections)
+        yield "connection-close-total", max(connections.total - opened, 0)
+        yield from occurrences("request", sent)
+        yield from spread("request-size", sent)
+        yield from counted("outgoing-byte", sent)
+        yield from occurrences("response", received)
+        yield from counted("incoming-byte", received)
+        yield "network-io-total", sent.count + received.count
+        yield "network-io-rate", sent.occurrence_rate() + received.occurrence_rate()
+        yield from spread("request-latency", latency)
         yield "metadata-age", self.metadata_age_s()
 
-    def answers(self, api_key: ApiKey) -> Sensor:
+    def answers(self, api_key: ApiKey, now_ms: int) -> Sum:
         """Return the latencies of an API's answers in milliseconds."""
-        return self._answers.get(api_key) or Sensor(self.window)
+        known = self._answers.get(api_key)
+        return Sum([] if known is None else [known], now_ms)
 
-    def answer_bytes(self, api_key: ApiKey) -> Sensor:
+    def answer_bytes(self, api_key: ApiKey, now_ms: int) -> Sum:
         """Return the sizes of an API's answers."""
-        return self._answer_bytes.get(api_key) or Sensor(self.window)
+        known = self._answer_bytes.get(api_key)
+        return Sum([] if known is None else [known], now_ms)
 
     def seconds_since_answer(self, api_key: ApiKey, now_ms: int) -> float:
         """Return the age of an API's last answer, -1 before the first, as in Kafka."""

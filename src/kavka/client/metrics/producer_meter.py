@@ -7,29 +7,32 @@ from typing import Self
 
 from kavka.client.metrics.names import Named, counted, spread
 from kavka.client.metrics.network import ClientMeter
-from kavka.client.metrics.sensors import Sensor, Window
+from kavka.client.metrics.sensors import Sensor, Sum, Window, ratio
 from kavka.client.producer.batch import ProducerBatch
 from kavka.io import Clock
 from kavka.wire.apis import ApiKey
 
 
-class _Records:
-    """Records of a producer, or of one of its topics."""
+class _Topic:
+    """Records of a topic; those of the producer are the sum over its topics."""
 
-    __slots__ = ("bytes", "compression", "failed", "repeated", "written")
+    __slots__ = ("bytes", "encoded", "failed", "repeated", "written")
 
     def __init__(self, window: Window) -> None:
         self.written = Sensor(window)
         self.failed = Sensor(window)
         self.repeated = Sensor(window)
         self.bytes = Sensor(window)
-        self.compression = Sensor(window)
+        self.encoded = Sensor(window)
 
-    def named(self, now_ms: int) -> Named:
-        yield from counted("record-send", self.written, now_ms)
-        yield from counted("record-error", self.failed, now_ms)
-        yield from counted("record-retry", self.repeated, now_ms)
-        yield "compression-rate-avg", self.compression.average(now_ms)
+
+def _records(topics: Sequence[_Topic], now_ms: int) -> Named:
+    yield from counted("record-send", Sum([one.written for one in topics], now_ms))
+    yield from counted("record-error", Sum([one.failed for one in topics], now_ms))
+    yield from counted("record-retry", Sum([one.repeated for one in topics], now_ms))
+    encoded = Sum([one.encoded for one in topics], now_ms).window_sum
+    bare = Sum([one.bytes for one in topics], now_ms).window_sum
+    yield "compression-rate-avg", ratio(encoded, bare)
 
 
 class ProducerMeter(ClientMeter):
@@ -41,13 +44,10 @@ class ProducerMeter(ClientMeter):
     def __init__(self, client_id: str, clock: Clock, window: Window) -> None:
         """Begin with zeros."""
         super().__init__(client_id, clock, window)
-        self._all = _Records(window)
-        self._topics: dict[str, _Records] = {}
+        self._topics: dict[str, _Topic] = {}
         self._queue_time = Sensor(window)
-        self._batch_size = Sensor(window)
         self._records_in_request = Sensor(window)
         self._exhausted = Sensor(window)
-        self._record_bytes = Sensor(window)
         self.buffer_bytes: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Return `buffer.memory` and how much of it is free."""
         self.in_flight: Callable[[], int] = lambda: 0
@@ -59,36 +59,32 @@ class ProducerMeter(ClientMeter):
         made._topic("topic")
         return made
 
-    def _topic(self, name: str) -> _Records:
+    def _topic(self, name: str) -> _Topic:
         found = self._topics.get(name)
         if found is None:
-            found = self._topics[name] = _Records(self.window)
+            found = self._topics[name] = _Topic(self.window)
         return found
 
     def sending(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         """Count the batches of a request."""
-        self._records_in_request.add(sum(batch.count for batch in batches), now_ms)
+        count = 0
         for batch in batches:
-            size, encoded = batch.size, batch.encoded_bytes
-            self._queue_time.add(now_ms - batch.created_ms, now_ms)
-            self._batch_size.add(encoded, now_ms)
-            self._record_bytes.add(size / (batch.count or 1), now_ms)
+            count += batch.count
             topic = self._topic(batch.topic_partition.topic)
-            topic.bytes.add(encoded, now_ms)
-            for records in (self._all, topic):
-                records.compression.add(encoded / (size or 1), now_ms)
+            topic.bytes.add(batch.size, now_ms)
+            topic.encoded.add(batch.encoded_bytes, now_ms)
+            self._queue_time.add(now_ms - batch.created_ms, now_ms)
+        self._records_in_request.add(count, now_ms)
 
     def repeating(self, batch: ProducerBatch) -> None:
         """Count a batch that goes back into the queue."""
-        now_ms = self.clock.tick_ms()
-        for records in (self._all, self._topic(batch.topic_partition.topic)):
-            records.repeated.add(batch.count, now_ms)
+        topic = self._topic(batch.topic_partition.topic)
+        topic.repeated.add(batch.count, self.clock.tick_ms())
 
     def done(self, batch: ProducerBatch, is_written: bool) -> None:
         """Count a batch whose fate is known."""
-        now_ms = self.clock.tick_ms()
-        for records in (self._all, self._topic(batch.topic_partition.topic)):
-            (records.written if is_written else records.failed).add(batch.count, now_ms)
+        topic = self._topic(batch.topic_partition.topic)
+        (topic.written if is_written else topic.failed).add(batch.count, self.clock.tick_ms())
 
     def exhausted(self) -> None:
         """Count a record for which there was no memory."""
@@ -98,22 +94,25 @@ class ProducerMeter(ClientMeter):
         """Yield those of the producer, and of each topic."""
         yield from super().groups(now_ms)
         yield self.group, (), self._named(now_ms)
-        for name, records in list(self._topics.items()):
-            yield "producer-topic-metrics", (("topic", name),), self._of_topic(records, now_ms)
+        for name, topic in list(self._topics.items()):
+            yield "producer-topic-metrics", (("topic", name),), self._of_topic(topic, now_ms)
 
-    def _of_topic(self, records: _Records, now_ms: int) -> Named:
-        yield from records.named(now_ms)
-        yield from counted("byte", records.bytes, now_ms)
+    def _of_topic(self, topic: _Topic, now_ms: int) -> Named:
+        yield from _records([topic], now_ms)
+        yield from counted("byte", Sum([topic.encoded], now_ms))
 
     def _named(self, now_ms: int) -> Named:
-        yield from self._all.named(now_ms)
-        yield from spread("record-queue-time", self._queue_time, now_ms)
-        yield from spread("batch-size", self._batch_size, now_ms)
-        yield from spread("record-size", self._record_bytes, now_ms)
-        yield "records-per-request-avg", self._records_in_request.average(now_ms)
-        yield from counted("buffer-exhausted", self._exhausted, now_ms)
+        topics = list(self._topics.values())
+        yield from _records(topics, now_ms)
+        yield from spread("record-queue-time", Sum([self._queue_time], now_ms))
+        yield from spread("batch-size", Sum([one.encoded for one in topics], now_ms))
+        requests = Sum([self._records_in_request], now_ms)
+        bare = Sum([one.bytes for one in topics], now_ms).window_sum
+        yield "record-size-avg", ratio(bare, requests.window_sum)
+        yield "records-per-request-avg", requests.average()
+        yield from counted("buffer-exhausted", Sum([self._exhausted], now_ms))
         yield "requests-in-flight", self.in_flight()
         total, available = self.buffer_bytes()
         yield "buffer-total-bytes", total
         yield "buffer-available-bytes", available
-        yield from spread("produce-latency", self.answers(ApiKey.PRODUCE), now_ms)
+        yield from spread("produce-latency", self.answers(ApiKey.PRODUCE, now_ms))

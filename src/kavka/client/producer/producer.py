@@ -202,6 +202,7 @@ class Producer(Client):
         """
         if not self._is_open:
             return
+        self._require_loop()
         self._is_open = False
         self._calls.end()
         self._topics.clear()  # so that every later append is checked, and refused
@@ -324,7 +325,7 @@ class Producer(Client):
             self._transaction.require_begun()
 
     def _require_transactional(self) -> TransactionManager:
-        self._require_open()
+        self._require_loop()
         if self._transaction_manager is None:
             raise RuntimeError("transactions need the setting transactional.id")
         return self._transaction_manager
@@ -434,6 +435,7 @@ class Producer(Client):
         headers: Headers = (),
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
+        self._require_loop()
         self._require_sending()
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
@@ -465,6 +467,7 @@ class Producer(Client):
 
         One future stands for all of them. Raise the first failure: then others may have been written.
         """
+        self._require_loop()
         self._require_sending()
         if timestamp_ms is not None:
             checked_timestamp(timestamp_ms)
@@ -481,6 +484,7 @@ class Producer(Client):
         now. Rows that do not say their partition get it as records do, from `partitioner.class`, which is asked row
         by row. Tables of a topic are queued one after another, in the order of the calls.
         """
+        self._require_loop()
         self._require_sending()
         with self._failing_transaction():
             return await self._table_send.send(topic, table, partition)
@@ -491,7 +495,7 @@ class Producer(Client):
         Raise the first failure, since the last flush, of a record without a future or callback; TimeoutError after
         `timeout_ms`.
         """
-        self._require_open()
+        self._require_loop()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self.wait_until_done()
