@@ -205,6 +205,7 @@ def test_the_command_listens_on_the_loopback_only(
 
 def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "client").write_text("security.protocol=NONE\n", encoding="utf-8")
+    (tmp_path / "reader").write_text("isolation.level=some\n", encoding="utf-8")
     words = ["console", "--bootstrap-server", "localhost:9092"]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -212,6 +213,7 @@ def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_
         port = str(taken.getsockname()[1])
         for more, sentence in (
             (["--command-config", str(tmp_path / "client"), "--port", "0"], "security.protocol"),
+            (["--command-config", str(tmp_path / "reader"), "--port", "0"], "isolation.level"),
             (["--command-config", str(tmp_path / "none")], "cannot read"),
             (["--port", "70000"], "--port 70000 is no port"),
             (["--port", port], "cannot listen: Address already in use"),

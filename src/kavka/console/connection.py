@@ -44,7 +44,9 @@ class ClusterConnection:
             **{k: v for k, v in options.settings.items() if k not in _NOT_OURS},
             "bootstrap.servers": options.bootstrap_servers,
         }
-        Admin(settings_for(ADMIN, self._settings))  # says what is wrong before the first page
+        # These say what is wrong before the first page.
+        Admin(settings_for(ADMIN, self._settings))
+        self._make_consumer({})
         self._admin: Admin | None = None
         self._starting = asyncio.Lock()
         self._calls = asyncio.Semaphore(options.most_calls)
@@ -112,6 +114,10 @@ class ClusterConnection:
         """Ask again for all topics: one was created, deleted or changed."""
         self._topics = None
 
+    def _make_consumer(self, settings: dict[str, str]) -> Consumer:
+        wanted = {**self._settings, "enable.auto.commit": "false", **settings}
+        return Consumer(settings_for(CONSUMER, wanted))
+
     @asynccontextmanager
     async def consumer(self, **settings: str) -> AsyncIterator[Consumer]:
         """Open a consumer without a group. Raise Refused when as many as may be are open, and what it raises."""
@@ -126,9 +132,9 @@ class ClusterConnection:
             )
         self._readers += 1
         try:
-            names = {name.replace("_", "."): value for name, value in settings.items()}
-            wanted = {**self._settings, "enable.auto.commit": "false", **names}
-            consumer = Consumer(settings_for(CONSUMER, wanted))
+            consumer = self._make_consumer(
+                {name.replace("_", "."): value for name, value in settings.items()}
+            )
             await consumer.start()
             try:
                 yield consumer
