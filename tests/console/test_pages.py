@@ -79,6 +79,16 @@ def test_another_host_is_refused(pages: TestClient) -> None:
         assert pages.get("/topics/shown", headers={"Host": host}).status_code == 200
 
 
+def test_another_site_may_link_here_and_embed_nothing(pages: TestClient) -> None:
+    for site in ("cross-site", "same-site"):
+        link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+        assert pages.get("/topics/shown", headers=link).status_code == 200
+        for mode in ("no-cors", "cors"):
+            embedded = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            for path in ("/topics/shown/tail", "/api/topics/shown/messages"):
+                assert pages.get(path, headers=embedded).status_code == 403
+
+
 def test_the_api_is_described(pages: TestClient) -> None:
     described = pages.get("/api/openapi.json").json()
     assert described == document(application.PAGES, application.ACTIONS)
