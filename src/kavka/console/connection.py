@@ -48,7 +48,7 @@ class ClusterConnection:
         Admin(settings_for(ADMIN, self._settings))
         self._make_consumer({})
         self._admin: Admin | None = None
-        self._starting = asyncio.Lock()
+        self._starting: asyncio.Task[Admin] | None = None
         self._calls = asyncio.Semaphore(options.most_calls)
         self._readers = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -58,20 +58,35 @@ class ClusterConnection:
     async def close(self) -> None:
         """Close the admin client, and wait for consumers that are being closed."""
         await asyncio.gather(*self._closing, return_exceptions=True)
-        if self._asking_topics is not None:
-            self._asking_topics.cancel()
-            await asyncio.gather(self._asking_topics, return_exceptions=True)
+        tasks: list[asyncio.Task[Any]] = [
+            task for task in (self._asking_topics, self._starting) if task is not None
+        ]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._admin is not None:
             await self._admin.close()
             self._admin = None
 
     async def _open_admin(self) -> Admin:
-        async with self._starting:
-            if self._admin is None:
-                admin = Admin(settings_for(ADMIN, self._settings))
-                await admin.start()
-                self._admin = admin
+        """Return the admin client; those that ask while it connects share the attempt, and its failure."""
+        if self._admin is not None:
             return self._admin
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start_admin())
+            self._starting.add_done_callback(self._has_started)
+        return await asyncio.shield(self._starting)
+
+    async def _start_admin(self) -> Admin:
+        admin = Admin(settings_for(ADMIN, self._settings))
+        await admin.start()
+        self._admin = admin
+        return admin
+
+    def _has_started(self, task: asyncio.Task[Admin]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            task.exception()  # it is raised to those that wait, if there are any
 
     async def ask(self, call: Callable[[Admin], Awaitable[T]]) -> T:
         """Return what the admin client answers, within the page's time. Raise what it raises, TimeoutError."""
