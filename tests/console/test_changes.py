@@ -199,8 +199,9 @@ def test_a_group_with_members_is_not_reset(
     [
         ({}, False),
         ({"Origin": "http://evil.example"}, True),
-        ({"Sec-Fetch-Site": "cross-site"}, True),
-        ({"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:9"}, True),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, True),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"}, True),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:9"}, True),
     ],
 )
 def test_a_change_from_another_site_is_refused(

@@ -38,7 +38,7 @@ from kavka.console.security import (
     Tokens,
     make_id,
     refusal_of_change,
-    refusal_of_host,
+    refusal_of_request,
 )
 from kavka.console.subject import Action, Page, Services
 from kavka.console.tail import TailBatch
@@ -317,7 +317,7 @@ def _log_change(action: Action, arguments: Arguments, message: str) -> None:
 
 
 class _Guard:
-    """Around everything: refuses requests with the name of another host, and adds the headers to every answer."""
+    """Around everything: refuses requests of other sites and under other names, and adds headers to every answer."""
 
     def __init__(self, app: Any, refuse: Callable[[Request, Failure], Response]) -> None:
         self._app = app
@@ -335,7 +335,7 @@ class _Guard:
             await send(message)
 
         request = Request(scope)
-        refusal = refusal_of_host(request.headers)
+        refusal = refusal_of_request(request.headers)
         if refusal is not None:
             await self._refuse(request, refusal)(scope, receive, send_with_headers)
             return

@@ -44,9 +44,11 @@ class ClusterConnection:
             **{k: v for k, v in options.settings.items() if k not in _NOT_OURS},
             "bootstrap.servers": options.bootstrap_servers,
         }
-        Admin(settings_for(ADMIN, self._settings))  # says what is wrong before the first page
+        # These say what is wrong before the first page.
+        Admin(settings_for(ADMIN, self._settings))
+        self._make_consumer({})
         self._admin: Admin | None = None
-        self._starting = asyncio.Lock()
+        self._starting: asyncio.Task[Admin] | None = None
         self._calls = asyncio.Semaphore(options.most_calls)
         self._readers = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -56,20 +58,35 @@ class ClusterConnection:
     async def close(self) -> None:
         """Close the admin client, and wait for consumers that are being closed."""
         await asyncio.gather(*self._closing, return_exceptions=True)
-        if self._asking_topics is not None:
-            self._asking_topics.cancel()
-            await asyncio.gather(self._asking_topics, return_exceptions=True)
+        tasks: list[asyncio.Task[Any]] = [
+            task for task in (self._asking_topics, self._starting) if task is not None
+        ]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._admin is not None:
             await self._admin.close()
             self._admin = None
 
     async def _open_admin(self) -> Admin:
-        async with self._starting:
-            if self._admin is None:
-                admin = Admin(settings_for(ADMIN, self._settings))
-                await admin.start()
-                self._admin = admin
+        """Return the admin client; those that ask while it connects share the attempt, and its failure."""
+        if self._admin is not None:
             return self._admin
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start_admin())
+            self._starting.add_done_callback(self._has_started)
+        return await asyncio.shield(self._starting)
+
+    async def _start_admin(self) -> Admin:
+        admin = Admin(settings_for(ADMIN, self._settings))
+        await admin.start()
+        self._admin = admin
+        return admin
+
+    def _has_started(self, task: asyncio.Task[Admin]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            task.exception()  # it is raised to those that wait, if there are any
 
     async def ask(self, call: Callable[[Admin], Awaitable[T]]) -> T:
         """Return what the admin client answers, within the page's time. Raise what it raises, TimeoutError."""
@@ -112,6 +129,10 @@ class ClusterConnection:
         """Ask again for all topics: one was created, deleted or changed."""
         self._topics = None
 
+    def _make_consumer(self, settings: dict[str, str]) -> Consumer:
+        wanted = {**self._settings, "enable.auto.commit": "false", **settings}
+        return Consumer(settings_for(CONSUMER, wanted))
+
     @asynccontextmanager
     async def consumer(self, **settings: str) -> AsyncIterator[Consumer]:
         """Open a consumer without a group. Raise Refused when as many as may be are open, and what it raises."""
@@ -126,9 +147,9 @@ class ClusterConnection:
             )
         self._readers += 1
         try:
-            names = {name.replace("_", "."): value for name, value in settings.items()}
-            wanted = {**self._settings, "enable.auto.commit": "false", **names}
-            consumer = Consumer(settings_for(CONSUMER, wanted))
+            consumer = self._make_consumer(
+                {name.replace("_", "."): value for name, value in settings.items()}
+            )
             await consumer.start()
             try:
                 yield consumer

@@ -56,17 +56,32 @@ class Tokens:
         return bool(browser) and hmac.compare_digest(self.token(browser).encode(), token.encode())
 
 
-def refusal_of_host(headers: Mapping[str, str]) -> Failure | None:
-    """Return why a request is refused whatever it asks: its Host is not this machine."""
+def refusal_of_request(headers: Mapping[str, str]) -> Failure | None:
+    """Return why a request is refused whatever it asks: its Host is not this machine, or another site embeds it.
+
+    A link of another site may lead here; its pictures, scripts and event streams would only take readers.
+    """
     host = headers.get("host", "")
     if is_loopback_name(host):
-        return None
+        return _refusal_of_embedding(headers)
     return Failure(
         421,
         "This console answers to local names only",
         f"The request names the host {host[:100]!r}, and a console without a login answers to localhost, 127.0.0.1 "
         "and [::1] alone.",
         "Open it by one of these names.",
+    )
+
+
+def _refusal_of_embedding(headers: Mapping[str, str]) -> Failure | None:
+    site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "")
+    if site in ("same-origin", "none") or mode == "navigate":
+        return None
+    return Failure(
+        403,
+        "This request was refused",
+        "A page of another site has made it.",
+        "Open the console in a tab of its own.",
     )
 
 
