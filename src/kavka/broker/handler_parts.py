@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.delegation_tokens import DelegationTokens
-    from kavka.broker.security.sasl_sessions import SaslSessions
+    from kavka.broker.security.parts import SecurityParts
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random
@@ -61,8 +61,7 @@ class HandlerParts:
     features: Features
     quotas: QuotaManager
     replica_manager: ReplicaManager
-    sasl_sessions: SaslSessions | None
-    """None where no listener has SASL."""
+    security: SecurityParts
     topics: Topics
     dynamic_configs: DynamicConfigs
     controller: Controller

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kavka.broker.configs.entity_configs import edit_entity_config
 from kavka.broker.control.controller import Controller
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.security.sasl_sessions import SaslSessions
+from kavka.broker.security.parts import SecurityParts
 from kavka.broker.security.scram_changes import (
     CheckedChanges,
     Deletion,
@@ -29,7 +29,7 @@ from kavka.wire.stored import znodes
 
 async def handle(
     registry: Registry,
-    sasl_sessions: SaslSessions | None,
+    security: SecurityParts,
     controller: Controller,
     context: RequestContext,
     request: AlterUserScramCredentialsRequest,
@@ -54,7 +54,7 @@ async def handle(
         if not controller.is_active:
             outcome = Refusal(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER.message)
         elif refusal is None:
-            outcome = await _change(registry, sasl_sessions, user, checked.of_user[user])
+            outcome = await _change(registry, security, user, checked.of_user[user])
         response.results.append(_result(user, outcome))
         if pace.is_over():
             await pace.rest()
@@ -71,7 +71,7 @@ def _changes(request: AlterUserScramCredentialsRequest) -> Iterator[Upsertion | 
 
 async def _change(
     registry: Registry,
-    sasl_sessions: SaslSessions | None,
+    security: SecurityParts,
     user: str,
     changes: list[Upsertion | Deletion],
 ) -> Refusal | None:
@@ -81,8 +81,8 @@ async def _change(
     except NothingToDelete:
         message = "Attempt to delete a user credential that does not exist"
         return Refusal(ErrorCode.RESOURCE_NOT_FOUND, message)
-    if sasl_sessions is not None:  # before the client may use it here
-        await sasl_sessions.entity_changed(path)
+    if security.sasl_sessions is not None:  # before the client may use it here
+        await security.sasl_sessions.entity_changed(path)
     return None
 
 
