@@ -175,6 +175,6 @@ SUBJECTS: Final[dict[ApiKey, Subjects]] = {
     ApiKey.OFFSET_DELETE: _deleted_offsets,
     ApiKey.UPDATE_FEATURES: _features,
 }
-"""What an administrator sends. WriteTxnMarkers is not here: brokers send it for each transaction."""
+"""The requests of administrators. WriteTxnMarkers is not here: brokers send it for each transaction."""
 OF_TOKENS: Final = (ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN)
 """Requests that name a delegation token by its secret, in place of which `token_subjects` has its id."""
