@@ -43,7 +43,7 @@ WAYS = {
 
 
 class Run(NamedTuple):
-    """What one load gave."""
+    """The figures of one load."""
 
     rows_per_s: float
     files: int

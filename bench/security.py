@@ -1,4 +1,4 @@
-"""What ACLs and quotas cost small requests: brokers with 10,000 ACLs, and with quotas, beside one with neither.
+"""The cost of ACLs and quotas for small requests: brokers with 10,000 ACLs, and with quotas, beside one with neither.
 
     QUICK=1 ROUNDS=3 COUNT=10000 make bench-security
 

@@ -33,7 +33,7 @@ RECORD_BYTES = 1000
 
 @dataclass
 class Result:
-    """What the rounds of one broker and one listener gave."""
+    """The figures of the rounds of one broker and one listener."""
 
     megabytes_per_second: list[float] = field(default_factory=list)
     cpu_seconds_per_gigabyte: list[float] = field(default_factory=list)

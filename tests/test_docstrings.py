@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -27,14 +29,24 @@ RAISED = re.compile(r"\b[Rr]aises? ([A-Z]\w+(?:(?:, | or |, or )[A-Z]\w+)*)")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def docstrings(tree: ast.AST) -> Iterator[str]:
+    """Return the docstrings of modules, classes and functions, and the texts below fields and constants."""
+    for node in ast.walk(tree):
+        text = ast.get_docstring(node) if isinstance(node, Documented) else None
+        if text is not None:
+            yield text
+        for field, below in pairwise(node.body if isinstance(node, Documented) else []):
+            if isinstance(field, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr):
+                yield str(getattr(below.value, "value", ""))
+
+
 def test_no_docstring_begins_with_a_question_word() -> None:
     found = []
     count = 0
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            text = ast.get_docstring(node) if isinstance(node, Documented) else None
-            count += text is not None
-            if text is not None and QUESTION.match(text):
+        for text in docstrings(ast.parse(path.read_text(encoding="utf-8"))):
+            count += 1
+            if QUESTION.match(text):
                 found.append(f"{path.relative_to(SOURCE)}: {text.splitlines()[0]}")
     assert count > 5000
     assert found == []

@@ -29,7 +29,7 @@ def simulated(work: Callable[[], Coroutine[Any, Any, None]]) -> float:
 
 
 class Log:
-    """What stands in for the leader: refuses as it is told, and keeps what it takes."""
+    """A stand-in for the leader: it refuses on request, and keeps what it takes."""
 
     def __init__(self, *answers: ErrorCode | Exception, most_bytes: int = 1 << 30) -> None:
         self.answers = list(answers)

@@ -58,7 +58,7 @@ def test_others_append_while_a_large_batch_is_checked(run: Run, codec: Compressi
     async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             sent = asyncio.ensure_future(served.produce_bytes("t", large(codec)))
             await until_a_check_waits(served)
             first = await other.produce("t", b"small")
@@ -79,7 +79,7 @@ def test_requests_of_a_connection_stay_in_order_behind_a_large_one(run: Run) -> 
             "producer_id": (await served.send(InitProducerIdRequest())).producer_id,
             "producer_epoch": 0,
         }
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             first = asyncio.ensure_future(served.produce_bytes("t", large(base_sequence=0, **ids)))
             second = asyncio.ensure_future(served.produce("t", b"next", base_sequence=LARGE, **ids))
             third = asyncio.ensure_future(served.send(ApiVersionsRequest(), 0))
@@ -107,7 +107,7 @@ def test_requests_stay_in_order_behind_one_that_is_decoded_in_slices_too(run: Ru
         request.topic_data[0].partition_data += [
             ProduceRequestPartition(index=index, records=b"none") for index in range(1, 12_000)
         ]
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             first = asyncio.ensure_future(served.send(request, 9))
             second = asyncio.ensure_future(served.produce("t", b"next", base_sequence=LARGE, **ids))
             await until(lambda: any(one.is_blocked for one in served.broker.dispatcher.connections))
@@ -126,7 +126,7 @@ def test_a_partition_that_is_gone_when_its_batch_is_checked_takes_it_no_more(run
     async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             sent = asyncio.ensure_future(served.produce_bytes("t", large()))
             await until_a_check_waits(served)
             await other.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5)
@@ -139,7 +139,7 @@ def test_a_large_batch_is_appended_without_its_connection(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
         other = await served.another()
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             sent = asyncio.ensure_future(other.produce_bytes("t", large(), acks=0))
             await until_a_check_waits(served)
             other.peer.close()
@@ -234,7 +234,7 @@ def test_a_large_batch_of_a_transaction_is_checked_before_its_coordinator_is_ask
         request = request_of([batch])
         request.transactional_id = producer.name
         log = served.broker.replica_manager.find(WHERE).log
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             sent = asyncio.ensure_future(served.send(request, 9))
             await until_a_check_waits(served)
             assert not log.producers.knows(producer.producer_id)
@@ -253,7 +253,7 @@ def test_a_large_recompression_leaves_the_loop(run: Run) -> None:
         await served.create("t", compression__type="gzip")
         builder = BatchBuilder()
         builder.append(None, bytes(200_000), NOW)
-        async with served.broker.batch_checks.lock:
+        async with served.broker.lazy.batch_checks.get().lock:
             sent = asyncio.ensure_future(served.produce_bytes("t", builder.build()))
             await until_a_check_waits(served)
             assert not sent.done()

@@ -181,7 +181,7 @@ def test_tokens_of_half_a_megabyte_are_refused_and_fill_no_log(
         run(story)
     lines = [record.getMessage() for record in caplog.records]
     assert sum("authentication failed" in line for line in lines) == LINES < len(LARGE)
-    # Of half a megabyte each they would fill the disk of a broker that nobody has authenticated to.
+    # Of half a megabyte each they would fill the disk of a broker without one authenticated client.
     assert max(map(len, lines)) < 2000
 
 

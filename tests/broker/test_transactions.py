@@ -334,7 +334,7 @@ def test_the_partition_of_a_group_takes_part(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-# Looking
+# Describing and listing
 
 
 def test_transactions_are_listed_by_state_and_producer(run: Run) -> None:

@@ -15,16 +15,16 @@ log = logging.getLogger("kavka.test_looking")
 def test_one_read_for_all_events_meanwhile() -> None:
     async def main() -> None:
         looks = asyncio.Queue()  # type: ignore[var-annotated]
-        looking = WatchLoop(lambda: looks.put(1), log, "not read")
-        looking.notify()
-        looking.notify()
-        looking.start()
+        watch_loop = WatchLoop(lambda: looks.put(1), log, "not read")
+        watch_loop.notify()
+        watch_loop.notify()
+        watch_loop.start()
         await asyncio.wait_for(looks.get(), 5)
         assert looks.empty()
-        looking.notify()
+        watch_loop.notify()
         await asyncio.wait_for(looks.get(), 5)
-        await looking.stop()
-        looking.notify()
+        await watch_loop.stop()
+        watch_loop.notify()
         await asyncio.sleep(0)
         assert looks.empty()
 
@@ -46,12 +46,12 @@ def test_it_looks_again_after_a_failure(caplog, failure, level, traced):
             if failures:
                 raise failures.pop()
 
-        looking = WatchLoop(look, log, "not read", retry_s=0, expected_error_level=logging.INFO)
-        looking.start()
-        looking.notify()
+        watch_loop = WatchLoop(look, log, "not read", retry_s=0, expected_error_level=logging.INFO)
+        watch_loop.start()
+        watch_loop.notify()
         await asyncio.wait_for(looks.get(), 5)
         await asyncio.wait_for(looks.get(), 5)
-        await looking.stop()
+        await watch_loop.stop()
 
     with caplog.at_level(logging.INFO, "kavka.test_looking"):
         asyncio.run(main())

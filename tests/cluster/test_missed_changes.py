@@ -1,4 +1,4 @@
-"""What is changed while a broker has no session, for longer than notifications stand, holds there when it is back."""
+"""A change that a broker without a session missed, for longer than notifications stand, holds when it is back."""
 
 from __future__ import annotations
 

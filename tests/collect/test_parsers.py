@@ -71,7 +71,9 @@ def test_json_keeps_its_types_and_finds_its_time() -> None:
     parsed = parse('{"ts": 1767225600.25, "a": {"b": [1, null]}}', "json")
     assert parsed == (1_767_225_600_250, {"ts": 1767225600.25, "a": {"b": [1, None]}})
     assert parse('{"@timestamp": "2026-01-01T00:00:00Z"}', "json").time_ms == ms(2026, 1, 1)
-    assert parse('{"time": "soon"}', "json").time_ms is None  # nobody has said that it is a time
+    assert (
+        parse('{"time": "soon"}', "json").time_ms is None
+    )  # without a declaration that it is a time
     with pytest.raises(Unparsable, match="no time"):
         parse('{"time": "soon"}', "json", time_field="time")
     with pytest.raises(Unparsable, match="missing"):

@@ -67,7 +67,7 @@ _harm = st.one_of(
 
 
 class Actions:
-    """What a script does to the controller and its world."""
+    """The commands of a script to the controller and its world."""
 
     def __init__(self, world: Any) -> None:
         self._world = world

@@ -78,10 +78,10 @@ def test_a_permission_comes_from_an_entry_with_it_that_matches_alone(
 def test_a_list_that_remembers_answers_as_one_that_does_not(
     access: AccessList, questions: list[tuple[int, set[Identity]]]
 ) -> None:
-    remembering = indexed(access)
-    assert remembering == access
+    remembered = indexed(access)
+    assert remembered == access
     for permission, some in questions:
-        assert allows(remembering, permission, some) == allows(access, permission, some)
+        assert allows(remembered, permission, some) == allows(access, permission, some)
 
 
 @given(lists, st.sets(identities))

@@ -1,4 +1,4 @@
-"""How long a refusal takes says nothing of whether the user exists: statistics of thousands of refusals."""
+"""The time of a refusal does not show whether the user exists: statistics of thousands of refusals."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_our_clients_authenticate_by_a_key_tab_or_the_tickets_of_kinit(
         site.realm.run("kinit", "-c", mine, "-k", "-t", str(site.alice), "alice")
         tickets = f'{MODULE} required useTicketCache=true ticketCache="{mine}";'
         await listed(of_clients(server, **{"sasl.jaas.config": tickets}))
-        # Without a file the cache is the library's, where nobody has been.
+        # Without a file the cache is the library's, which is empty.
         none = of_clients(server, **{"sasl.mechanism": "GSSAPI"})
         with pytest.raises(
             AuthenticationFailed, match="cache, which kinit fills: No Kerberos credent"

@@ -8,7 +8,7 @@ from kavka.net.work_meter import LoopClock, WorkMeter
 
 
 class Thread:
-    """The processor time of a thread, which passes when it is told; reading it takes none."""
+    """The processor time of a thread, which passes on request; reading it takes none."""
 
     def __init__(self) -> None:
         self.now = 1_000_000

@@ -1,4 +1,4 @@
-"""What a file of SQL defines, and the names of flows."""
+"""The definitions of a file of SQL, and the names of flows."""
 
 from kavka.pipelines.definitions import (
     Definitions,

@@ -1,4 +1,4 @@
-"""What tests of pipelines replace: options of sources and sinks, settings of the driver, storage."""
+"""Replacements in tests of pipelines: options of sources and sinks, settings of the driver, storage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -134,7 +134,7 @@ def where_is(log: Log) -> Path:
 def check_moved(log: Log) -> None:
     assert read_offsets(log) == [(n, n) for n in range(OLD_START, END)]
     first, *others = log.epochs.entries[:3]
-    # The batches of a log do not tell where the epoch at its start began.
+    # The batches of a log do not say where the epoch at its start began.
     assert first in {(1, 10), (1, OLD_START)}
     assert others == [(2, 20), (3, 30)]
     assert log.producers.entries()[0].last_sequence == END - 1

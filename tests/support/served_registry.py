@@ -16,7 +16,7 @@ from kavka.registry.registry_server_config import RegistryServerConfig
 from kavka.registry.znode_server import ZnodeServer
 
 USERS = {"kafka": "kafka-secret", "alice": "alice-secret"}
-"""Who may log in to a registry that was given `jaas_file`."""
+"""The users who may log in to a registry that was given `jaas_file`."""
 _MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 
 

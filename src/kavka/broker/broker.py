@@ -62,17 +62,14 @@ from kavka.wire.records import kernel
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:
-    from kavka.broker.control.control_request_check import ControlRequestCheck
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
     from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
-    from kavka.broker.metadata.encoded_topics import EncodedTopics
     from kavka.broker.metrics.exposition import Exposition
     from kavka.broker.metrics.sources import MetricsSources
     from kavka.broker.partitions.cleaner import Cleaner
-    from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
 
@@ -134,7 +131,7 @@ class Broker:
             self.lazy.replication_manager,
             self.lazy.alter_log_dirs,
             self.coordinators,
-            self.coordinators_of,
+            self.lazy.coordinators_of,
             self.produce_purgatory,
             self.fetch_purgatory,
         ).subscribe_to(self.partition_events)
@@ -234,21 +231,6 @@ class Broker:
     # -- parts that not every broker needs
 
     @property
-    def encoded_topics(self) -> EncodedTopics:
-        """Topics as Metadata answers have them."""
-        return self.lazy.encoded_topics.get()
-
-    @property
-    def batch_checks(self) -> BatchChecks:
-        """The checks of produced batches that leave the loop's thread."""
-        return self.lazy.batch_checks.get()
-
-    @property
-    def control_request_check(self) -> ControlRequestCheck:
-        """The check of control requests that come over the network."""
-        return self.lazy.control_request_check.get()
-
-    @property
     def producer_ids(self) -> ProducerIdManager:
         """The producer id manager."""
         return self.lazy.producer_ids.get()
@@ -288,10 +270,6 @@ class Broker:
         """The log cleaner, once it is started."""
         return self.lazy.cleaner.made
 
-    def coordinators_of(self, topic: str) -> Coordinators[Any] | None:
-        """Return the coordinators over an internal topic; None for any other topic."""
-        return self.lazy.coordinators_of(topic)
-
     # -- what parts are given of those that are made later
 
     async def _end_move(self, topic_partition: TopicPartition) -> None:
@@ -307,7 +285,7 @@ class Broker:
             self.replication_manager.brokers_changed()
 
     def _internal_topic(self, name: str) -> NewTopic | None:
-        coordinators = self.coordinators_of(name)
+        coordinators = self.lazy.coordinators_of(name)
         if coordinators is not None:
             return coordinators.internal_topic()
         return self.security.internal_topic(name)

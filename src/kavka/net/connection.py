@@ -113,7 +113,7 @@ class Connection:
         self.is_admitted = is_admitted
         """True if limits have counted it already, before its TLS handshake."""
         self.last_active_ms = 0
-        """When the last frame came: the handler sets it at the beginning of `received`."""
+        """Time of the last frame: the handler sets it at the beginning of `received`."""
         self._handler = handler
         self._max_frame_bytes = limits.max_frame_bytes
         self._max_in_flight = limits.max_in_flight

@@ -71,7 +71,7 @@ class LiveRun:
         self._restarts = Restarts(graph.streams, now_ms())
         self._running: dict[str, LiveQuery] = {}
         self._starting: dict[str, int] = {}
-        """When flows were started that have not ended a batch yet."""
+        """Start times of flows that have not ended a batch yet."""
         self._batches: dict[str, int] = dict.fromkeys(graph.streams, 0)
         self._observer: Observer
 

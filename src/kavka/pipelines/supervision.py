@@ -19,7 +19,7 @@ class _Flow:
     failures: int = 0
     """Failures since the last batch."""
     due_ms: int | None = None
-    """When to start it; None while it runs."""
+    """Time of its next start; None while it runs."""
 
 
 class Restarts:

@@ -108,7 +108,7 @@ class ZooKeeperRegistry:
         self._server: tuple[str, int] | None = None
         """The server that answered last."""
         self._last_failure = ""
-        """Why the last server that did not answer could not be reached."""
+        """The reason that the last silent server could not be reached."""
         self._connection: ZooKeeperConnection | None = None
         self._connected = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None

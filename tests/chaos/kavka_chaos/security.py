@@ -66,7 +66,7 @@ def broker_settings(secured: Secured) -> dict[str, str]:
 
 
 class Changes:
-    """What an administrator changes while faults are done to the cluster. Calls that fail are made again later."""
+    """The changes of an administrator while faults are done to the cluster. Calls that fail are made again later."""
 
     def __init__(self, secured: Secured, bootstrap: str, log: Log) -> None:
         """Connect as the administrator; `done` counts the changes that the cluster has confirmed."""

@@ -1,4 +1,4 @@
-"""What the formats of compression offer for damage: gzip, snappy, lz4 and zstd, frame by frame."""
+"""The places of compression formats that can be damaged: gzip, snappy, lz4 and zstd, frame by frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from PyPI for single long tests: programs in environments of their own, and sources of packages.
+"""Downloads from PyPI for single long tests: programs in environments of their own, and sources of packages.
 
 Both are kept in `~/.cache/kavka/pypi`, never in the project's environment, and never committed.
 """

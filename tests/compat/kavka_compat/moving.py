@@ -39,7 +39,7 @@ class MovingClient:
         self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._open: dict[int, int] = {}
-        """How many clients of each generation of settings are open."""
+        """The number of open clients of each generation of settings."""
         self.generation = 0
         self._choose(producing, consuming)
 

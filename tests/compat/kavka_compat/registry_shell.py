@@ -1,4 +1,4 @@
-"""What the shell of a registry says to a list of commands: ZooKeeper's and ours."""
+"""The output of a registry's shell for a list of commands: ZooKeeper's and ours."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from kavka_compat.environments import environment
 SSLYZE = "6.3.1"
 _SECONDS = 1500
 _OF_THE_TEST = {"cert_chain_of_trust", "cert_trust", "cert_revocation"}
-"""What testssl.sh finds of the test's own authority: the world does not know it, and it publishes no revocations."""
+"""Findings of testssl.sh about the test's own authority: nothing trusts it, and it publishes no revocations."""
 _GRAVE = ("MEDIUM", "HIGH", "CRITICAL", "FATAL")
 
 

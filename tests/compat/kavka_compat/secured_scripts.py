@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 
 class Output(Protocol):
-    """What a tool printed."""
+    """The output of a tool."""
 
     @property
     def code(self) -> int:
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     tool: str
     words: tuple[str, ...]
     prints: str
-    """What its output contains."""
+    """A text in its output."""
     stdin: str = ""
 
 

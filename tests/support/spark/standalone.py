@@ -21,7 +21,7 @@ from support.waiting import wait_until
 SPARK_HOME = Path(pyspark.__file__).parent
 SOURCES = Path(kavka.__file__).parents[1]
 OURS = ("kavka", "pyspark_kavka", "__editable__", "crc32c", "cramjam")
-"""What begins the names of kavka's installed files, and of what it needs."""
+"""Beginnings of the names of kavka's installed files, and of its dependencies'."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
 """Two machines, as Spark sees it: it starts a second attempt of a task on another machine only."""
 

@@ -81,9 +81,8 @@ async def _change(
     except NothingToDelete:
         message = "Attempt to delete a user credential that does not exist"
         return Refusal(ErrorCode.RESOURCE_NOT_FOUND, message)
-    sessions = security.sasl_sessions
-    if sessions is not None:  # before the client may use it here
-        await sessions.entity_changed(path)
+    if security.sasl_sessions is not None:  # before the client may use it here
+        await security.sasl_sessions.entity_changed(path)
     return None
 
 

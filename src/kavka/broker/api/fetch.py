@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
 
 _PARTITION_BYTES: Final = 64
-"""What a partition takes of a response besides its records, about."""
+"""Bytes of a partition in a response besides its records, about."""
 _MANY_PARTITIONS: Final = 64
 """More are read in slices of the loop's time: one takes 5 to 10 us, and a thousand clients may ask at the same time."""
 
@@ -66,7 +66,7 @@ class Handler:
         self._quotas = quotas
         self._fetch_sessions = fetch_sessions
         self.purgatory = fetch_purgatory
-        """Where requests wait for records."""
+        """Fetches that wait for records."""
         self._current_leaders = current_leaders
         self._replication_manager = replication_manager
         self._logs = readable_logs

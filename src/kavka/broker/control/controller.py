@@ -1,4 +1,4 @@
-"""A broker's part in the control of the cluster.
+"""The controller as each broker sees it: this broker when it is elected, else the one that requests go to.
 
 It takes part in the election, runs the controller while it is elected, and otherwise knows the active one.
 

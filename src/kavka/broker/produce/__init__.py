@@ -1,1 +1,1 @@
-"""The parts of Produce: checks of batches, outcomes, and waiting for the disk and the replicas."""
+"""The parts of Produce: the append engine, checks of batches, outcomes, and waiting for the disk and the replicas."""

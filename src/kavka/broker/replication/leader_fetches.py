@@ -36,7 +36,7 @@ class LeaderFetches:
         """Begin without partitions and without a session."""
         self._context = context
         self.session = FollowerSession()
-        """What was asked for, and is to be asked for next."""
+        """The fetch session: the partitions that were requested, and are to be requested next."""
         self.by_topic_id = True
         """True if the session names topics by their ids."""
         self._by_id: dict[tuple[bytes, int], TopicPartition] = {}

@@ -1,4 +1,4 @@
-"""A partition of a fetcher."""
+"""The fetch state of a followed partition: its machine, its log, its delay and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to one leader: asks for all partitions that this broker follows there, and does what comes of it.
+"""A replica fetcher: one connection to one leader, which fetches all partitions that this broker follows there.
 
     follow(replica) -> question per partition -> one Fetch for all -> appended in this iteration -> the next Fetch
 

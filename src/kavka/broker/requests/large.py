@@ -1,6 +1,6 @@
-"""Requests that are large, and answers that are: in slices of the loop's time.
+"""Large requests, and large responses: in slices of the loop's time.
 
-    frame --decode_slice, rest, decode_slice, rest ...--> message --handler--> answer --encode_slice, rest ...--> parts
+    frame --decode_slice, rest, decode_slice, rest ...--> message --handler--> result --encode_slice, rest ...--> parts
 
 Meanwhile the loop serves other connections. The connection of a large request is blocked (`net.connection`).
 """

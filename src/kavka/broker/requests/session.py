@@ -88,7 +88,7 @@ class Session:
         self.token_id: str | None = None
         """The delegation token by which the principal is authenticated; None where it is not by one."""
         self.decisions: tuple[Principal, Decisions] | None = None
-        """What an authorizer remembers of the session, for the principal that it had then."""
+        """The authorizer's memory of the session, for the principal that it had then."""
 
 
 Ended = Callable[[Session, str, str | None], None]

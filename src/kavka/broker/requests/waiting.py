@@ -1,4 +1,4 @@
-"""Requests that are not answered in the iteration of the loop in which they are handled."""
+"""Requests whose response is not ready in the iteration of the loop in which they are handled."""
 
 from __future__ import annotations
 

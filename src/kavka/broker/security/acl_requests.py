@@ -135,7 +135,7 @@ class _Deletion:
         """Take the filters that choose the pattern, with their numbers."""
         self._matching = matching
         self.removed: dict[AclEntry, int] = {}
-        """What was removed the last time that it was tried, with the number of the filter that chose it."""
+        """The ACLs that the last attempt removed, with the number of the filter that chose each."""
 
     def without(self, before: frozenset[AclEntry]) -> frozenset[AclEntry]:
         """Return what is left."""

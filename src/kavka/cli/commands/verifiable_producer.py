@@ -85,7 +85,7 @@ class _Run:
         self._create_ms: int = given.message_create_time
         self._sent = self._acknowledged = 0
         self._unwritten: OSError | None = None
-        """Why standard output takes no more events."""
+        """The reason that standard output takes no more events."""
 
     async def send(self, stopped: asyncio.Event) -> None:
         """Hand over all messages, at most `--throughput` in a second, until `stopped`."""

@@ -24,7 +24,7 @@ from kavka.registry.zookeeper_access import SECURE_ROOTS, kafkas_access_list, op
 from kavka.settings.declaration import InvalidSetting
 
 _NEVER_MADE = ("/controller", "/migration")
-"""Whether they exist says something to brokers."""
+"""Znodes whose existence means something to brokers."""
 _LISTS = {"secure": kafkas_access_list, "unsecure": open_access_list}
 
 OPTIONS = OptionSet(

@@ -20,7 +20,7 @@ from kavka.core.sasl.exchange import Challenge, Failure, SaslError, Success
 
 REALM: Final = "zk-sasl-md5"
 DIGEST_URI: Final = "zookeeper/zk-sasl-md5"
-"""What ZooKeeper uses in place of the server's name, at both ends."""
+"""ZooKeeper's word in place of the server's name, at both ends."""
 MAX_TOKEN_BYTES: Final = 4096
 _COUNT: Final = "00000001"
 _DIRECTIVE: Final = re.compile(

@@ -89,7 +89,7 @@ class Failure:
     reason: str
     message: str | None = None
     challenge: bytes = b""
-    """What OAUTHBEARER sends before the client confirms the failure."""
+    """The challenge that OAUTHBEARER sends before the client confirms the failure."""
 
 
 @frozen

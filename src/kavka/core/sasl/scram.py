@@ -67,7 +67,7 @@ class _Begun(NamedTuple):
     """The outcome if the client proves the password."""
     credential: ScramCredential
     fault: str | None
-    """Why the proof does not count."""
+    """The reason that the proof does not count."""
     gs2: str
     nonce: str
     transcript: str

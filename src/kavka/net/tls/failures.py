@@ -15,9 +15,9 @@ class OtherEnd:
 
     name: str
     prefix: str
-    """What `ssl.keystore.location` and the others begin with."""
+    """The beginning of `ssl.keystore.location` and the others."""
     not_for_tls: str
-    """What to do when the port is not one for TLS."""
+    """The advice when the port is not one for TLS."""
 
 
 BROKER: Final = OtherEnd(

@@ -40,7 +40,7 @@ class KeyMaterial:
     certificates: bytes
     key: bytes
     password: str | None
-    """What the key is encrypted with; None if it is not."""
+    """The password that the key is encrypted with; None if it is not."""
 
     def __repr__(self) -> str:
         """Show neither password nor key."""

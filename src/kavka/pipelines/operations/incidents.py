@@ -85,7 +85,7 @@ class Event:
     subject: Subject
     since_ms: int
     time_ms: int
-    """When it was decided, by the clock of the samples."""
+    """Time of the decision, by the clock of the samples."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Metric, value, threshold; of an anomaly mean, deviation and score; the reason of an end without a value."""
 

@@ -19,7 +19,7 @@ class CreateDelegationTokenRequest:
 
     owner_principal_type: string | None = field("3+", nullable="3+", default=None)
     owner_principal_name: string | None = field("3+", nullable="3+", default=None)
-    """Whose token it is; without a name it is that of the client."""
+    """Owner of the token; without a name it is the client."""
     renewers: list[CreateDelegationTokenRequestRenewer] = field()
     max_lifetime_ms: i64 = field()
     """Milliseconds; the longest that the broker allows if it is not positive."""
