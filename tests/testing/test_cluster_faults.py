@@ -53,9 +53,8 @@ def consuming(broker: Cluster, topic: Topic) -> Iterator[Consumer]:
 
 @pytest.mark.parametrize("kind", ["drop_request", "drop_response", "delay", "fail", "hang"])
 def test_a_producer_writes_once_in_spite_of(kind: str, broker: Cluster, topic: Topic) -> None:
-    arguments: dict[str, list[Any]] = {"delay": [0.05], "fail": ["NOT_LEADER_OR_FOLLOWER"]}
-    more = arguments.get(kind, [])
-    fault = getattr(broker, kind)("Produce", *more, times=1)
+    more: dict[str, list[Any]] = {"delay": [0.05], "fail": ["NOT_LEADER_OR_FOLLOWER"]}
+    fault = getattr(broker, kind)("Produce", *more.get(kind, []), times=1)
     with producer(broker, request_timeout_ms=500 if kind == "hang" else 30_000) as writing:
         offsets = [writing.send(topic.name, value).offset for value in (b"a", b"b")]
     assert (fault.hits, offsets, topic.values()) == (1, [0, 1], [b"a", b"b"])

@@ -38,14 +38,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kavka", "brokers of kavka")
     options: list[tuple[str, str, dict[str, Any]]] = [
         ("brokers", "how many brokers kavka_cluster starts without a marker (3)", {"metavar": "N"}),
-        ("dir", "keep the shared broker's data in this directory, from run to run", {}),
+        ("dir", "keep the shared broker's data there, from run to run", {"metavar": "PATH"}),
         (
             "keep-data",
             "keep the brokers' directory: failed (if a test failed), always, never (failed)",
             {"choices": ("failed", "always", "never")},
         ),
         ("log-level", "level of the brokers' log (info)", {"metavar": "LEVEL"}),
-        ("log-lines", "lines of the brokers' log in the report of a failed test (40)", {}),
+        (
+            "log-lines",
+            "lines of the brokers' log in the report of a failed test (40)",
+            {"metavar": "N"},
+        ),
     ]
     for name, text, more in options:
         group.addoption(f"--kavka-{name}", default=None, help=text, **more)
