@@ -1,21 +1,17 @@
-"""Topics: the list, one topic, its settings; create, delete, change a setting."""
+"""Topics: the list, and one topic with its partitions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
 from kavka.client.admin.records import OffsetSpec
-from kavka.client.admin.topics import NewTopic, TopicDescription
+from kavka.client.admin.topics import TopicDescription
 from kavka.client.metadata import PartitionMetadata
-from kavka.console.failures import Refused, bad_request
-from kavka.console.pages.brokers import CHANGED, SEARCH, log_dirs_or_reasons, settings_or_reason
+from kavka.console.pages.brokers import SEARCH, log_dirs_or_reasons
 from kavka.console.parameters import Arguments, Parameter
-from kavka.console.subject import Action, Outcome, Page, Services
+from kavka.console.subject import Page, Services
 from kavka.console.views.paging import paged
-from kavka.console.views.settings import SettingView, setting_views
 from kavka.console.views.topics import (
     PartitionView,
     TopicList,
@@ -98,7 +94,8 @@ _LIST = Page(
 # One topic
 
 
-async def _load_topic(services: Services, arguments: Arguments) -> TopicView:
+async def load_topic(services: Services, arguments: Arguments) -> TopicView:
+    """Return a topic with a page of its partitions. Raise KafkaError."""
     topic = await describe(services, arguments.path["topic"])
     only = arguments.flag("problems")
     parts = [p for p in topic.partitions if not only or len(p.in_sync_replicas) < len(p.replicas)]
@@ -129,218 +126,18 @@ async def _partitions(
     return views, topic_size(topic, sizes)
 
 
-# Its settings
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """The settings of a topic."""
-
-    topic: str
-    settings: list[SettingView]
-    note: str
-    search: str
-    changed: bool
-    edit: SettingView | None
-    """The setting that a form changes."""
-
-
-async def _load_settings(services: Services, arguments: Arguments) -> TopicSettings:
-    topic = arguments.path["topic"]
-    search, changed, name = (
-        arguments.text("search"),
-        arguments.flag("changed"),
-        arguments.text("name"),
-    )
-    await describe(services, topic)
-    entries, note = await settings_or_reason(services, _resource(topic))
-    every = setting_views(entries, "", changed=False)
-    return TopicSettings(
-        topic=topic,
-        settings=setting_views(entries, search, changed=changed),
-        note=note,
-        search=search,
-        changed=changed,
-        edit=next((setting for setting in every if setting.name == name), None),
-    )
-
-
-def _resource(topic: str) -> ConfigResource:
-    return ConfigResource(ResourceType.TOPIC, topic)
-
-
-async def _change_setting(services: Services, arguments: Arguments) -> Outcome:
-    topic, name = arguments.path["topic"], arguments.text("name").strip()
-    if not name:
-        raise Refused(bad_request("name is missing: the setting to change."))
-    is_reset = arguments.flag("reset")
-    change = (
-        ConfigOp(name, None, AlterOp.DELETE)
-        if is_reset
-        else ConfigOp(name, arguments.text("value"))
-    )
-    resource = _resource(topic)
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.incremental_alter_configs({resource: [change]})
-    )
-    refused = outcomes[resource]
-    if refused is not None:
-        raise refused
-    done = "has its default again" if is_reset else f"is now {arguments.text('value')!r}"
-    return Outcome(f"{name} of {topic} {done}.", f"/topics/{topic}/settings?changed=true")
-
-
-_SETTINGS = Page(
-    path="/topics/{topic}/settings",
-    summary="The settings of a topic with their source and documentation.",
-    template="topic_settings.html",
-    view=TopicSettings,
-    load=_load_settings,
-    parameters=(
-        SEARCH,
-        CHANGED,
-        Parameter("name", "text", "The setting to change."),
-        Parameter("value", "text", "Its new value."),
-        Parameter("reset", "flag", "Remove the topic's value, so that the default holds.", "false"),
-    ),
-    path_parameters=TOPIC_PATH,
-)
-
-
-# Create
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopicForm:
-    """The form for a topic; the numbers are the brokers' defaults where they are empty."""
-
-    brokers: int
-    values: dict[str, str] = field(default_factory=dict)
-
-
-async def _load_new(services: Services, arguments: Arguments) -> NewTopicForm:
-    cluster = await services.cluster.ask(lambda admin: admin.describe_cluster())
-    return NewTopicForm(len(cluster.brokers), arguments.values())
-
-
-def settings_of_lines(text: str) -> dict[str, str | None]:
-    """Return the settings of lines `name=value`. Raise Refused for a line that is none."""
-    found: dict[str, str | None] = {}
-    for line in text.splitlines():
-        name, equals, value = line.partition("=")
-        if not line.strip():
-            continue
-        if not equals or not name.strip():
-            raise Refused(
-                bad_request(f"{line.strip()[:100]!r} is no setting such as retention.ms=3600000.")
-            )
-        found[name.strip()] = value.strip()
-    return found
-
-
-async def _create(services: Services, arguments: Arguments) -> Outcome:
-    name = arguments.text("name").strip()
-    partitions, replicas = arguments.integer("partitions"), arguments.integer("replicas")
-    new = NewTopic(
-        name,
-        -1 if partitions is None else partitions,
-        -1 if replicas is None else replicas,
-        settings_of_lines(arguments.text("settings")),
-    )
-    check = arguments.flag("check")
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.create_topics([new], validate_only=check)
-    )
-    outcome = outcomes[name]
-    if isinstance(outcome, KafkaError):
-        raise outcome
-    services.cluster.forget_topics()
-    if check:
-        return Outcome(f"Topic {name} could be created.", "/create-topic")
-    return Outcome(f"Topic {name} was created.", f"/topics/{name}")
-
-
-_NEW = Page(
-    path="/create-topic",
-    summary="The form for a new topic.",
-    template="topic_new.html",
-    view=NewTopicForm,
-    load=_load_new,
-    parameters=(
-        Parameter("name", "text", "The name of the topic.", required=True),
-        Parameter(
-            "partitions",
-            "integer",
-            "Partitions; empty: the brokers' default.",
-            minimum=1,
-            maximum=100_000,
-        ),
-        Parameter(
-            "replicas",
-            "integer",
-            "Replicas of each partition; empty: the brokers' default.",
-            minimum=1,
-            maximum=32_767,
-        ),
-        Parameter("settings", "text", "Settings, one name=value a line."),
-        Parameter("check", "flag", "Only check whether it could be created.", "false"),
-    ),
-)
-
-
-# Delete
-
-
-async def _delete(services: Services, arguments: Arguments) -> Outcome:
-    topic = arguments.path["topic"]
-    if arguments.text("confirm") != topic:
-        raise Refused(
-            bad_request(
-                f"The topic was not deleted: the confirmation is {arguments.text('confirm')[:250]!r}, not its name.",
-                f"Type {topic} to delete it.",
-            )
-        )
-    refused = (await services.cluster.ask(lambda admin: admin.delete_topics([topic])))[topic]
-    if refused is not None:
-        raise refused
-    services.cluster.forget_topics()
-    return Outcome(f"Topic {topic} was deleted, with all its records.", "/topics")
-
-
-_DELETE = Page(
-    path="/topics/{topic}/delete",
-    summary="What deleting a topic would remove, and the form to do it.",
-    template="topic_delete.html",
-    view=TopicView,
-    load=_load_topic,
-    parameters=(
-        Parameter("confirm", "text", "The name of the topic, typed."),
-        Parameter("problems", "flag", "Only partitions that lack replicas.", "false"),
-        PAGE,
-    ),
-    path_parameters=TOPIC_PATH,
-)
+PROBLEMS = Parameter("problems", "flag", "Only partitions that lack replicas.", "false")
 
 PAGES = (
     _LIST,
-    _NEW,
     Page(
         path="/topics/{topic}",
         summary="One topic with leaders, replicas, in-sync sets, sizes and offsets of its partitions.",
         template="topic.html",
         view=TopicView,
-        load=_load_topic,
-        parameters=(
-            Parameter("problems", "flag", "Only partitions that lack replicas.", "false"),
-            PAGE,
-        ),
+        load=load_topic,
+        parameters=(PROBLEMS, PAGE),
         path_parameters=TOPIC_PATH,
     ),
-    _SETTINGS,
-    _DELETE,
 )
-ACTIONS = (
-    Action(_NEW, "Create a topic, or check whether it could be.", _create),
-    Action(_SETTINGS, "Change one setting of a topic, or remove it.", _change_setting),
-    Action(_DELETE, "Delete a topic with all its records; `confirm` is its name.", _delete),
-)
+ACTIONS = ()
