@@ -1,41 +1,32 @@
 """A replica fetcher: one connection to one leader, which fetches all partitions that this broker follows there.
 
-    follow(replica) -> question per partition -> one Fetch for all -> appended in this iteration -> the next Fetch
+    follow(replica) -> next request of each partition -> one Fetch for all -> appended -> the next Fetch
 
-The decisions are `core.follower`'s; `leader_fetches` has the session and the requests in flight, `partition_steps` what
-is done to the logs. A connection that breaks is tried again with a back-off; the leader is the controller's word, so a
-fetcher never looks for another leader by itself.
+The decisions are `core.follower`'s; `leader_fetches` has the session and the requests in flight, `leader_requests` the
+other requests, `partition_steps` what is done to the logs. A connection that breaks is tried again with a back-off; the
+leader is the controller's word, so a fetcher never looks for another leader by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from kavka.broker.lazy import Lazy
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.fetch_messages import FIRST_WITH_LAST_EPOCH
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.follower_log import Work
-from kavka.broker.replication.leader_endpoint import (
-    Deliver,
-    epoch_ends,
-    epochs_request,
-    offsets,
-    offsets_request,
-)
 from kavka.broker.replication.leader_fetches import LeaderFetches
+from kavka.broker.replication.leader_requests import LeaderRequests
 from kavka.broker.replication.partition_fetch_state import PartitionFetchState
 from kavka.broker.replication.partition_steps import PartitionSteps, log_refusal
 from kavka.core.fetch_session import FetchPartition, PartitionKey
 from kavka.core.follower import (
     Append,
     FetchedPartition,
-    FetchEpochEndOffset,
-    FetchOffset,
     FetchRecords,
     SessionRequest,
 )
@@ -59,8 +50,6 @@ _SESSION_ERRORS: Final = (
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
 
-Q = TypeVar("Q", FetchEpochEndOffset, FetchOffset)
-
 
 def _refusals() -> RefusalsByBrokers:
     from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
@@ -81,6 +70,9 @@ class ReplicaFetcher:
         self._due: dict[TopicPartition, None] = {}
         self._fetches = LeaderFetches(context)
         self._steps = PartitionSteps(context, self._fetches)
+        self._leader_requests = LeaderRequests(
+            context, self._partitions, self._due, self._fetches, self._steps
+        )
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
@@ -219,7 +211,8 @@ class ReplicaFetcher:
         """Fetch and append until no partition is followed. Raise when the leader cannot be reached."""
         while self._partitions:
             self._wake.clear()
-            await self._send_leader_requests()
+            assert self._peer is not None
+            await self._leader_requests.send(self._peer)
             self._fetch_due()
             if not self._fetches.has_response:
                 await self._wait()
@@ -253,70 +246,6 @@ class ReplicaFetcher:
             pass
         finally:
             self._is_backing_off = False
-
-    # -- requests besides Fetch
-
-    async def _send_leader_requests(self) -> None:
-        """Ask for the ends of epochs and of logs, where those are wanted before records; each as often as needed."""
-        for topic_partition in list(self._due):
-            fresh = self._partitions.get(topic_partition)
-            if fresh is not None and not fresh.has_started:
-                fresh.has_started = True
-                step = fresh.machine.first_step()
-                if step is not None:
-                    await self._steps.perform(fresh, step)
-        while True:
-            now_ms = self._context.clock.tick_ms()
-            epochs: dict[TopicPartition, FetchEpochEndOffset] = {}
-            ends: dict[TopicPartition, FetchOffset] = {}
-            for topic_partition in list(self._due):
-                followed = self._partitions.get(topic_partition)
-                request = None if followed is None else followed.machine.next_request(now_ms)
-                if isinstance(request, FetchEpochEndOffset):
-                    epochs[topic_partition] = request
-                elif isinstance(request, FetchOffset):
-                    ends[topic_partition] = request
-            if not epochs and not ends:
-                return
-            for topic_partition in (*epochs, *ends):
-                self._fetches.session.drop(self._fetches.key(self._partitions[topic_partition]))
-            broker_id = self._context.broker_id
-            if epochs:
-                await self._send_leader_request(
-                    epochs, epochs_request(broker_id, epochs), epoch_ends
-                )
-            if ends:
-                await self._send_leader_request(ends, offsets_request(broker_id, ends), offsets)
-
-    async def _send_leader_request(
-        self,
-        asked: dict[TopicPartition, Q],
-        request: object,
-        results: Callable[
-            [Mapping[TopicPartition, Q], Any], Iterator[tuple[TopicPartition, Deliver]]
-        ],
-    ) -> None:
-        """Send one request for all partitions of `asked`, and carry out the steps that its response leads to."""
-        assert self._peer is not None
-        response = await self._peer.send(request, timeout_ms=self._context.timeout_ms)
-        now_ms = self._context.clock.tick_ms()
-        missing = dict(asked)
-        steps: list[Work] = []
-        for topic_partition, deliver in results(asked, response):
-            followed = self._partitions.get(topic_partition)
-            if followed is None or not followed.log.is_current:
-                continue
-            if missing.pop(topic_partition, None) is None:
-                continue  # the response has the partition twice
-            step = deliver(followed.machine, now_ms)
-            if step is not None:
-                steps.append(partial(self._steps.perform, followed, step))
-        for topic_partition in missing:
-            # A leader that leaves a partition out of its response is asked again, not at once.
-            followed = self._partitions.get(topic_partition)
-            if followed is not None:
-                followed.machine.delay(now_ms)
-        await asyncio.gather(*(step() for step in steps))
 
     # -- records
 
