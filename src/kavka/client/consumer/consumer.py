@@ -13,6 +13,7 @@ from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+from kavka.client.consumer.consumer_meter import ConsumerMeter
 from kavka.client.consumer.coordinator import ConsumerCoordinator
 from kavka.client.consumer.fetcher import Fetcher
 from kavka.client.consumer.interceptors import ConsumerInterceptors
@@ -28,7 +29,6 @@ from kavka.client.consumer.subscription import (
     as_offsets,
 )
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, look_up_offsets
-from kavka.client.metrics.consumer_meter import ConsumerMeter
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import PendingCalls, until_closed

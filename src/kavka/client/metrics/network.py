@@ -16,7 +16,7 @@ _numbers: dict[str, count[int]] = {}
 
 
 class ClientMeter:
-    """What every client counts. Methods that count belong to the loop's thread; `metrics` to any."""
+    """The sensors of every client. Methods that count belong to the loop's thread; `metrics` to any."""
 
     kind = "client"
     group = "client-metrics"
@@ -112,7 +112,7 @@ class ClientMeter:
 
 
 class AdminMeter(ClientMeter):
-    """What an admin client counts."""
+    """The sensors of an admin client."""
 
     kind = "adminclient"
     group = "admin-client-metrics"

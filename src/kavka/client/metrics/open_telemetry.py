@@ -12,16 +12,10 @@ from functools import partial
 from math import inf, isnan
 from typing import Any
 
-from kavka.client.metrics.consumer_meter import ConsumerMeter
 from kavka.client.metrics.names import MetricName, Metrics
-from kavka.client.metrics.network import AdminMeter, ClientMeter
-from kavka.client.metrics.producer_meter import ProducerMeter
 from kavka.client.metrics.reporters import MetricsSource, Sources
 
 _ONE_COLLECTION_S = 0.1
-_KINDS: dict[str, type[ClientMeter]] = {
-    kind.kind: kind for kind in (ProducerMeter, ConsumerMeter, AdminMeter)
-}
 
 
 class OpenTelemetryReporter:
@@ -44,7 +38,7 @@ class OpenTelemetryReporter:
     def attach(self, source: MetricsSource) -> None:
         """Make the instruments of a client's kind unless they are there."""
         self._sources.add(source)
-        for name, metric in _instruments_of(source.kind).items():
+        for name, metric in _instruments_of(source).items():
             if name not in self._instruments:
                 observe = partial(self._observe, name)
                 self._instruments[name] = self._make(metric)(
@@ -88,6 +82,6 @@ def instrument_name(metric: MetricName) -> str:
     return f"kafka.{group}{level}.{metric.name.replace('-', '_')}"
 
 
-def _instruments_of(kind: str) -> dict[str, MetricName]:
+def _instruments_of(source: MetricsSource) -> dict[str, MetricName]:
     """Return all instruments of a kind of client, those of topics and partitions, too."""
-    return {instrument_name(metric): metric for metric in _KINDS[kind].example().metrics()}
+    return {instrument_name(metric): metric for metric in source.example().metrics()}

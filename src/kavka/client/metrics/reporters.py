@@ -32,9 +32,13 @@ class MetricsSource(Protocol):
         """Return all values as they are now; any thread may call it."""
         ...
 
+    def example(self) -> MetricsSource:
+        """Return a source of the same kind that has all names, those of a topic and of a partition, too."""
+        ...
+
 
 class MetricsReporter(Protocol):
-    """What `metric.reporters` takes. Both methods are called in the client's event loop, and must not wait."""
+    """An object of `metric.reporters`. Both methods are called in the client's event loop, and must not wait."""
 
     def attach(self, source: MetricsSource, /) -> None:
         """Begin to report a client, which has started."""

@@ -66,7 +66,7 @@ class CheckpointFile:
         """Do nothing: the file is this process's until `close`."""
 
     def close(self) -> None:
-        """Let another process have the file."""
+        """Release the file to other processes."""
         self._lock.close()
 
 

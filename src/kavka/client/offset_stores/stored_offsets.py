@@ -37,12 +37,12 @@ class OffsetStore(Protocol):
         ...
 
     def release(self, partitions: Sequence[TopicPartition], /) -> object:
-        """Give partitions up. What was not saved is to be read again."""
+        """Release partitions. What was not saved is to be read again."""
         ...
 
 
 class SeekingConsumer(Protocol):
-    """What is needed of `kavka.client.Consumer` and `kavka.client.blocking.Consumer`."""
+    """The calls of `kavka.client.Consumer` and `kavka.client.blocking.Consumer` that are needed."""
 
     @property
     def commits_by_itself(self) -> bool:

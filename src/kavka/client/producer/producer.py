@@ -14,7 +14,6 @@ from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metadata import TopicMetadata
 from kavka.client.metrics.network import ClientMeter
-from kavka.client.metrics.producer_meter import ProducerMeter
 from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
@@ -30,6 +29,7 @@ from kavka.client.producer.batch import (
 from kavka.client.producer.batch_send import BatchSend
 from kavka.client.producer.buffer_pool import BufferPool
 from kavka.client.producer.pending_flushes import PendingFlushes
+from kavka.client.producer.producer_meter import ProducerMeter
 from kavka.client.producer.record_appender import RecordAppender
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Cluster
-from kavka.client.metrics.producer_meter import ProducerMeter
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import ProducerBatch
 from kavka.client.producer.batch_outcomes import BatchOutcomes
 from kavka.client.producer.produce_requests import ProduceRequestBuilder
 from kavka.client.producer.producer_id import ProducerIdInitializer
+from kavka.client.producer.producer_meter import ProducerMeter
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error

@@ -1,4 +1,4 @@
-"""What a consumer counts: per poll and partition; fetches, commits and the group from their requests."""
+"""The sensors of a consumer: per poll and topic; fetches, commits and the group from their requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer counts: per batch when it is sent, repeated, and done; by topic, too."""
+"""The sensors of a producer, by topic: per batch when it is sent, repeated, and done."""
 
 from __future__ import annotations
 
