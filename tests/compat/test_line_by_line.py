@@ -156,7 +156,7 @@ def test_calls_leave_the_lines_of_kafkas_tool(
         _, *rest = call.replace("BASE", base).replace("FILES", str(tmp_path)).split()
         action = [rest.pop(0)] if tool == "cluster" else []
         at = [*action, "--bootstrap-server", kavka_broker.bootstrap]
-        twins = (f"{base}-theirs", f"{base}-mine__")
+        twins = (f"{base}-theirs", f"{base}-our-own")
         theirs_words, our_words = (
             [*at, *(word.replace("TWIN", twin) for word in rest)] for twin in twins
         )
@@ -189,6 +189,7 @@ def said(finished: Finished, twin: str) -> set[str]:
                 break
             if line.strip() and not _JAVAS.match(line):
                 plain = _LOGGED.sub(r"\1", line).replace(twin, "TWIN").rstrip()
+                plain = re.sub(r"TopicId: \S+", "TopicId: ID", plain)
                 # Columns are as wide as their longest cell.
                 lines.add(f"{stream}: {re.sub(' +', ' ', plain)}")
     return lines
