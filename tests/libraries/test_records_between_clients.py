@@ -1,4 +1,4 @@
-"""Records that our producer writes are read by confluent-kafka and aiokafka, with headers; their serializers go here."""
+"""Records that our producer writes are read by confluent-kafka and aiokafka; serializers of others go here."""
 
 from __future__ import annotations
 
