@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kavka.broker.api import fetch
+from kavka.broker.partitions.replica import ACKS_ALL, AppendOutcome
+from kavka.broker.produce.produce_outcomes import PartitionOutcome, TopicOutcomes, waiting
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.failures import RequestFailures
 from kavka.broker.requests.waiting import Waiting
@@ -308,6 +311,34 @@ def test_duplicates_are_answered_and_gaps_refused(run: Run) -> None:
         assert (await served.produce("t", b"c", base_sequence=2, **ids)).base_offset == 2
 
     run(story)
+
+
+def test_what_came_before_a_snapshots_batch_is_a_duplicate_of_unknown_offset(run: Run) -> None:
+    ids: dict[str, int] = {"producer_epoch": 0}
+
+    async def before(served: Served) -> None:
+        await served.topic("t")
+        ids["producer_id"] = (await served.send(InitProducerIdRequest())).producer_id
+        for number in range(3):
+            await served.produce("t", b"a", base_sequence=number, **ids)
+
+    async def after(served: Served) -> None:
+        for acks in (1, -1):
+            again = await served.produce("t", b"a", base_sequence=1, acks=acks, **ids)
+            expected = (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)
+            assert (again.error_code, again.base_offset) == expected
+        assert (await served.produce("t", b"b", base_sequence=3, **ids)).base_offset == 3
+
+    run(before)
+    run(after)
+
+
+def test_an_unknown_duplicate_waits_for_the_replicas() -> None:
+    replica: Any = SimpleNamespace(partition=SimpleNamespace(high_watermark=1))
+    outcome = AppendOutcome(ErrorCode.NONE, end_offset=2)
+    topics = [TopicOutcomes("t", [PartitionOutcome(0, replica, outcome)])]
+    assert waiting(ACKS_ALL, topics) == [(replica, outcome)]
+    assert waiting(1, topics) == []
 
 
 def test_producers_are_remembered_across_a_restart(run: Run) -> None:

@@ -59,7 +59,7 @@ class TopicMetadata:
     partitions: tuple[PartitionMetadata, ...]
     error: ErrorCode = ErrorCode.NONE
     authorized_operations: frozenset[AclOperation] | None = None
-    """What the client may do with the topic, where an admin client has asked for it (KIP-430)."""
+    """Operations that the client may do with the topic, where an admin client has asked for it (KIP-430)."""
 
     @property
     def is_refused(self) -> bool:

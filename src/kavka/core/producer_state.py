@@ -8,12 +8,13 @@ last sequence, answered from memory when it is one of the five, and refused othe
     epoch newer than the entry's           sequence 0 is taken, another is OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, same first and last        `Duplicate`, with the offsets of the first writing
     same epoch, first = last written + 1   taken (0 follows 2147483647)
-    same epoch, before all that a snapshot remembered    DUPLICATE_SEQUENCE_NUMBER
+    same epoch, before all that a snapshot remembered    `Duplicate`, at an offset that is not known
     same epoch, anything else              OUT_OF_ORDER_SEQUENCE_NUMBER
 
 A `.snapshot` has the last batch only. A producer with five in flight whose answers a restart took sends all of
 them again, and refusing the first would make it renumber and write them twice; so they are answered as duplicates,
-which clients take as success without an offset. (Kafka 3.9 refuses, and duplicates.)
+which clients take as success without an offset. (Kafka 3.9 refuses, and duplicates.) They may never have been
+acknowledged, so acks=all waits for the replicas again: they are before the batch that the snapshot has.
 
 Transactions: the entry has the first offset of the open one, and the state the order of all open ones; the oldest
 begins at the first unstable offset. The batch that opens one is accepted when its coordinator has confirmed that the
@@ -57,7 +58,9 @@ class Duplicate(NamedTuple):
     """The batch is in the log already; the answer carries what the first writing got."""
 
     base_offset: int
+    """-1 when it is not known; DUPLICATE_SEQUENCE_NUMBER says so to clients."""
     last_offset: int
+    """The batch ends here, or before."""
     timestamp: int
 
 
@@ -431,13 +434,13 @@ def _find_duplicate(producer: _Producer, header: BatchHeader) -> Duplicate | Non
     return None
 
 
-def _out_of_order(producer: _Producer, header: BatchHeader) -> ErrorCode:
+def _out_of_order(producer: _Producer, header: BatchHeader) -> ErrorCode | Duplicate:
     """Judge a sequence that is neither the next one nor remembered."""
     batches = producer.batches
     if producer.is_from_snapshot and 0 < len(batches) < BATCHES_TO_RETAIN:
         ahead = (batches[0].base_sequence - 1 - header.last_sequence) & _LAST_SEQUENCE
         if ahead < _LAST_SEQUENCE // 2:
-            return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+            return Duplicate(NO_OFFSET, batches[0].base_offset - 1, NO_OFFSET)
     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

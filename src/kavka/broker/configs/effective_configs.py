@@ -103,7 +103,7 @@ class EffectiveConfigs:
         self.broker_checks: list[Callable[[Mapping[str, str]], Awaitable[str | None]]] = []
         """Each returns why these dynamic overrides of this broker could not be applied, if so."""
         self.applications: set[asyncio.Future[None]] = set()
-        """What is still done to apply changes, reading files for example: each removes itself."""
+        """Tasks that apply changes, by reading files for example: each removes itself."""
 
     # -- reading
 

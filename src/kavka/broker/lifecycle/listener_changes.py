@@ -71,7 +71,7 @@ class ListenerChanges:
         self._connections = connections
         self._advertise = advertise
         self._applied = context.endpoints
-        """What was last asked for, and carried out as far as it can be."""
+        """The listeners that were asked for last, and carried out as far as they can be."""
         self._task: asyncio.Task[None] | None = None
 
     def load(self) -> None:

@@ -43,6 +43,7 @@ class AppendOutcome(NamedTuple):
 
     error: ErrorCode
     base_offset: int = -1
+    """-1 with an error, and without one for a duplicate of which the offset is not known."""
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     end_offset: int = -1

@@ -116,7 +116,7 @@ def respond(
         written: list[Written] = []
         for outcome in topic.partitions:
             append = outcome.append
-            if append.error is not _NONE:
+            if append.error is not _NONE or append.base_offset < 0:
                 return respond_with_errors(current_leaders, context, topics)
             written.append(
                 (
@@ -147,6 +147,13 @@ def respond_with_errors(
 
 def _row(outcome: PartitionOutcome) -> ProduceResponsePartition:
     append = outcome.append
+    if append.error is _NONE and append.base_offset < 0:  # a duplicate
+        return ProduceResponsePartition(
+            index=outcome.partition,
+            error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+            base_offset=-1,
+            error_message=ErrorCode.DUPLICATE_SEQUENCE_NUMBER.message,
+        )
     if append.error is _NONE:
         return ProduceResponsePartition(
             index=outcome.partition,

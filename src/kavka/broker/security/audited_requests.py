@@ -186,7 +186,7 @@ SUBJECTS: Final[dict[ApiKey, Subjects]] = {
     ApiKey.OFFSET_DELETE: _deleted_offsets,
     ApiKey.UPDATE_FEATURES: _features,
 }
-"""What an administrator sends, and who reads the secrets of tokens.
+"""Requests of administrators, and those that read the secrets of tokens.
 
 WriteTxnMarkers is not here: brokers send it for each transaction.
 """

@@ -72,7 +72,7 @@ class GroupDescription(NamedTuple):
     members: list[MemberDescription]
     coordinator: BrokerAddress
     authorized_operations: frozenset[AclOperation] | None = None
-    """What the client may do with the group, if it was asked for (KIP-430)."""
+    """Operations that the client may do with the group, if it was asked for (KIP-430)."""
 
 
 async def list_groups(

@@ -27,7 +27,7 @@ class ClusterDescription(NamedTuple):
     controller_id: BrokerId
     brokers: list[BrokerAddress]
     authorized_operations: frozenset[AclOperation] | None = None
-    """What the client may do with the cluster, if it was asked for (KIP-430)."""
+    """Operations that the client may do with the cluster, if it was asked for (KIP-430)."""
 
 
 class LogDirReplica(NamedTuple):
