@@ -15,7 +15,8 @@ from pathlib import Path
 from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.broker.security.api_table import NEEDS, Need
 from kavka.cli.commands.pipelines import SUBCOMMANDS
-from kavka.cli.json_lines.shapes import ERROR, SHAPES, Field
+from kavka.cli.json_lines.declaration import Field
+from kavka.cli.json_lines.shapes import ERROR, SHAPES
 from kavka.cli.main import COMMANDS, main
 from kavka.core.access.names import SUPPORTED_OPERATIONS
 from kavka.wire.apis import APIS, Api, ApiKey

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kavka.cli.json_lines.shapes import REPLICA_LAG
+from kavka.cli.json_lines.tool_shapes import REPLICA_LAG
 from kavka.cli.main import main
 from kavka.client.blocking import Producer
 from kavka.testing.local_cluster import LocalCluster

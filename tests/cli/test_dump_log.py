@@ -9,7 +9,7 @@ from struct import Struct
 import pytest
 
 from kavka.cli.commands.dump_log import main
-from kavka.cli.json_lines.shapes import DUMPED_BATCH, DUMPED_RECORD
+from kavka.cli.json_lines.tool_shapes import DUMPED_BATCH, DUMPED_RECORD
 from kavka.core.producer_state import ProducerEntry
 from kavka.storage.log.producer_snapshot import encode_snapshot
 from kavka.wire.records.batch import BatchBuilder

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.shapes import ERROR, SHAPES, Field, Shape
+from kavka.cli.json_lines import shapes, tool_shapes
+from kavka.cli.json_lines.declaration import Field, Shape
+from kavka.cli.json_lines.shapes import ERROR, SHAPES
 from kavka.cli.main import COMMANDS, main
 from kavka.client import NewTopic, TopicPartition
 from kavka.client.blocking import Admin, Consumer, Producer
@@ -290,23 +291,23 @@ ANSWERS: list[tuple[str, Shape, dict[str, Any]]] = [
     (f"transactions {_AT} find-hanging --broker-id 1", shapes.HANGING, {}),
     (
         f"console-consumer {_AT} --topic t --partition 0 --offset 0 --max-messages 1",
-        shapes.RECORD,
+        tool_shapes.RECORD,
         {"topic": "t", "partition": 0, "offset": 0, "key": None, "value": "a", "headers": []},
     ),
-    ("storage random-uuid", shapes.UUID, {}),
+    ("storage random-uuid", tool_shapes.UUID, {}),
     (
         f"producer-perf-test {_AT} --topic perf --num-records 50 --record-size 10 --throughput -1",
-        shapes.PRODUCED,
+        tool_shapes.PRODUCED,
         {"kind": "total", "records": 50},
     ),
     (
         f"consumer-perf-test {_AT} --topic perf --messages 50",
-        shapes.CONSUMED,
+        tool_shapes.CONSUMED,
         {"kind": "total", "records": 50},
     ),
     (
         f"e2e-latency {_AT} --topic perf --num-records 3 --producer-acks 1 --record-size 10",
-        shapes.LATENCY,
+        tool_shapes.LATENCY,
         {"records": 3},
     ),
     (f"spark-sinks {_AT} --list", shapes.SINK, {}),

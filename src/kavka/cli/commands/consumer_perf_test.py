@@ -10,7 +10,7 @@ from datetime import datetime
 
 from kavka.cli.arguments.client_properties import SERVERS, key_values, read_properties, servers
 from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, missing
-from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines import tool_shapes
 from kavka.cli.json_lines.lines import Row, print_error, print_rows, print_warning
 from kavka.cli.text.java_dates import BadPattern, format_date
 from kavka.cli.text.perf_statistics import (
@@ -157,7 +157,7 @@ async def _run(plan: _Plan) -> None:
     finally:
         await consumer.close()
     if plan.is_json:
-        print_rows(shapes.CONSUMED, [performance.total_object(end_ms)])
+        print_rows(tool_shapes.CONSUMED, [performance.total_object(end_ms)])
         return
     if not plan.is_detailed:
         print(performance.summary(end_ms))
@@ -233,7 +233,7 @@ class _Performance(RebalanceListener):
         )
         if self._plan.is_detailed and self._plan.is_json:
             times = {"kind": "window", "start_ms": self._reported_ms, "end_ms": now_ms}
-            print_rows(shapes.CONSUMED, [{**times, **consumer_object(*window)}])
+            print_rows(tool_shapes.CONSUMED, [{**times, **consumer_object(*window)}])
         elif self._plan.is_detailed:
             columns = consumer_columns(*window)
             print(f"{self._shown(now_ms)}, 0, {columns}", flush=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kavka.cli.arguments.client_properties import SERVERS, read_properties, servers
 from kavka.cli.arguments.options import JSON, BadValue, Given, Option, OptionSet, whole_number
-from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines import tool_shapes
 from kavka.cli.json_lines.lines import print_error, print_rows, print_warning
 from kavka.cli.text.java_errors import spelt_together
 from kavka.cli.text.progress import progress
@@ -204,7 +204,7 @@ def _report(latencies_ms: list[float], *, as_json: bool) -> None:
             "latency_avg_ms": sum(latencies_ms) / len(latencies_ms),
             **dict(zip(keys, at, strict=True)),
         }
-        print_rows(shapes.LATENCY, [row])
+        print_rows(tool_shapes.LATENCY, [row])
         return
     print(f"Avg latency: {sum(latencies_ms) / len(latencies_ms):.4f} ms")
     print(f"Percentiles: 50th = {at[0]}, 99th = {at[1]}, 99.9th = {at[2]}")

@@ -14,7 +14,7 @@ from uuid import uuid4
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import JSON, BadValue, whole_number
 from kavka.cli.console.ordered_send import Pair, PairSource, send_in_order
-from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines import tool_shapes
 from kavka.cli.json_lines.lines import print_error, print_rows, print_warning, wants_json
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.perf_statistics import ProducerStatistics, metric_lines
@@ -358,7 +358,7 @@ class _Performance:
 
     def _show_window(self, statistics: ProducerStatistics, now_ms: int) -> None:
         if self._given.json:
-            print_rows(shapes.PRODUCED, [statistics.window_object(now_ms)])
+            print_rows(tool_shapes.PRODUCED, [statistics.window_object(now_ms)])
         else:
             _show(statistics.window_line(now_ms))
 
@@ -366,9 +366,11 @@ class _Performance:
         """Print the totals."""
         now_ms = current_time_ms()
         if self._given.json:
-            print_rows(shapes.PRODUCED, [self._all.total_object(now_ms, "total")])
+            print_rows(tool_shapes.PRODUCED, [self._all.total_object(now_ms, "total")])
             if self._steady is not None:
-                print_rows(shapes.PRODUCED, [self._steady.total_object(now_ms, "steady_state")])
+                print_rows(
+                    tool_shapes.PRODUCED, [self._steady.total_object(now_ms, "steady_state")]
+                )
             return
         _show(self._all.total_line(now_ms))
         if self._steady is not None:

@@ -13,7 +13,7 @@ from kavka.cli.admin.connection import FAILURES, with_admin
 from kavka.cli.admin.replica_comparison import NOTHING, Lag, ReplicasDiffer, compare_round
 from kavka.cli.arguments.options import JSON, BadUsage, Given, Option, OptionSet
 from kavka.cli.commands.topics import topic_pattern
-from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines import tool_shapes
 from kavka.cli.json_lines.lines import Row, print_failure, print_rows, print_warning
 from kavka.cli.text.java_errors import log_line, spelt_together
 from kavka.cli.text.progress import progress
@@ -162,7 +162,7 @@ async def _compare_until_stopped(
                 shown.close()  # from here on the report says how far it is
             if (time.monotonic() - reported) * 1000 > choice.report_interval_ms:
                 if choice.is_json:
-                    print_rows(shapes.REPLICA_LAG, [_object(lag, len(offsets))])
+                    print_rows(tool_shapes.REPLICA_LAG, [_object(lag, len(offsets))])
                 else:
                     print(report_line(_now(), lag, len(offsets)), flush=True)
                 reported = time.monotonic()

@@ -9,7 +9,7 @@ import sys
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
-from kavka.cli.json_lines import shapes
+from kavka.cli.json_lines import tool_shapes
 from kavka.cli.json_lines.lines import print_error, print_failure, print_rows
 from kavka.cli.server.log_directories import identity_of, log_directories
 from kavka.ids import uuid_bytes, uuid_text
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     try:
         match given.command:
             case "random-uuid" if as_json:
-                print_rows(shapes.UUID, [{"uuid": _random_uuid()}])
+                print_rows(tool_shapes.UUID, [{"uuid": _random_uuid()}])
                 return 0
             case "random-uuid":
                 print(_random_uuid())
@@ -121,7 +121,7 @@ def _info(directories: list[str], *, as_json: bool) -> int:
 def _print_info(directories: list[str], metadata: list[MetaProperties], problems: list[str]) -> int:
     known = dict(line.split("=", 1) for line in _properties(metadata[0])) if metadata else None
     row = {"directories": directories, "metadata": known, "problems": problems}
-    print_rows(shapes.STORAGE, [row])
+    print_rows(tool_shapes.STORAGE, [row])
     return print_failure("FAILED", problems[0]) if problems else 0
 
 

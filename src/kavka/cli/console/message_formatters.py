@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from kavka.cli.arguments.client_properties import is_true
 from kavka.cli.console.deserializers import Deserializer, deserializer_of
 from kavka.cli.json_lines.lines import json_line
-from kavka.cli.json_lines.shapes import RECORD
+from kavka.cli.json_lines.tool_shapes import RECORD
 from kavka.client.consumer.batches import ConsumerRecord
 
 log = logging.getLogger(__name__)

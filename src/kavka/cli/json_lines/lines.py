@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kavka.cli.json_lines.shapes import Shape
+from kavka.cli.json_lines.declaration import Shape
 from kavka.errors import KafkaError
 
 Row = Mapping[str, Any]

@@ -7,47 +7,23 @@ that ends with `?` may be null; `[x]` is a list of x, `{x}` an object whose valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from kavka.cli.json_lines import tool_shapes
+from kavka.cli.json_lines.declaration import Shape, fields_of, shape
 
-class Field(NamedTuple):
-    """A key of an object."""
-
-    type: str
-    meaning: str
-
-
-class Shape(NamedTuple):
-    """The objects that some calls print; `parts` are the shapes of objects within."""
-
-    calls: str
-    fields: Mapping[str, Field]
-    parts: Mapping[str, Mapping[str, Field]] = {}
-
-
-def _fields(text: str) -> dict[str, Field]:
-    """Return the fields of lines such as `topic string its name`."""
-    rows = (line.split(maxsplit=2) for line in text.strip().splitlines())
-    return {name: Field(kind, meaning) for name, kind, meaning in rows}
-
-
-def _shape(calls: str, text: str, **parts: str) -> Shape:
-    return Shape(calls, _fields(text), {name: _fields(each) for name, each in parts.items()})
-
-
-ERROR: Final = _fields("""
+ERROR: Final = fields_of("""
     code string Kafka's name of the error, or BAD_USAGE, BAD_VALUE, UNREACHABLE, FAILED
     message string a sentence
 """)
-FAILURE: Final = _shape(
+FAILURE: Final = shape(
     "any command that fails, on standard error",
     """
     error error why
     exit_code integer with which the command ends
 """,
 )
-WARNING: Final = _shape(
+WARNING: Final = shape(
     "any command, on standard error",
     """
     warning string a sentence about a command that goes on
@@ -55,13 +31,13 @@ WARNING: Final = _shape(
 )
 
 
-TOPIC: Final = _shape(
+TOPIC: Final = shape(
     "topics --list",
     """
     topic string its name
 """,
 )
-TOPIC_DESCRIPTION: Final = _shape(
+TOPIC_DESCRIPTION: Final = shape(
     "topics --describe",
     """
     topic string its name
@@ -85,7 +61,7 @@ TOPIC_DESCRIPTION: Final = _shape(
     last_known_eligible_leader_replicas [integer]? KIP-966; null where the cluster has none
 """,
 )
-NEW_TOPIC: Final = _shape(
+NEW_TOPIC: Final = shape(
     "topics --create",
     """
     topic string its name
@@ -95,7 +71,7 @@ NEW_TOPIC: Final = _shape(
     replication_factor integer? how many it got; null where it was not created
 """,
 )
-CHANGED_TOPIC: Final = _shape(
+CHANGED_TOPIC: Final = shape(
     "topics --alter, topics --delete",
     """
     topic string its name
@@ -103,7 +79,7 @@ CHANGED_TOPIC: Final = _shape(
 """,
 )
 
-GROUP: Final = _shape(
+GROUP: Final = shape(
     "consumer-groups --list",
     """
     group string its id
@@ -112,7 +88,7 @@ GROUP: Final = _shape(
     protocol_type string consumer, or nothing for a group that has offsets only
 """,
 )
-GROUP_OFFSET: Final = _shape(
+GROUP_OFFSET: Final = shape(
     "consumer-groups --describe",
     """
     group string its id
@@ -130,7 +106,7 @@ GROUP_OFFSET: Final = _shape(
     client_id string? of the member
 """,
 )
-GROUP_MEMBER: Final = _shape(
+GROUP_MEMBER: Final = shape(
     "consumer-groups --describe --members",
     """
     group string its id
@@ -146,7 +122,7 @@ GROUP_MEMBER: Final = _shape(
     partition integer its number
 """,
 )
-GROUP_STATE: Final = _shape(
+GROUP_STATE: Final = shape(
     "consumer-groups --describe --state",
     """
     group string its id
@@ -158,14 +134,14 @@ GROUP_STATE: Final = _shape(
     member_count integer how many members it has
 """,
 )
-DELETED_GROUP: Final = _shape(
+DELETED_GROUP: Final = shape(
     "consumer-groups --delete",
     """
     group string its id
     error error? why it was not deleted
 """,
 )
-DELETED_OFFSET: Final = _shape(
+DELETED_OFFSET: Final = shape(
     "consumer-groups --delete-offsets",
     """
     group string its id
@@ -174,7 +150,7 @@ DELETED_OFFSET: Final = _shape(
     error error? why the offset is still there
 """,
 )
-RESET_OFFSET: Final = _shape(
+RESET_OFFSET: Final = shape(
     "consumer-groups --reset-offsets",
     """
     group string its id
@@ -185,7 +161,7 @@ RESET_OFFSET: Final = _shape(
 """,
 )
 
-CONFIG: Final = _shape(
+CONFIG: Final = shape(
     "configs --describe",
     """
     kind string config
@@ -203,7 +179,7 @@ CONFIG: Final = _shape(
     source string DYNAMIC_BROKER_CONFIG, DEFAULT_CONFIG, ...
 """,
 )
-QUOTA: Final = _shape(
+QUOTA: Final = shape(
     "configs --describe, of users, clients and ips",
     """
     kind string quota
@@ -211,7 +187,7 @@ QUOTA: Final = _shape(
     quotas {number} by name: producer_byte_rate, ...
 """,
 )
-CREDENTIAL: Final = _shape(
+CREDENTIAL: Final = shape(
     "configs --describe, of users",
     """
     kind string credential
@@ -220,7 +196,7 @@ CREDENTIAL: Final = _shape(
     iterations integer of the credential
 """,
 )
-ALTERED: Final = _shape(
+ALTERED: Final = shape(
     "configs --alter",
     """
     kind string altered
@@ -230,7 +206,7 @@ ALTERED: Final = _shape(
 """,
 )
 
-ACL: Final = _shape(
+ACL: Final = shape(
     "acls --list, acls --add, acls --remove",
     """
     resource_type string TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or USER
@@ -242,7 +218,7 @@ ACL: Final = _shape(
     permission string ALLOW or DENY
 """,
 )
-TOKEN: Final = _shape(
+TOKEN: Final = shape(
     "delegation-tokens --create, delegation-tokens --describe",
     """
     token_id string the user name of a login
@@ -255,14 +231,14 @@ TOKEN: Final = _shape(
     max_ms integer until when it may be renewed
 """,
 )
-TOKEN_END: Final = _shape(
+TOKEN_END: Final = shape(
     "delegation-tokens --renew, delegation-tokens --expire",
     """
     expiry_ms integer until when it holds now
 """,
 )
 
-OFFSET: Final = _shape(
+OFFSET: Final = shape(
     "get-offsets",
     """
     topic string of the partition
@@ -272,7 +248,7 @@ OFFSET: Final = _shape(
     error error? why there is no answer
 """,
 )
-DELETED_RECORDS: Final = _shape(
+DELETED_RECORDS: Final = shape(
     "delete-records",
     """
     topic string of the partition
@@ -281,7 +257,7 @@ DELETED_RECORDS: Final = _shape(
     error error? why nothing was deleted
 """,
 )
-LOG_DIR: Final = _shape(
+LOG_DIR: Final = shape(
     "log-dirs --describe",
     """
     broker_id integer whose directory it is
@@ -299,7 +275,7 @@ LOG_DIR: Final = _shape(
     is_future boolean whether it will replace another one
 """,
 )
-BROKER_APIS: Final = _shape(
+BROKER_APIS: Final = shape(
     "broker-api-versions",
     """
     broker_id integer who was asked
@@ -317,13 +293,13 @@ BROKER_APIS: Final = _shape(
     usable_version integer? the newest that both have
 """,
 )
-CLUSTER_ID: Final = _shape(
+CLUSTER_ID: Final = shape(
     "cluster cluster-id",
     """
     cluster_id string? null where the brokers do not say
 """,
 )
-ENDPOINT: Final = _shape(
+ENDPOINT: Final = shape(
     "cluster list-endpoints",
     """
     broker_id integer of the broker
@@ -334,7 +310,7 @@ ENDPOINT: Final = _shape(
     endpoint_type string broker
 """,
 )
-FEATURE: Final = _shape(
+FEATURE: Final = shape(
     "features describe",
     """
     feature string its name
@@ -344,7 +320,7 @@ FEATURE: Final = _shape(
     epoch integer? of the last change of any feature
 """,
 )
-CHANGED_FEATURE: Final = _shape(
+CHANGED_FEATURE: Final = shape(
     "features upgrade, downgrade, disable",
     """
     feature string its name
@@ -354,7 +330,7 @@ CHANGED_FEATURE: Final = _shape(
 """,
 )
 
-ELECTION: Final = _shape(
+ELECTION: Final = shape(
     "leader-election, preferred-replica-election",
     """
     topic string of the partition
@@ -364,14 +340,14 @@ ELECTION: Final = _shape(
     error error? why it failed
 """,
 )
-PLAN: Final = _shape(
+PLAN: Final = shape(
     "reassign-partitions --generate",
     """
     current plan how the topics are placed, as --reassignment-json-file takes it
     proposed plan how they would be, as --reassignment-json-file takes it
 """,
 )
-STARTED_MOVES: Final = _shape(
+STARTED_MOVES: Final = shape(
     "reassign-partitions --execute",
     """
     rollback plan what undoes it, as --reassignment-json-file takes it
@@ -392,7 +368,7 @@ STARTED_MOVES: Final = _shape(
     log_dir string where it will be
 """,
 )
-MOVE_STATE: Final = _shape(
+MOVE_STATE: Final = shape(
     "reassign-partitions --verify",
     """
     topic string of the partition
@@ -403,7 +379,7 @@ MOVE_STATE: Final = _shape(
     target string where it shall be
 """,
 )
-CANCELLED_MOVE: Final = _shape(
+CANCELLED_MOVE: Final = shape(
     "reassign-partitions --cancel",
     """
     topic string of the partition
@@ -411,7 +387,7 @@ CANCELLED_MOVE: Final = _shape(
     broker_id integer? of a replica that moved between directories; null for a move between brokers
 """,
 )
-MOVE: Final = _shape(
+MOVE: Final = shape(
     "reassign-partitions --list",
     """
     topic string of the partition
@@ -422,7 +398,7 @@ MOVE: Final = _shape(
 """,
 )
 
-TRANSACTION: Final = _shape(
+TRANSACTION: Final = shape(
     "transactions list",
     """
     transactional_id string of the producer
@@ -431,7 +407,7 @@ TRANSACTION: Final = _shape(
     state string Ongoing, Empty, CompleteCommit, ...
 """,
 )
-TRANSACTION_DESCRIPTION: Final = _shape(
+TRANSACTION_DESCRIPTION: Final = shape(
     "transactions describe",
     """
     coordinator_id integer the broker that coordinates it
@@ -449,7 +425,7 @@ TRANSACTION_DESCRIPTION: Final = _shape(
     partition integer its number
 """,
 )
-PRODUCER: Final = _shape(
+PRODUCER: Final = shape(
     "transactions describe-producers",
     """
     topic string of the partition
@@ -462,7 +438,7 @@ PRODUCER: Final = _shape(
     current_transaction_start_offset integer? null while no transaction is open
 """,
 )
-HANGING: Final = _shape(
+HANGING: Final = shape(
     "transactions find-hanging",
     """
     topic string of the partition
@@ -476,133 +452,7 @@ HANGING: Final = _shape(
 """,
 )
 
-DUMPED_BATCH: Final = _shape(
-    "dump-log",
-    """
-    kind string batch
-    file string its name
-    position integer in the file, in bytes
-    size integer bytes
-    base_offset integer of its first record
-    last_offset integer of its last record
-    count integer of records that it was written with
-    base_sequence integer -1 without a producer id
-    last_sequence integer -1 without a producer id
-    producer_id integer -1 for none
-    producer_epoch integer -1 for none
-    partition_leader_epoch integer of the leader that took it
-    transactional boolean whether it belongs to a transaction
-    control boolean whether it is a marker
-    delete_horizon_ms integer? when the cleaner may remove its tombstones
-    timestamp_type string CreateTime or LogAppendTime
-    max_timestamp_ms integer of its records
-    magic integer of its format
-    compression string none, gzip, snappy, lz4 or zstd
-    crc integer as it is stored
-    valid boolean whether its content has this CRC
-""",
-)
-DUMPED_RECORD: Final = _shape(
-    "dump-log --deep-iteration, dump-log --print-data-log",
-    """
-    kind string record, after its batch
-    file string its name
-    offset integer of the record
-    timestamp_ms integer of the record
-    timestamp_type string CreateTime or LogAppendTime
-    key_size integer bytes; -1 for null
-    value_size integer bytes; -1 for null
-    sequence integer -1 without a producer id
-    header_names [string] in their order
-    control string? what a marker says
-    key string? as its decoder shows it; null without --print-data-log
-    value string? as its decoder shows it; null without --print-data-log
-""",
-)
-RECORD: Final = _shape(
-    "console-consumer",
-    """
-    topic string of the record
-    partition integer of the record
-    offset integer of the record
-    timestamp_ms integer -1 where it has none
-    timestamp_type string CreateTime or LogAppendTime
-    key text? of the record
-    value text? of the record
-    headers [header] in their order
-""",
-    header="""
-    name string of the header
-    value text? of the header
-""",
-)
-STORAGE: Final = _shape(
-    "storage info",
-    """
-    directories [string] log.dirs
-    metadata {string}? of meta.properties: version, cluster.id, broker.id; null where no broker has been there
-    problems [string] sentences; the exit code is 1 with any
-""",
-)
-UUID: Final = _shape(
-    "storage random-uuid",
-    """
-    uuid string in base64, as --cluster-id takes it
-""",
-)
-REPLICA_LAG: Final = _shape(
-    "replica-verification",
-    """
-    time_ms integer when
-    max_lag integer records
-    topic string? of the partition that is furthest behind
-    partition integer? of that partition
-    offset integer from which it was compared
-    partition_count integer that are compared
-""",
-)
-PRODUCED: Final = _shape(
-    "producer-perf-test",
-    """
-    kind string window, steady_state or total; the last two are at the end
-    records integer that brokers have confirmed
-    records_per_second number of them
-    megabytes_per_second number of 1048576 bytes
-    latency_avg_ms number from send to answer
-    latency_max_ms number from send to answer
-    latency_50_ms integer? percentile; null in a window
-    latency_95_ms integer? percentile; null in a window
-    latency_99_ms integer? percentile; null in a window
-    latency_999_ms integer? percentile; null in a window
-""",
-)
-CONSUMED: Final = _shape(
-    "consumer-perf-test",
-    """
-    kind string window (with --show-detailed-stats) or total
-    start_ms integer when it began
-    end_ms integer when it ended
-    megabytes number of 1048576 bytes, from the beginning on
-    megabytes_per_second number of this object's time
-    records integer from the beginning on
-    records_per_second number of this object's time
-    rebalance_ms integer until partitions were assigned
-    fetch_ms integer the rest of the time
-    fetch_megabytes_per_second number of that time
-    fetch_records_per_second number of that time
-""",
-)
-LATENCY: Final = _shape(
-    "e2e-latency",
-    """
-    records integer how many were sent, one after the other
-    latency_avg_ms number from send to receipt
-    latency_50_ms integer percentile
-    latency_99_ms integer percentile
-    latency_999_ms integer percentile
-""",
-)
-SINK: Final = _shape(
+SINK: Final = shape(
     "spark-sinks --list, spark-sinks --describe",
     """
     sink_id string of the query
@@ -612,7 +462,7 @@ SINK: Final = _shape(
     objections [string] why it is not removed without --force; none where it may be
 """,
 )
-REMOVED_SINK: Final = _shape(
+REMOVED_SINK: Final = shape(
     "spark-sinks --delete",
     """
     sink_id string of the query
@@ -621,5 +471,9 @@ REMOVED_SINK: Final = _shape(
 """,
 )
 
-SHAPES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Shape))
-"""All of them, in this order."""
+SHAPES: Final = tuple(
+    value
+    for value in (*list(globals().values()), *vars(tool_shapes).values())
+    if isinstance(value, Shape)
+)
+"""All of them, those of failures first."""

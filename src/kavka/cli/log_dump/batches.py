@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
+from kavka.cli.json_lines.declaration import Shape
 from kavka.cli.json_lines.lines import Row
-from kavka.cli.json_lines.shapes import DUMPED_BATCH, DUMPED_RECORD, Shape
+from kavka.cli.json_lines.tool_shapes import DUMPED_BATCH, DUMPED_RECORD
 from kavka.io import Buffer
 from kavka.values import field, mutable
 from kavka.wire.records.batch import Record, decode_records
