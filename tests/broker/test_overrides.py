@@ -101,7 +101,6 @@ def test_what_is_stored_does_not_stand_in_the_way_of_a_change(run: Run) -> None:
         ("log.message.downconversion.enable", "false"),
         ("metric.reporters", "their.Reporter"),
         ("remote.log.index.file.cache.total.size.bytes", "100"),
-        ("listeners", "PLAINTEXT://127.0.0.1:9"),
         ("listener.name.inside.ssl.provider", "theirs"),
         ("listener.name.inside.num.network.threads", "4"),
         ("their.plugin.token", "secret-value"),

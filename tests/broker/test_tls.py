@@ -435,7 +435,7 @@ def test_a_name_that_cannot_be_read_closes_the_connection() -> None:
     rules: dict[str, Value] = {"ssl.principal.mapping.rules": "DEFAULT"}
     context: Any = SimpleNamespace(
         endpoints=SimpleNamespace(listeners=[endpoint]),
-        configs=SimpleNamespace(listener=lambda name: ListenerSettings(name, rules, {})),
+        effective_configs=SimpleNamespace(listener=lambda name: ListenerSettings(name, rules, {})),
     )
     certificate = der(0x30, der(0x30, *fields))
     connection: Any = SimpleNamespace(

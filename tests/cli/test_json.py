@@ -439,6 +439,7 @@ WITHOUT_JSON = {
     "zookeeper-server-start": "serves",
     "zookeeper-server-stop": "answers by its exit code",
     "metrics-users": "prints names, a line for each",
+    "console": "serves",
     "console-producer": "prints nothing",
     "sql": "has --format json",
     "zookeeper-shell": "is typed into",

@@ -142,12 +142,12 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", cluster.ports[number])
         cluster.peers[99] = peer
         first = asyncio.ensure_future(peer.send(new, 2))
-        await cluster.until(lambda: bool(broker.control_request_check._waiting))
+        await cluster.until(lambda: bool(broker.lazy.control_request_check.get()._waiting))
         # A confirmed controller does not wait for the registry; requests of one connection keep their order.
         assert (await cluster.send(number, confirmed)).error_code == ErrorCode.NONE
         new.delete_partitions = True
         second = asyncio.ensure_future(peer.send(new, 2))
-        await cluster.until(lambda: len(broker.control_request_check._waiting) == 2)
+        await cluster.until(lambda: len(broker.lazy.control_request_check.get()._waiting) == 2)
         gate.set()
         codes = [(await each).error_code for each in (first, second)]
         assert codes == [ErrorCode.NONE, ErrorCode.NONE]
@@ -213,7 +213,7 @@ def test_broker_that_is_stopped_asks_the_registry_no_more(run: Run) -> None:
         number = follower(cluster)
         claim = order(cluster, number, controller_epoch=99)
         broker, session = cluster.brokers.pop(number), cluster.sessions[number]
-        check = broker.control_request_check
+        check = broker.lazy.control_request_check.get()
         session.cut()
         asking = asyncio.ensure_future(check.check(claim))
         await asyncio.sleep(0)
