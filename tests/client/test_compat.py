@@ -201,7 +201,9 @@ def test_offsets_are_committed_listed_and_deleted(any_broker: Broker, fresh_name
             assert offsets[at(fresh_name)].offset == 7
             await admin.delete_group_offsets(fresh_name, [at(fresh_name)])
             assert await admin.list_group_offsets(fresh_name) == {}
-            assert await admin.delete_groups([fresh_name]) == {fresh_name: None}
+            # A group without members and offsets is gone: with Apache Kafka 3.9 at once, with 4.1 later.
+            deleted = (await admin.delete_groups([fresh_name]))[fresh_name]
+            assert getattr(deleted, "code", None) in (None, ErrorCode.GROUP_ID_NOT_FOUND)
 
     asyncio.run(main())
 

@@ -163,8 +163,11 @@ def test_consumer_groups_are_listed_described_reset_and_deleted(
     run("kafka-consumer-groups", *reset, "--to-latest", "--execute")
     run("kafka-consumer-groups", *reset, "--shift-by", "-1", "--execute")
 
-    forgotten = run("kafka-consumer-groups", *group, "--delete-offsets", "--topic", fresh_name)
-    assert forgotten.out.count("Successful") == 2
+    # Of one partition: a group without members and offsets is gone, with Apache Kafka 3.9 at once, with 4.1 later.
+    forgotten = run(
+        "kafka-consumer-groups", *group, "--delete-offsets", "--topic", f"{fresh_name}:0"
+    )
+    assert forgotten.out.count("Successful") == 1
     deleted = run("kafka-consumer-groups", "--delete", *group)
     assert "was successful" in deleted.out
     assert fresh_name not in run("kafka-consumer-groups", "--list").lines
