@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kavka.broker.api import alter_client_quotas
 from kavka.broker.requests.memory import (
     RequestMemory,
     RequestTooLarge,
@@ -15,7 +18,13 @@ from kavka.broker.requests.memory import (
 )
 from kavka.broker.requests.pace import UNPACED, Slices
 from kavka.broker.requests.repetitions import Repetitions, size_of
+from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
+from kavka.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntity,
+    AlterClientQuotasRequestEntry,
+)
 from kavka.wire.messages.describe_groups import (
     DescribeGroupsResponseGroup,
     DescribeGroupsResponseMember,
@@ -157,6 +166,7 @@ def test_a_frame_may_take_twenty_times_its_size_and_no_more_than_the_setting() -
     assert api_bound(ApiKey.FETCH, 64 << 20).max_bytes == 24 << 20
     assert api_bound(ApiKey.FETCH, 16 << 20).max_bytes == 16 << 20
     assert api_bound(ApiKey.PRODUCE, 64 << 20).max_bytes == 4 << 20
+    assert api_bound(ApiKey.DESCRIBE_PRODUCERS, 64 << 20).max_bytes == 8 << 20
 
 
 def test_large_requests_wait_for_memory_in_the_order_in_which_they_came() -> None:
@@ -218,6 +228,20 @@ def test_rows_that_are_answered_again_and_again_are_bounded() -> None:
         repetitions.add(group)
     with pytest.raises(RequestTooLarge, match="a DESCRIBE_GROUPS names repeatedly"):
         repetitions.add(group)
+
+
+def test_the_parts_of_one_quota_entity_are_bounded() -> None:
+    async def story(parts: int) -> int:
+        named = [AlterClientQuotasRequestEntity(entity_type="", entity_name="")] * parts
+        request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntry(entity=named)])
+        context: Any = SimpleNamespace(pace=UNPACED)
+        registry: Any = None  # which is not asked
+        (row,) = (await alter_client_quotas.handle(registry, context, request)).entries
+        return row.error_code
+
+    assert asyncio.run(story(100)) == ErrorCode.INVALID_REQUEST
+    with pytest.raises(RequestTooLarge, match="names 101 parts of one entity, allowed are 100"):
+        asyncio.run(story(101))
 
 
 def test_counts_are_bounded() -> None:

@@ -21,6 +21,8 @@ from kavka.wire.messages.alter_client_quotas import (
 log = logging.getLogger(__name__)
 
 _MAX_OPS = 10_000
+_MAX_PARTS = 100
+"""An entity has two, a user and a client; more are refused by name, very many without a response."""
 
 
 async def handle(
@@ -40,6 +42,7 @@ async def handle(
 async def _alter_entry(
     registry: Registry, entry: AlterClientQuotasRequestEntry, *, validate_only: bool
 ) -> AlterClientQuotasResponseEntry:
+    check_count("ALTER_CLIENT_QUOTAS", "parts of one entity", len(entry.entity), _MAX_PARTS)
     result = AlterClientQuotasResponseEntry(
         entity=[
             AlterClientQuotasResponseEntity(

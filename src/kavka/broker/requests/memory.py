@@ -19,9 +19,13 @@ TOTAL_SETTING: Final = "kavka.requests.decoded.max.bytes"
 _MIN_BOUND: Final = 8 << 20
 _PER_BYTE: Final = 20
 """Real requests become 5 to 15 times as large when they are decoded; only those of empty items become larger."""
-_FIXED: Final = {ApiKey.PRODUCE: 4 << 20, ApiKey.FETCH: 24 << 20}
+_FIXED: Final = {
+    ApiKey.PRODUCE: 4 << 20,
+    ApiKey.FETCH: 24 << 20,
+    ApiKey.DESCRIBE_PRODUCERS: 8 << 20,
+}
 """Maximum of APIs with much work for each partition: 14,000 of a Produce (its records are not decoded) are appended in
-one iteration of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered."""
+one iteration of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered, and of a DescribeProducers six times."""
 _CONTROL_REQUESTS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 _CONTROL_REQUEST_FACTOR: Final = 4
 """A control request may name every partition of the cluster: its bound is larger by this factor."""
