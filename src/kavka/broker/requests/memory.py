@@ -25,7 +25,8 @@ _FIXED: Final = {
     ApiKey.DESCRIBE_PRODUCERS: 8 << 20,
 }
 """Maximum of APIs with much work for each partition: 14,000 of a Produce (its records are not decoded) are appended in
-one iteration of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered, and of a DescribeProducers six times."""
+one iteration of the loop; each of 80,000 of a Fetch takes ten times as much again when it is answered, each
+of a DescribeProducers six times."""
 _CONTROL_REQUESTS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 _CONTROL_REQUEST_FACTOR: Final = 4
 """A control request may name every partition of the cluster: its bound is larger by this factor."""
