@@ -224,6 +224,24 @@ def test_a_context_is_reloaded_from_its_files_and_keeps_the_one_before_a_broken_
     assert reloadable.current is not first
 
 
+def test_of_two_changes_at_once_the_last_one_counts(tmp_path: Path) -> None:
+    OWNER.write_pem(tmp_path / "store")
+    BETWEEN.sign("new").write_pem(tmp_path / "other")
+    first, last, missing = (
+        tls(keystore__type="PEM", keystore__location=str(tmp_path / name))
+        for name in ("store", "other", "nowhere")
+    )
+    for wrong in (missing, first):
+        reloadable = ReloadableContext(first, server_context, "INSIDE")
+
+        async def change(reloadable: ReloadableContext = reloadable, wrong: Any = wrong) -> None:
+            await asyncio.gather(reloadable.configure(wrong), reloadable.configure(last))
+
+        asyncio.run(change())
+        assert reloadable.settings is last
+        assert reloadable.wanted is last
+
+
 def test_no_private_key_touches_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
     load = ssl.SSLContext.load_cert_chain

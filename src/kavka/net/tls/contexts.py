@@ -171,13 +171,14 @@ class ReloadableContext:
         """Make another context if a file has changed."""
         settings = self.settings
         seen = await asyncio.to_thread(_states, settings)
-        if seen != self._seen and settings is self.settings:
+        if seen != self._seen and settings is self.wanted:
             self._seen = seen
             await self._replace(settings)
 
     async def configure(self, settings: TlsSettings) -> None:
         """Use other settings from now on, unless they cannot be used."""
         if settings != self.wanted:
+            self.wanted = settings  # at once: of several changes the last one counts
             seen = await asyncio.to_thread(_states, settings)
             await self._replace(settings)
             if settings is self.settings:
@@ -185,7 +186,6 @@ class ReloadableContext:
 
     async def _replace(self, settings: TlsSettings) -> None:
         """Read the files on a thread, and use the context unless other settings came meanwhile."""
-        self.wanted = settings
         try:
             context = await asyncio.to_thread(self._make, settings)
         except InvalidSetting as error:
