@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing
 from kavka.client.admin.records import OffsetSpec
-from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.console.failures import Failure, Refused, bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
@@ -153,14 +152,15 @@ async def _planned(
     current: dict[TopicPartition, int],
 ) -> list[PlannedOffset]:
     starts, ends = await asyncio.gather(
-        _offsets(services, keys, OffsetSpec.EARLIEST), _offsets(services, keys, OffsetSpec.LATEST)
+        services.cluster.offsets(keys, OffsetSpec.EARLIEST),
+        services.cluster.offsets(keys, OffsetSpec.LATEST),
     )
     young: dict[TopicPartition, int] = {}
     if scenario == "time":
         at_ms = arguments.time_ms("time")
         if at_ms is None:
             raise Refused(bad_request("time is missing: the time from which on to read."))
-        young = await _offsets(services, keys, at_ms)
+        young = await services.cluster.offsets(keys, at_ms)
     rows = []
     for key in sorted(keys):
         wanted: int | None
@@ -179,20 +179,6 @@ async def _planned(
                 raise Refused(bad_request(str(error))) from error
         rows.append(plan_offset(key, wanted, current.get(key), starts[key], ends[key]))
     return rows
-
-
-async def _offsets(
-    services: Services, keys: list[TopicPartition], spec: int
-) -> dict[TopicPartition, int]:
-    if not keys:
-        return {}
-    found = await services.cluster.ask(lambda admin: admin.list_offsets(dict.fromkeys(keys, spec)))
-    offsets = {}
-    for key, answer in found.items():
-        if not isinstance(answer, OffsetAndTimestamp):
-            raise answer
-        offsets[key] = answer.offset
-    return offsets
 
 
 async def _load_reset(services: Services, arguments: Arguments) -> ResetPlan:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.consumer.consumer import Consumer
-from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.console.failures import Refused, bad_request, not_found
 from kavka.console.pages.topics import TOPIC_PATH, describe
 from kavka.console.parameters import Arguments, Parameter
@@ -77,16 +76,19 @@ async def _partitions(services: Services, arguments: Arguments) -> tuple[list[in
 async def _offsets(
     services: Services, topic: str, partitions: list[int], spec: int
 ) -> dict[int, int]:
-    if not partitions:
-        return {}
     keys = [TopicPartition(topic, partition) for partition in partitions]
-    found = await services.cluster.ask(lambda admin: admin.list_offsets(dict.fromkeys(keys, spec)))
-    offsets = {}
-    for key, answer in found.items():
-        if not isinstance(answer, OffsetAndTimestamp):
-            raise answer
-        offsets[key.partition] = answer.offset
-    return offsets
+    found = await services.cluster.offsets(keys, spec)
+    return {key.partition: offset for key, offset in found.items()}
+
+
+async def _bounds(
+    services: Services, topic: str, partitions: list[int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the first offset of each log, and the next one."""
+    return await asyncio.gather(
+        _offsets(services, topic, partitions, OffsetSpec.EARLIEST),
+        _offsets(services, topic, partitions, OffsetSpec.LATEST),
+    )
 
 
 async def _windows(
@@ -94,10 +96,7 @@ async def _windows(
 ) -> tuple[list[Window], bool]:
     """Return where to look, and whether the newest are wanted."""
     topic, start = arguments.path["topic"], arguments.text("start")
-    starts, ends = await asyncio.gather(
-        _offsets(services, topic, partitions, OffsetSpec.EARLIEST),
-        _offsets(services, topic, partitions, OffsetSpec.LATEST),
-    )
+    starts, ends = await _bounds(services, topic, partitions)
     if start in ("newest", "before"):
         each = max(bounds.records // max(len(partitions), 1), 1)
         if _filter(arguments).is_empty:
@@ -184,10 +183,7 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
         raise Refused(
             not_found(f"Topic {topic} has no partition {partition}.", "Look at the topic.")
         )
-    starts, ends = await asyncio.gather(
-        _offsets(services, topic, [partition], OffsetSpec.EARLIEST),
-        _offsets(services, topic, [partition], OffsetSpec.LATEST),
-    )
+    starts, ends = await _bounds(services, topic, [partition])
     gone = Refused(
         not_found(
             f"{topic}-{partition} has no record at offset {offset}: its offsets are {starts[partition]} to "
