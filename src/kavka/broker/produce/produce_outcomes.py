@@ -147,14 +147,11 @@ def respond_with_errors(
 
 def _row(outcome: PartitionOutcome) -> ProduceResponsePartition:
     append = outcome.append
-    if append.error is _NONE and append.base_offset < 0:  # a duplicate
-        return ProduceResponsePartition(
-            index=outcome.partition,
-            error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-            base_offset=-1,
-            error_message=ErrorCode.DUPLICATE_SEQUENCE_NUMBER.message,
-        )
-    if append.error is _NONE:
+    error, message = append.error, append.message
+    if error is _NONE and append.base_offset < 0:
+        error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        message = error.message
+    if error is _NONE:
         return ProduceResponsePartition(
             index=outcome.partition,
             base_offset=append.base_offset,
@@ -163,9 +160,9 @@ def _row(outcome: PartitionOutcome) -> ProduceResponsePartition:
         )
     return ProduceResponsePartition(
         index=outcome.partition,
-        error_code=append.error,
+        error_code=error,
         base_offset=-1,
-        error_message=append.message,
+        error_message=message,
         record_errors=[
             ProduceResponseRecordError(batch_index=at, batch_index_error_message=message)
             for at, message in append.record_errors

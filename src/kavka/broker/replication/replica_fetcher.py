@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from kavka.broker.lazy import Lazy
+from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.fetch_messages import FIRST_WITH_LAST_EPOCH
 from kavka.broker.replication.fetcher_context import FetcherContext
@@ -37,9 +37,6 @@ from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
 
-if TYPE_CHECKING:
-    from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
-
 log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_MS: Final = 20
@@ -49,12 +46,6 @@ _SESSION_ERRORS: Final = (
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
-
-
-def _refusals() -> RefusalsByBrokers:
-    from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
-
-    return RefusalsByBrokers()
 
 
 class ReplicaFetcher:
@@ -77,7 +68,7 @@ class ReplicaFetcher:
         self._task: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
         self._backoff_ms = _FIRST_BACKOFF_MS
-        self._refusals = Lazy(_refusals)
+        self._refusals = RefusalsByBrokers()
         # True if the task waits for the first event; then responses are handled where they arrive.
         self._is_backing_off = False
         self._left: asyncio.Future[Any] | None = None
@@ -157,7 +148,7 @@ class ReplicaFetcher:
                 await self._connect()
                 await self._run_connected()
             except (OSError, CorruptFrame, KafkaError) as error:
-                if not self._refusals.get().is_refusal(self._leader, error):
+                if not self._refusals.is_refusal(self._leader, error):
                     log.info("fetcher disconnected leader=%d reason=%s", self._leader, error)
                 self._disconnect()
                 await self._pause()
