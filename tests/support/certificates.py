@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import ipaddress
 import struct
 from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -20,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.x509.oid import NameOID
+
+from kavka.testing.certificates import signed_certificate, write_private
 
 PASSWORD = "sesame"
 _DAY = datetime.timedelta(days=1)
@@ -32,12 +32,6 @@ def _name(common_name: str) -> x509.Name:
             x509.NameAttribute(NameOID.COMMON_NAME, common_name),
         ]
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file with a private key."""
-    path.touch(0o600)
-    path.write_bytes(data)
 
 
 class Signed:
@@ -62,7 +56,7 @@ class Signed:
 
     def write_pem(self, path: Path, password: str | None = None) -> str:
         """Write a key store of type PEM, and return its path."""
-        _write(path, self.key_pem(password) + self.chain_pem)
+        write_private(path, self.key_pem(password) + self.chain_pem)
         return str(path)
 
     def write_pkcs12(self, path: Path, password: str = PASSWORD) -> str:
@@ -71,14 +65,14 @@ class Signed:
         data = pkcs12.serialize_key_and_certificates(
             b"owner", self.key, self.chain[0], self.chain[:0:-1], how
         )
-        _write(path, data)
+        write_private(path, data)
         return str(path)
 
     def write_jks(
         self, path: Path, password: str = PASSWORD, key_password: str | None = None
     ) -> str:
         chain = [one.public_bytes(Encoding.DER) for one in self.chain]
-        _write(path, _jks(password, (self.key_der(), chain, key_password or password), []))
+        write_private(path, _jks(password, (self.key_der(), chain, key_password or password), []))
         return str(path)
 
 
@@ -90,8 +84,14 @@ class Authority:
         self.name = _name(name)
         self.issuer = issuer
         signer = issuer or self
-        self.certificate = self._build(
-            self.key, self.name, signer, is_authority=True, hosts=[], begin=-1, end=365
+        self.certificate = signed_certificate(
+            self.key,
+            self.name,
+            signer.key,
+            signer.name,
+            is_authority=True,
+            begin=-_DAY,
+            end=365 * _DAY,
         )
 
     @property
@@ -110,14 +110,14 @@ class Authority:
     ) -> Signed:
         """Sign a certificate that is valid from day `begin` to `end`, counted from now."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._build(
+        certificate = signed_certificate(
             key,
             name or _name(common_name),
-            self,
-            is_authority=False,
-            hosts=list(hosts),
-            begin=begin,
-            end=end,
+            self.key,
+            self.name,
+            hosts=hosts,
+            begin=begin * _DAY,
+            end=end * _DAY,
         )
         return Signed(key, [certificate, *self.chain])
 
@@ -137,47 +137,6 @@ class Authority:
     def write_jks(self, path: Path, password: str = PASSWORD) -> str:
         path.write_bytes(_jks(password, None, [self.certificate.public_bytes(Encoding.DER)]))
         return str(path)
-
-    @staticmethod
-    def _build(
-        key: ec.EllipticCurvePrivateKey,
-        name: x509.Name,
-        signer: Authority,
-        *,
-        is_authority: bool,
-        hosts: list[str],
-        begin: int,
-        end: int,
-    ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(signer.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now + begin * _DAY)
-            .not_valid_after(now + end * _DAY)
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()), False
-            )
-        )
-        if is_authority:
-            usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-            builder = builder.add_extension(usage, critical=True)
-        if hosts:
-            names = [_general(host) for host in hosts]
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(signer.key, hashes.SHA256())
-
-
-def _general(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
 
 
 def _jks(
