@@ -223,7 +223,7 @@ def test_brokers_end_when_the_run_is_killed(pytester: pytest.Pytester) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process runs; one that nobody has waited for does not."""
+    """Return whether a process runs; one that has ended and was not waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

@@ -254,7 +254,7 @@ def kavka_broker(
     has_failed = request.node.stash.get(_FAILED, False)
     broker.reset()
     keep = options.keep_data == "always" or (has_failed and options.keep_data == "failed")
-    # Those with names of their own are in nobody's way.
+    # Those with names of their own disturb no other test.
     kept = broker.unique_topics if keep else set()
     gone = [name for name in broker.helper("topics") if name not in before and name not in kept]
     if gone:

@@ -84,7 +84,7 @@ class AccessControl:
 
 
 def _each(*noted: Callable[..., None]) -> Callable[..., None]:
-    """Return what tells all of them of a denial: the audit, and the log, where an operator looks first."""
+    """Return one callback that passes a denial to each: to the audit, and to the log, where an operator looks first."""
 
     def denied(*facts: Any) -> None:
         for note in noted:

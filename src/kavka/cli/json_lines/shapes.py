@@ -278,7 +278,7 @@ LOG_DIR: Final = shape(
 BROKER_APIS: Final = shape(
     "broker-api-versions",
     """
-    broker_id integer who was asked
+    broker_id integer the broker that answered
     host string its address
     port integer its port
     rack string? its rack

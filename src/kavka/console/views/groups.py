@@ -193,7 +193,7 @@ def _members(group: GroupDescription, lags: Lags) -> list[MemberView]:
 
 
 def _note(group: GroupDescription, partitions: list[GroupPartition]) -> str:
-    """Return what a look at the group should tell first."""
+    """Return what a reader of the group's page should learn first."""
     behind = any(part.lag_records for part in partitions)
     if not group.members and group.state not in ("Empty", "Dead"):
         return "Its members use a protocol that this page does not know, so they are not shown."
