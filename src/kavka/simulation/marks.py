@@ -116,7 +116,7 @@ CLUSTER_MARKS = (
     Mark("a replica was moved to another directory", "log moved partition=", "broker"),
     Mark("leaders were elected by request", r"^elect .*done", "admin"),
     Mark("a topic was deleted", r"^delete fleeting.*done", "admin"),
-    Mark("a topic was grown", r"^grow .*done", "admin"),
+    Mark("a topic was grown", r"^create partitions .*done", "admin"),
     Mark("a group's offsets were loaded", "shard loaded partition=__consumer_offsets", "broker"),
     Mark("a rebalance gave a member nothing", "^gets nothing", "member"),
     Mark("brokers were split", "^cuts brokers .*, ", "nemesis"),
