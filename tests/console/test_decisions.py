@@ -1,4 +1,4 @@
-"""What needs no cluster: formats, windows, plans, rates, findings."""
+"""Decisions of the console without a cluster: formats, windows, plans, rates, findings."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each answer is buffered per partition and the next request leaves at once for all partitions with less than
 `max.partition.fetch.bytes` in the buffer, so that fetching and processing overlap. The buffer of a partition is
-thus bounded by about twice that setting. `fetch_results` has what an answer means for a partition.
+thus bounded by about twice that setting. `results` has what an answer means for a partition.
 """
 
 from __future__ import annotations
