@@ -32,7 +32,7 @@ class Sample:
 
 
 class _Work(NamedTuple):
-    """When one tool moved its records, in seconds of the wall clock."""
+    """The time in which one tool moved its records, in seconds of the wall clock."""
 
     began: float
     ended: float

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.client.consumer.assignors import ASSIGNORS, by_topic, flatten
+from kavka.client.consumer.group.assignors import ASSIGNORS, by_topic, flatten
 from kavka.ids import TopicPartition
 from kavka.wire.consumer_protocol import (
     Subscription,

@@ -1,6 +1,6 @@
 import pytest
 
-from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
+from kavka.client.consumer.fetch.session import FetchSession, FetchTarget
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 

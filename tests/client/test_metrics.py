@@ -118,7 +118,7 @@ def test_a_consumer_counts_records_lag_fetches_and_its_group(broker, settings):
         group = values(found, "consumer-coordinator-metrics")
         assert (group["assigned-partitions"], group["rebalance-total"]) == (1, 1)
         assert (group["commit-total"], group["sync-total"]) == (1, 1)
-        assert group["join-total"] == 2  # the first is told its member id (KIP-394)
+        assert group["join-total"] == 2  # the first has its member id in the refusal (KIP-394)
         assert 0 <= group["commit-latency-avg"] <= group["commit-latency-max"]
         while taken < 10:
             taken += sum(len(one) for one in consumer.poll(1000))

@@ -1,4 +1,4 @@
-"""What type checkers and editors see of the clients."""
+"""The types of the clients, as type checkers and editors see them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_stub_of_the_blocking_clients_is_that_of_the_asynchronous_ones() -> 
 IO = "kavka.io"
 """The keywords `network`, `clock` and `random` of constructors are for the simulator and tests."""
 INTERNAL = {"Deserializers", "FieldFunction", "Default"}
-"""What the constructor of a result takes that users do not construct, and the type of DEFAULT_ENTITY."""
+"""Parameters of results that users do not construct, and the type of DEFAULT_ENTITY."""
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kavka.client import Admin, Consumer, NewTopic
-from kavka.client.consumer.assignors import ASSIGNORS, Member, RackAware, by_topic
-from kavka.client.consumer.racks import racks_matter
+from kavka.client.consumer.group.assignors import ASSIGNORS, Member, RackAware, by_topic
+from kavka.client.consumer.group.racks import racks_matter
 from kavka.client.metadata import MetadataCache
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition

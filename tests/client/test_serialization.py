@@ -73,7 +73,7 @@ def test_headers_are_a_dictionary_or_pairs(broker, settings, given):
 
 
 class OfKafkaPython:
-    """What kafka-python calls a serializer."""
+    """A serializer by kafka-python's interface."""
 
     def serialize(self, topic: str, headers: list[tuple[str, bytes]], data: str) -> bytes:
         return f"{topic} {data}".encode()
@@ -134,7 +134,7 @@ def test_javas_common_classes_go_by_name(broker, settings, name, value, data):
 
 def test_a_number_of_another_size_is_refused():
     config = Config(CONSUMER, {"bootstrap.servers": "a:1", "key.deserializer": "LongDeserializer"})
-    with pytest.raises(ValueError, match="4 bytes, and Long has 8"):
+    with pytest.raises(ValueError, match="Long has 8 bytes, not 4"):
         field_function(config, "key.deserializer").call(b"1234")
 
 

@@ -1,4 +1,4 @@
-"""What is left of a group whose last offset is deleted, as Apache Kafka 3.9 has it."""
+"""The group whose last offset is deleted is gone, as with Apache Kafka 3.9."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""What needs no cluster: formats, windows, plans, rates, findings."""
+"""Decisions of the console without a cluster: formats, windows, plans, rates, findings."""
 
 from __future__ import annotations
 
 import pytest
 
+from kavka.client.admin.offset_resets import Adjustment, PlannedReset, moved_into_log
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.console import formats
 from kavka.console.failures import Refused
 from kavka.console.options import NotLoopback, checked_host, is_loopback_name
 from kavka.console.parameters import Arguments, Parameter
-from kavka.console.resets import plan_offset, totals, wanted_offset
 from kavka.console.sampler import RateHistory
 from kavka.console.search import forward_windows, newest_windows
 from kavka.console.views.messages import Filter, Matcher, positions_of, positions_text, steps_of
 from kavka.console.views.paging import paged
+from kavka.console.views.resets import planned_offset, totals
 from kavka.ids import TopicPartition
 
 NONE = "\N{EN DASH}"
@@ -151,7 +152,9 @@ def test_rates_have_gaps_and_no_topic_shrinks() -> None:
 
 def test_a_planned_offset_is_one_that_the_log_has() -> None:
     key = TopicPartition("t", 0)
-    rows = [plan_offset(key, wanted, 20, 10, 50) for wanted in (5, 30, 99, None)]
+    plans = [moved_into_log(key, wanted, 10, 50) for wanted in (5, 30, 99)]
+    plans.append(PlannedReset(key, -1, 50, 10, 50, Adjustment.NO_LATER_RECORD))
+    rows = [planned_offset(plan, 20) for plan in plans]
     assert [(row.new, row.change, bool(row.note)) for row in rows] == [
         (10, -10, True),
         (30, 10, False),
@@ -159,11 +162,7 @@ def test_a_planned_offset_is_one_that_the_log_has() -> None:
         (50, 30, True),
     ]
     assert totals(rows) == (10, 70)
-    assert plan_offset(key, 30, None, 10, 50).change is None
-    assert wanted_offset("shift", 20, -5, 50) == 15
-    for scenario, current, value in (("offset", 1, None), ("shift", None, 3)):
-        with pytest.raises(ValueError, match=r"\w"):
-            wanted_offset(scenario, current, value, 50)
+    assert planned_offset(plans[1], None).change is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])

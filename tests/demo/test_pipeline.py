@@ -1,4 +1,4 @@
-"""When the demo takes its pipeline for done, without Spark."""
+"""The demo's decision that its pipeline is done, without Spark."""
 
 from __future__ import annotations
 

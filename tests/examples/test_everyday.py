@@ -121,8 +121,8 @@ def test_bad_records_go_aside_with_their_reason(broker: Broker, run: Any) -> Non
     letters = values_of(broker, "orders-dead", 2)
     assert [record.value for record in letters] == [b"no JSON", b'{"name": 2}']
     assert [record.headers[0] for record in letters] == [("kept", b"1")] * 2
-    told = [dead_letter_of(record.headers) for record in letters]
-    assert [(one.offset, one.stage, one.class_name) for one in told] == [
+    letters_read = [dead_letter_of(record.headers) for record in letters]
+    assert [(one.offset, one.stage, one.class_name) for one in letters_read] == [
         (1, "decode", "JSONDecodeError"),
         (2, "process", "KeyError"),
     ]

@@ -7,7 +7,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from kavka.client.consumer.assignors import ASSIGNORS
+from kavka.client.consumer.group.assignors import ASSIGNORS
 from kavka.ids import TopicPartition
 from support.group_members import MEMBERS, TOPICS, members_of
 

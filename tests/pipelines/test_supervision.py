@@ -1,4 +1,4 @@
-"""When failed flows start again, and when views are refreshed."""
+"""The times at which failed flows start again and views are refreshed."""
 
 from kavka.pipelines.supervision import RefreshSchedule, Restarts
 

@@ -79,7 +79,7 @@ def test_seeds_meet_every_situation(kind: Kind, marks: Collection[Mark]) -> None
         pytest.param(4996, id="a leader was sent the target of a move that was not written yet"),
         pytest.param(819, id="more than five batches overtook one that waited at an old leader"),
         pytest.param(3526, id="a deposed coordinator let a transaction continue"),
-        pytest.param(3510, id="what was forgotten while it was read was answered for ever"),
+        pytest.param(3510, id="what was forgotten while it was read was answered without end"),
         pytest.param(2, id="a log directory went offline because a log moved into it"),
         pytest.param(738, id="a broker stopped while directories of new logs were created"),
         pytest.param(

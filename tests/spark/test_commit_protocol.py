@@ -14,7 +14,8 @@ from kavka.client.admin import TransactionDescription
 from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
-from kavka.spark.commit_protocol import (
+from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.commit_protocol import (
     Done,
     Plan,
     Repair,
@@ -29,7 +30,7 @@ from kavka.spark.commit_protocol import (
     was_aborted,
     with_outcomes,
 )
-from kavka.spark.decisions import (
+from kavka.spark.exactly_once.decisions import (
     BARRIER,
     Batch,
     CorruptDecision,
@@ -39,10 +40,9 @@ from kavka.spark.decisions import (
     SinkNames,
     decode,
     encode,
-    is_sink_id,
 )
-from kavka.spark.errors import ConnectorError
-from kavka.spark.task_transactional_ids import TaskTransactionalIds
+from kavka.spark.exactly_once.task_transactional_ids import TaskTransactionalIds
+from kavka.spark.sink_options import is_sink_id
 
 NAMES = SinkNames("job")
 QUERY = "0b1c"

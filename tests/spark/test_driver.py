@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 from kavka.client.blocking import Admin, Producer
-from kavka.spark.commit_protocol import Done, Plan, decision_of
 from kavka.spark.connection import Connection
-from kavka.spark.decisions import Batch, SinkNames
-from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
-from kavka.spark.options import SinkOptions, parse_sink
-from kavka.spark.task_writer import run_task
+from kavka.spark.exactly_once.commit_protocol import Done, Plan, decision_of
+from kavka.spark.exactly_once.decisions import Batch, SinkNames
+from kavka.spark.exactly_once.driver import Driver
+from kavka.spark.exactly_once.task_writer import run_task
+from kavka.spark.sink_options import SinkOptions, parse_sink
 from kavka_compat.asking import until
 from kavka_compat.killable import run_killable
 from support.spark.crash_points import CrashingDriver, crash_points

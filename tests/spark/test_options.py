@@ -19,11 +19,11 @@ from kavka.spark.options import (
     Specific,
     Subscribe,
     SubscribePattern,
-    parse_sink,
     parse_source,
     schema_includes_headers,
     warn_of_group,
 )
+from kavka.spark.sink_options import parse_sink
 from kavka.spark.source import StreamReader
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}

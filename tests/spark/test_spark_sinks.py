@@ -12,10 +12,10 @@ import pytest
 from kavka.cli.main import main
 from kavka.client import Admin, Consumer, NewTopic, Producer
 from kavka.ids import TopicPartition
-from kavka.spark.commit_protocol import Plan
-from kavka.spark.decisions import Batch, Decision, Outcome, Part, SinkNames
-from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.commit_protocol import Plan
+from kavka.spark.exactly_once.decisions import Batch, Decision, Outcome, Part, SinkNames
+from kavka.spark.exactly_once.driver import Driver
 from kavka.testing.local_cluster import LocalCluster
 from support.spark.crash_points import CrashingDriver
 from support.waiting import eventually

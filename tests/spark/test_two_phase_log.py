@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from kavka.core.transactional_producer.state import PreparedTxnState
-from kavka.spark.commit_protocol import Plan
-from kavka.spark.decisions import Batch
-from kavka.spark.options import parse_sink
-from kavka.spark.task_writer import run_task
+from kavka.spark.exactly_once.commit_protocol import Plan
+from kavka.spark.exactly_once.decisions import Batch
+from kavka.spark.exactly_once.task_writer import run_task
+from kavka.spark.sink_options import parse_sink
 from kavka_compat.ours import run_kavka
 from support.spark.topic_filling import make_topic
 

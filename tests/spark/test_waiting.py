@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from kavka.spark.options import parse_sink, parse_source
+from kavka.spark.options import parse_source
 from kavka.spark.sink import write_rows
+from kavka.spark.sink_options import parse_sink
 from kavka.spark.source import StreamReader
 from kavka_compat.ours import run_kavka
 from support.spark.topic_filling import make_topic

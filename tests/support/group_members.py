@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from kavka.client.consumer.assignors import Member
+from kavka.client.consumer.group.assignors import Member
 from kavka.wire.consumer_protocol import Subscription
 
 TOPICS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 7), min_size=1)

@@ -17,7 +17,6 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.configs.broker_config import BrokerConfig, Endpoint
@@ -30,13 +29,11 @@ from kavka.broker.control.finalized_features import Features
 from kavka.broker.control.topics import Topics
 from kavka.broker.handler_parts import HandlerParts
 from kavka.broker.lazy_parts import LazyParts
-from kavka.broker.lifecycle.identity import establish_identity, refuse_other_cluster
+from kavka.broker.lifecycle.identity import establish_identity
 from kavka.broker.lifecycle.listeners import Listeners
+from kavka.broker.lifecycle.membership import ClusterMembership
 from kavka.broker.lifecycle.periodic_tasks import PeriodicTasks
-from kavka.broker.lifecycle.previous_sessions import PreviousSessions
-from kavka.broker.lifecycle.registration import Registration, broker_node
-from kavka.broker.lifecycle.registries import connection_timeout_ms, open_registry
-from kavka.broker.metadata.cache import LiveBroker
+from kavka.broker.lifecycle.registries import open_registry
 from kavka.broker.metadata.known_topics import KnownTopics
 from kavka.broker.partition_subscribers import PartitionSubscribers
 from kavka.broker.partitions.partition_events import PartitionEvents
@@ -78,8 +75,6 @@ log = logging.getLogger(__name__)
 _MAX_WAITING = 100_000
 _CLEANER_DELAY_S = 1.0
 """The first second of a broker's life is not for compaction, nor for importing it."""
-_REGISTRY_TIMEOUT_SESSIONS = 2
-"""Session timeouts to wait for an older registration: a registry that restarts begins each timeout again."""
 
 
 class BrokerState(IntEnum):
@@ -118,7 +113,6 @@ class Broker:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot continue and must be stopped."""
         self.state = BrokerState.STARTING
-        self.registration: Registration | None = None
         self.exposition: Exposition | None = None
         """The metrics endpoint, if one is configured."""
         self._registry_is_open = False
@@ -176,7 +170,7 @@ class Broker:
             handle_here=self._handle_as_controller,
             adopted=self._adoption_operations,
             was_clean=lambda: self.replica_manager.was_clean,
-            is_registered=self._is_registered,
+            is_registered=lambda: self.membership.is_registered,
             has_failed=self.failed.done,
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
@@ -214,6 +208,16 @@ class Broker:
             self.request_budget,
             self.security,
             self.dispatcher.connections.keys,
+        )
+        renewed = [
+            part.session_renewed for part in (self.config_changes, self.features, self.security)
+        ]
+        self.membership = ClusterMembership(
+            self.context,
+            self.listeners,
+            renewed_at_start=renewed,
+            renewed=[self.controller.session_renewed, *renewed],
+            on_failure=self._fail,
         )
         self.connection_quotas = ConnectionQuotas(
             self.context,
@@ -277,7 +281,7 @@ class Broker:
             await self.lazy.alter_log_dirs.made.forget(topic_partition)
 
     def _report_failed_directory(self) -> None:
-        if self.registration is not None:
+        if self.membership.has_begun:
             self.controller.log_directory_failed()
 
     def _brokers_known(self) -> None:
@@ -289,9 +293,6 @@ class Broker:
         if coordinators is not None:
             return coordinators.internal_topic()
         return self.security.internal_topic(name)
-
-    def _is_registered(self) -> bool:
-        return self.registration is not None and self.registration.epoch >= 0
 
     async def _handle_as_controller(self, request: Any) -> Any:
         from kavka.broker.control.requests import handle
@@ -350,7 +351,7 @@ class Broker:
         await self.replica_manager.load(known.is_stray)
         endpoints = await self.listeners.bind()
         await self._start_metrics()
-        await self._register(endpoints)
+        await self.membership.register(endpoints, self.replica_manager.store.directories)
         if not self.has_own_registry:
             # Not before: if the id is in use, the directories must be free for another id.
             await self.replica_manager.write_meta(self.broker_id, identity.cluster_id)
@@ -388,7 +389,7 @@ class Broker:
         return MetricsSources(
             context=self.context,
             state=lambda: self.state,
-            is_registered=self._is_registered,
+            is_registered=lambda: self.membership.is_registered,
             iterations=self.iterations,
             dispatcher=self.dispatcher,
             security=self.security,
@@ -414,52 +415,6 @@ class Broker:
         from kavka.broker.control.adoption import adoption
 
         return await adoption(self.context, store, self._internal_topic, self.clock.now_ms())
-
-    async def _register(self, endpoints: list[Endpoint]) -> None:
-        # No session of a registry of its own outlives this process.
-        previous_sessions = PreviousSessions(
-            [] if self.has_own_registry else self.replica_manager.store.directories
-        )
-        await previous_sessions.load()
-        self.registration = Registration(
-            self.registry,
-            self.environment.network,
-            self.broker_id,
-            lambda: broker_node(self.config, self.listeners.advertised(), self.clock.now_ms()),
-            previous_sessions,
-            session_timeout_ms=_REGISTRY_TIMEOUT_SESSIONS
-            * self.config.integer("zookeeper.session.timeout.ms"),
-            same_cluster=partial(refuse_other_cluster, self.registry, self.metadata.cluster_id),
-        )
-        epoch = await self._registered(self.registration)
-        self.context.broker_epoch = epoch
-        self.metadata.brokers[self.broker_id] = LiveBroker(
-            self.broker_id, tuple(endpoints), self.config.optional("broker.rack"), epoch
-        )
-        self.registration.keep_registered(self._registered_again, self._fail)
-        self.listeners.follow_settings(self.registration.update)
-
-    async def _registered(self, registration: Registration) -> int:
-        """Register, in another session when the first ended while logs were recovered; return the broker epoch."""
-        try:
-            return await registration.register()
-        except ConnectionError as error:
-            if self.has_own_registry:
-                raise
-            log.warning("not registered yet reason=%s", error)
-        epoch = await registration.register_again(connection_timeout_ms(self.config) / 1000)
-        self.config_changes.session_renewed()
-        self.features.session_renewed()
-        self.security.session_renewed()
-        return epoch
-
-    async def _registered_again(self, epoch: int) -> None:
-        """Continue in another session: nothing of the one before is left in the registry."""
-        self.context.broker_epoch = epoch
-        self.controller.session_renewed()
-        self.config_changes.session_renewed()
-        self.features.session_renewed()
-        self.security.session_renewed()
 
     # -- serving
 
@@ -547,8 +502,7 @@ class Broker:
         await self.features.stop()
         await self.security.stop()
         await self.controller.stop()
-        if self.registration is not None:
-            await self.registration.stop()
+        await self.membership.stop()
         self.produce_purgatory.close()
         self.fetch_purgatory.close()
 

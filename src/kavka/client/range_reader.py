@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from kavka.client.cluster import Channel, Cluster
 from kavka.client.config import Config
 from kavka.client.consumer.batches import CorruptRecordError, cut_before
-from kavka.client.consumer.isolation_filter import filter_by_isolation
+from kavka.client.consumer.fetch.isolation_filter import filter_by_isolation
 from kavka.client.consumer.subscription import PartitionState
 from kavka.client.leader_requests import require_ok, retrying
 from kavka.client.list_offsets import EARLIEST, LATEST, look_up_offsets

@@ -128,7 +128,7 @@ def _unpacks(layout: str, name: str) -> Callable[[bytes | None], Any]:
         if data is None:
             return None
         if len(data) != shape.size:
-            raise ValueError(f"{len(data)} bytes, and {name} has {shape.size}")
+            raise ValueError(f"{name} has {shape.size} bytes, not {len(data)}")
         return shape.unpack(data)[0]
 
     return unpack

@@ -24,15 +24,14 @@ from kavka.spark.offsets import Offsets
 from kavka.spark.options import (
     Assign,
     Selection,
-    SinkOptions,
     Specific,
     Subscribe,
     SubscribePattern,
-    parse_sink,
     parse_source,
 )
 from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings
+from kavka.spark.sink_options import SinkOptions, parse_sink
 
 _STATE_TOPIC = "__transaction_state"
 _TIMEOUT_MS = 5_000

@@ -24,8 +24,9 @@ from kavka.pipelines.session import (
     storage_is_writable,
 )
 from kavka.spark.errors import ConnectorError
-from kavka.spark.options import parse_sink, parse_source
+from kavka.spark.options import parse_source
 from kavka.spark.queries.flow_progress import unqualified
+from kavka.spark.sink_options import parse_sink
 
 
 def check_project(project: Project, spark_options: SparkOptions) -> list[Finding]:

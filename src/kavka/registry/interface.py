@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from kavka.core.znodes import ANY_VERSION, Check, Create, Event, Operation, Stat, ZnodeError
+
+log = logging.getLogger(__name__)
 
 Watch = Callable[[Event], None]
 K = TypeVar("K")
@@ -170,3 +173,15 @@ async def gathered(
         if rest is not None:
             await rest()
     return found
+
+
+def decode_or_none(data: bytes, decode: Callable[[bytes], T], path: str) -> T | None:
+    """Return what a znode says, or None, with a warning, when `decode` cannot read it.
+
+    People and tools write znodes, too. One that cannot be read must not stop what works without it.
+    """
+    try:
+        return decode(data)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        log.warning("znode not decoded path=%s reason=%r", path, error)
+        return None

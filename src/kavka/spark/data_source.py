@@ -8,11 +8,12 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from kavka.spark.errors import ConnectorError, one_sentence
-from kavka.spark.options import parse_sink, parse_source, schema_includes_headers, warn_of_group
+from kavka.spark.options import parse_source, schema_includes_headers, warn_of_group
 from kavka.spark.rows import source_schema
+from kavka.spark.sink_options import parse_sink
 
 if TYPE_CHECKING:
-    from kavka.spark.exactly_once import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
+    from kavka.spark.exactly_once.writers import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
     from kavka.spark.sink import BatchWriter, StreamWriter
     from kavka.spark.source import BatchReader, RefusedStreamReader, StreamReader
 
@@ -63,7 +64,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
             check_columns(schema, options)
             if options.exactly_once is None:
                 return BatchWriter(options)
-            from kavka.spark.exactly_once import ExactlyOnceBatchWriter
+            from kavka.spark.exactly_once.writers import ExactlyOnceBatchWriter
 
             return ExactlyOnceBatchWriter(options)
 
@@ -78,7 +79,7 @@ class KavkaDataSource(DataSource):  # type: ignore[misc]
             check_columns(schema, options)
             if options.exactly_once is None:
                 return StreamWriter(options)
-            from kavka.spark.exactly_once import ExactlyOnceStreamWriter
+            from kavka.spark.exactly_once.writers import ExactlyOnceStreamWriter
 
             return ExactlyOnceStreamWriter(options)
 

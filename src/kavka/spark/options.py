@@ -1,4 +1,4 @@
-"""Options of the source and the sink: the names and meanings of Spark's own Kafka connector, and `groupId`. Pure.
+"""Options of the source, and how all options are checked: the names and meanings of Spark's own Kafka connector. Pure.
 
 Parsing refuses what Spark's connector refuses, and also names that neither knows, because a misspelt option would
 otherwise be obeyed by its default. Every refusal is a ConnectorError of one sentence.
@@ -7,22 +7,19 @@ otherwise be obeyed by its default. Every refusal is a ConnectorError of one sen
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from kavka.client.config import CONSUMER, PRODUCER
+from kavka.client.config import CONSUMER
 from kavka.client.setting_names import unknown_names
 from kavka.core.java_patterns import BadJavaPattern, java_pattern
 from kavka.ids import TopicPartition
 from kavka.settings.declaration import Catalogue
 from kavka.settings.durations import duration_ms
-from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 
 log = logging.getLogger(__name__)
@@ -114,40 +111,15 @@ class SourceOptions:
     """The directory on each worker in which a batch read keeps the view for the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExactlyOnceOptions:
-    """Checked options of a sink that writes each row exactly once."""
-
-    sink_id: str
-    """Begins the names of its transactional ids and of its decision topic; the same after each restart."""
-    write_id: str | None
-    """Names one `df.write`: the last one that is in the topic is not written again."""
-    accepts_other_writes: bool
-    """True if a query with another checkpoint may continue with this sink."""
-    two_phase_commit: bool | None
-    """True if brokers must never abort a prepared transaction; None uses it where they offer it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkOptions:
-    """Checked options of a write."""
-
-    topic: str | None
-    """The topic of all rows; None uses the column `topic`."""
-    client: dict[str, str]
-    exactly_once: ExactlyOnceOptions | None = None
-    """None: each row is written at least once."""
-
-
-_SELECTIONS = ("subscribe", "subscribePattern", "assign")
-_SOURCE_NAMES = (
-    *_SELECTIONS, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+SELECTIONS = ("subscribe", "subscribePattern", "assign")
+SOURCE_NAMES = (
+    *SELECTIONS, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRecordsPerPartition", "groupIdPrefix", "groupId", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "view", "viewCache",
 )  # fmt: skip
-_SINK_NAMES = (
+SINK_NAMES = (
     "topic", "includeHeaders", "checkpointLocation", "queryName", "path", "deliveryGuarantee", "sinkId", "writeId",
     "onNewCheckpoint",
 )  # fmt: skip
@@ -155,17 +127,12 @@ _OF_CATALOGUES = frozenset(
     {"provider", "owner", "comment", "location", "external", "is_managed_location", "collation"}
 )
 """Properties that Spark puts among the options of a table in a catalogue."""
-_TWO_PHASE_COMMIT = "transaction.two.phase.commit.enable"
 _FORBIDDEN_TO_SOURCE = {
     "auto.offset.reset": "set startingOffsets instead",
     "enable.auto.commit": "the source commits nothing by itself; set groupId to publish its progress",
     "key.deserializer": "keys are always binary; cast them in the data frame",
     "value.deserializer": "values are always binary; cast them in the data frame",
     "interceptor.classes": "interceptors would see records in no defined order",
-}
-_FORBIDDEN_TO_SINK = {
-    "key.serializer": "keys are written as binary; cast them in the data frame",
-    "value.serializer": "values are written as binary; cast them in the data frame",
 }
 
 
@@ -175,16 +142,16 @@ def schema_includes_headers(options: Mapping[str, str]) -> bool:
     Raise ConnectorError for what neither a batch nor a stream takes. What only writes names nothing to read from. A
     table of a catalogue comes with properties that Spark adds, and with each option a second time, as `option.<name>`.
     """
-    given = _lower(options)
+    given = lower_names(options)
     if "provider" in given:
         given = {
             name: value
             for name, value in given.items()
             if name not in _OF_CATALOGUES and not name.startswith("option.")
         }
-    if not any(name.lower() in given for name in _SELECTIONS):
-        _refuse_unknown(given)
-        _client_settings(given, {}, CONSUMER)
+    if not any(name.lower() in given for name in SELECTIONS):
+        refuse_unknown(given)
+        client_settings(given, {}, CONSUMER)
         return boolean(given, "includeHeaders", False)
     try:
         return parse_source(given, streaming=True).include_headers
@@ -194,8 +161,8 @@ def schema_includes_headers(options: Mapping[str, str]) -> bool:
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check the options of `spark.read` or `spark.readStream`; names may have any case. Raise ConnectorError."""
-    given = _lower(options)
-    _refuse_unknown(given)
+    given = lower_names(options)
+    refuse_unknown(given)
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise ConnectorError(
@@ -218,7 +185,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         group_id=filled(given, "groupId"),
-        client=_client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
+        client=client_settings(given, _FORBIDDEN_TO_SOURCE, CONSUMER),
         is_latest_view=is_latest_view,
         view_cache=filled(given, "viewCache"),
     )
@@ -250,81 +217,6 @@ def _is_latest_view(given: Mapping[str, str], streaming: bool) -> bool:
     return True
 
 
-def parse_sink(options: Mapping[str, str], *, streaming: bool = True) -> SinkOptions:
-    """Check the options of `df.write` or `df.writeStream`. Raise ConnectorError.
-
-    includeHeaders decides nothing here: as in Spark's sink, headers are written whenever there is a column of them.
-    """
-    given = _lower(options)
-    is_also_read = any(name.lower() in given for name in _SELECTIONS)
-    _refuse_unknown(given, (*_SINK_NAMES, *(_SOURCE_NAMES if is_also_read else ())))
-    boolean(given, "includeHeaders", False)
-    client = _client_settings(given, _FORBIDDEN_TO_SINK, PRODUCER)
-    exactly_once = _exactly_once(given, client, streaming)
-    if exactly_once is not None:
-        client.pop(_TWO_PHASE_COMMIT, None)
-    return SinkOptions(filled(given, "topic"), client, exactly_once)
-
-
-def _exactly_once(
-    given: Mapping[str, str], client: Mapping[str, str], streaming: bool
-) -> ExactlyOnceOptions | None:
-    guarantee = given.get("deliveryguarantee", "at-least-once").lower()
-    if guarantee not in ("at-least-once", "exactly-once"):
-        raise ConnectorError(
-            f"deliveryGuarantee must be at-least-once or exactly-once, not {guarantee!r}."
-        )
-    if guarantee == "at-least-once":
-        for name in ("sinkId", "writeId", "onNewCheckpoint"):
-            if name.lower() in given:
-                raise ConnectorError(
-                    f"The option {name} means nothing without deliveryGuarantee exactly-once."
-                )
-        return None
-    for name in ("transactional.id", "enable.idempotence", "acks"):
-        if name in client:
-            raise ConnectorError(f"deliveryGuarantee exactly-once chooses kafka.{name} itself.")
-    if streaming and "writeid" in given:
-        raise ConnectorError("The option writeId is of batch writes; a stream has its checkpoint.")
-    on_new = given.get("onnewcheckpoint", "fail").lower()
-    if on_new not in ("fail", "reset") or ("onnewcheckpoint" in given and not streaming):
-        raise ConnectorError(
-            f"onNewCheckpoint must be fail or reset, and is of streams; not {on_new!r}."
-        )
-    return ExactlyOnceOptions(
-        sink_id=_sink_id(given, streaming),
-        write_id=filled(given, "writeId"),
-        accepts_other_writes=not streaming or on_new == "reset",
-        two_phase_commit=None
-        if _TWO_PHASE_COMMIT not in client
-        else boolean({_TWO_PHASE_COMMIT: client[_TWO_PHASE_COMMIT]}, _TWO_PHASE_COMMIT, False),
-    )
-
-
-def _sink_id(given: Mapping[str, str], streaming: bool) -> str:
-    """Return the option sinkId; without, what a stream's checkpoint gives: its place is the same after a restart."""
-    name = filled(given, "sinkId")
-    if name is not None:
-        if not is_sink_id(name):
-            raise ConnectorError(
-                f"sinkId begins the name of a topic: at most 200 letters, digits, '.', '_', '-', not {name!r}."
-            )
-        return name
-    checkpoint = filled(given, "checkpointLocation")
-    if not streaming or checkpoint is None:
-        raise ConnectorError(
-            "deliveryGuarantee exactly-once needs the option sinkId, the same at each start"
-            + ("." if not streaming else ", or checkpointLocation as an option of the writer.")
-        )
-    return name_of_checkpoint("kavka-sink", checkpoint)
-
-
-def name_of_checkpoint(prefix: str, location: str) -> str:
-    """Return a name for a query by the place of its checkpoint, which is the same after a restart."""
-    path = re.sub(r"^file:/+", "/", location.strip()).rstrip("/")
-    return f"{prefix}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
-
-
 def warn_of_group(options: SourceOptions) -> None:
     """Log Spark's own warning about `kafka.group.id`.
 
@@ -340,12 +232,13 @@ def warn_of_group(options: SourceOptions) -> None:
         )
 
 
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
+def lower_names(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with their names in lower case."""
     return {name.lower(): value for name, value in options.items()}
 
 
-def _refuse_unknown(
-    given: Mapping[str, str], known: tuple[str, ...] = (*_SOURCE_NAMES, *_SINK_NAMES)
+def refuse_unknown(
+    given: Mapping[str, str], known: tuple[str, ...] = (*SOURCE_NAMES, *SINK_NAMES)
 ) -> None:
     """Raise for the first name that is neither an option nor begins with `kafka.`.
 
@@ -367,7 +260,7 @@ def _refuse_unknown(
         raise ConnectorError(f"The option {name!r} is not one of format kavka{hint}")
 
 
-def _client_settings(
+def client_settings(
     given: Mapping[str, str], forbidden: Mapping[str, str], catalogue: Catalogue
 ) -> dict[str, str]:
     """Return what begins with `kafka.` without that prefix, checked."""
@@ -390,7 +283,7 @@ def _client_settings(
 
 
 def _selection(given: Mapping[str, str]) -> Selection:
-    chosen = [name for name in _SELECTIONS if name.lower() in given]
+    chosen = [name for name in SELECTIONS if name.lower() in given]
     if len(chosen) != 1:
         given_options = " and ".join(chosen) or "none"
         raise ConnectorError(

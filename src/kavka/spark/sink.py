@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from kavka.client.producer import Producer
 from kavka.errors import KafkaError
 from kavka.spark.errors import ConnectorError, one_sentence
-from kavka.spark.options import SinkOptions
+from kavka.spark.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     from kavka.client.producer import RecordRange

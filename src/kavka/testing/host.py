@@ -81,7 +81,7 @@ def _obey(connection: Connection) -> None:
             return
         try:
             answer = number, False, host.call(cluster, method, args, named)
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller, who is told
+        except Exception as error:  # noqa: BLE001 - it is sent to the caller
             answer = number, True, _portable(error)
         with contextlib.suppress(BrokenPipeError):
             connection.send(answer)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kavka.client.producer import Producer
-from kavka.spark.decision_log import read_last_decision
-from kavka.spark.decisions import Batch, Decision, encode
 from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.decision_log import read_last_decision
+from kavka.spark.exactly_once.decisions import Batch, Decision, encode
 from support.waiting import until
 
 Play = Callable[..., None]

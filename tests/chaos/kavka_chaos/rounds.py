@@ -23,7 +23,7 @@ _NOTICE_S = 0.5
 """Maximum time between the last acknowledgement and a fault."""
 
 _PATIENT = {"reconnect.backoff.ms": "200", "reconnect.backoff.max.ms": "1000"}
-"""Where each connection is a handshake, that of a refused client too, many of them would leave no time for the rest."""
+"""Attempts are fewer where each connection is a handshake: many of them would leave no time for the rest."""
 
 
 @dataclass

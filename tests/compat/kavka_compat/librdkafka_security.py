@@ -47,7 +47,7 @@ LACKING = {
     "0097": "with `ssl` it expects that a client without a certificate is refused in the handshake, as TLS 1.2 does; "
     "by TLS 1.3, which client and broker choose, it is refused after it. Apache Kafka 3.9 fails it in the same place"
 }
-"""What fails with the profile `ssl` alone."""
+"""The tests that fail with the profile `ssl` alone."""
 _OF_A_USER = {"0081": ("with_authorized",)}
 """Those that need a user with a password as well."""
 

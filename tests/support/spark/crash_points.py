@@ -15,11 +15,11 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from kavka.client.producer import PreparedTxnState, Producer
-from kavka.spark import exactly_once, task_writer
-from kavka.spark.commit_protocol import Plan
-from kavka.spark.decisions import Decision, Outcome, Part, SinkNames
-from kavka.spark.driver import Driver
-from kavka.spark.task_writer import TaskWriter
+from kavka.spark.exactly_once import task_writer, writers
+from kavka.spark.exactly_once.commit_protocol import Plan
+from kavka.spark.exactly_once.decisions import Decision, Outcome, Part, SinkNames
+from kavka.spark.exactly_once.driver import Driver
+from kavka.spark.exactly_once.task_writer import TaskWriter
 
 CrashPoint = Callable[[str], Awaitable[None]]
 """Called with each step that is done. It may wait, raise, or end the process."""
@@ -102,7 +102,7 @@ class CrashingTaskWriter(TaskWriter):
 def crash_points(crash_point: CrashPoint) -> Iterator[None]:
     """Have the sinks and tasks of this process pass crash points."""
     with (
-        patch.object(exactly_once, "Driver", partial(CrashingDriver, crash_point)),
+        patch.object(writers, "Driver", partial(CrashingDriver, crash_point)),
         patch.object(task_writer, "TaskWriter", partial(CrashingTaskWriter, crash_point)),
     ):
         yield

@@ -19,16 +19,16 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from kavka.spark.data_source import KavkaDataSource
-from kavka.spark.decisions import Batch
-from kavka.spark.driver import Driver
-from kavka.spark.exactly_once import (
+from kavka.spark.exactly_once.decisions import Batch
+from kavka.spark.exactly_once.driver import Driver
+from kavka.spark.exactly_once.writers import (
     ExactlyOnceBatchWriter,
     ExactlyOnceSink,
     ExactlyOnceStreamWriter,
     Prepared,
 )
-from kavka.spark.options import SinkOptions
 from kavka.spark.sink import BatchWriter, StreamWriter
+from kavka.spark.sink_options import SinkOptions
 from support.spark.crash_points import crash_points
 
 T = TypeVar("T")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.requests.context import RequestContext
@@ -14,6 +15,8 @@ from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -21,9 +24,14 @@ from kavka.wire.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.wire.messages.txn_offset_commit import (
+        TxnOffsetCommitRequestTopic,
+        TxnOffsetCommitResponseTopic,
+    )
 
 
 _AT_ONCE = 500
+T = TypeVar("T", OffsetCommitResponseTopic, "TxnOffsetCommitResponseTopic")
 
 
 async def handle(
@@ -37,10 +45,33 @@ async def handle(
     A partition that is named repeatedly is answered once, and the last counts. A request with many offsets is stored
     in several batches.
     """
+    topics = await commit_offsets(
+        metadata,
+        context,
+        request.topics,
+        partial(_commit, groups, request, context.connection.attachment.number),
+        OffsetCommitResponseTopic,
+        OffsetCommitResponsePartition,
+    )
+    return OffsetCommitResponse(topics=topics)
+
+
+async def commit_offsets(
+    metadata: MetadataCache,
+    context: RequestContext,
+    topics: Sequence[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic],
+    commit: Callable[[tuple[OffsetToCommit, ...]], Awaitable[Codes]],
+    make_topic: Callable[..., T],
+    make_partition: Callable[..., object],
+) -> list[T]:
+    """Commit what is asked for partitions that exist and that the client may read; return the response's topics.
+
+    `commit` gets as many offsets as are stored in one iteration of the loop.
+    """
     pace = context.pace
     wanted: dict[tuple[str, int], OffsetToCommit] = {}
     unauthorized: dict[str, ErrorCode] = {}
-    for topic in request.topics:
+    for topic in topics:
         if pace.is_over():
             await pace.rest()
         if not context.allows(AclOperation.READ, AclResourceType.TOPIC, topic.name):
@@ -58,36 +89,25 @@ async def handle(
                 asked.committed_offset,
                 asked.committed_leader_epoch,
                 asked.committed_metadata or "",
-                asked.commit_timestamp,
+                asked.commit_timestamp if isinstance(asked, OffsetCommitRequestPartition) else -1,
             )
     codes: Codes = {}
-    for some in batches(list(wanted.values())):
-        codes |= await _commit(groups, request, some, context.connection.attachment.number)
+    offsets = list(wanted.values())
+    for at in range(0, len(offsets), _AT_ONCE):
+        some = tuple(offsets[at : at + _AT_ONCE])
+        codes |= await commit(some)
         if pace.is_over(len(some)):
             await pace.rest()
-    topics = await topics_with_codes(
-        request.topics,
-        codes,
-        wanted,
-        OffsetCommitResponseTopic,
-        OffsetCommitResponsePartition,
-        pace,
-        unauthorized,
+    return await topics_with_codes(
+        topics, codes, wanted, make_topic, make_partition, pace, unauthorized
     )
-    return OffsetCommitResponse(topics=topics)
-
-
-def batches(offsets: list[OffsetToCommit]) -> Iterator[tuple[OffsetToCommit, ...]]:
-    """Yield offsets some at a time: as many as are stored in one iteration of the loop."""
-    for at in range(0, len(offsets), _AT_ONCE):
-        yield tuple(offsets[at : at + _AT_ONCE])
 
 
 async def _commit(
     groups: GroupCoordinators,
     request: OffsetCommitRequest,
-    wanted: tuple[OffsetToCommit, ...],
     connection: int,
+    wanted: tuple[OffsetToCommit, ...],
 ) -> Codes:
     reply = await groups.submit(
         request.group_id,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kavka.broker.api.offset_commit import batches
+from kavka.broker.api.offset_commit import commit_offsets
 from kavka.broker.lazy import Lazy
 from kavka.broker.metadata.cache import OFFSETS_TOPIC, MetadataCache
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.requests.partition_codes import Codes, topics_with_codes
-from kavka.broker.requests.session import AclOperation, AclResourceType
+from kavka.broker.requests.partition_codes import Codes
 from kavka.core.group.events import CommitOffsetsInTransaction, OffsetToCommit
 from kavka.errors import ErrorCode
-from kavka.ids import TopicPartition
 from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -52,41 +51,13 @@ async def handle(
     Repetitions and many offsets are treated as in OffsetCommit. Each batch is verified by itself: the transaction may
     end between two of them.
     """
-    pace = context.pace
-    wanted: dict[tuple[str, int], OffsetToCommit] = {}
-    unauthorized: dict[str, ErrorCode] = {}
-    for topic in request.topics:
-        if pace.is_over():
-            await pace.rest()
-        if not context.allows(AclOperation.READ, AclResourceType.TOPIC, topic.name):
-            unauthorized[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            continue
-        for asked in topic.partitions:
-            topic_partition = TopicPartition(topic.name, asked.partition_index)
-            if pace.is_over():
-                await pace.rest()
-            if metadata.partition(topic_partition) is None:
-                continue
-            wanted[topic_partition] = OffsetToCommit(
-                topic.name,
-                asked.partition_index,
-                asked.committed_offset,
-                asked.committed_leader_epoch,
-                asked.committed_metadata or "",
-            )
-    codes: Codes = {}
-    for some in batches(list(wanted.values())):
-        codes |= await _commit(replica_manager, groups, verifier, context.version, request, some)
-        if pace.is_over(len(some)):
-            await pace.rest()
-    topics = await topics_with_codes(
+    topics = await commit_offsets(
+        metadata,
+        context,
         request.topics,
-        codes,
-        wanted,
+        partial(_commit, replica_manager, groups, verifier, context.version, request),
         TxnOffsetCommitResponseTopic,
         TxnOffsetCommitResponsePartition,
-        pace,
-        unauthorized,
     )
     return TxnOffsetCommitResponse(topics=topics)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.configs.endpoints import SETTINGS as ENDPOINT_SETTINGS
 from kavka.ids import NO_TOPIC_ID, TopicId
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import decode_or_none
 from kavka.settings.broker import BROKER_SETTINGS, resolve_defaults, same_meaning
 from kavka.settings.declaration import (
     Catalogue,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.change_notifications import ChangeNotifications
 from kavka.broker.control.dynamic_configs import DynamicConfigs
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import decode_or_none
 from kavka.wire.stored import znodes
 
 

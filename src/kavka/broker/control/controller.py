@@ -32,8 +32,7 @@ from kavka.core.features import FeatureUpdate
 from kavka.core.machine import Token
 from kavka.core.znodes import Operation
 from kavka.ids import TopicId
-from kavka.registry.interface import RegistryRefused
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import RegistryRefused, decode_or_none
 from kavka.wire.stored import znodes
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.watch_loop import WatchLoop
 from kavka.core.features import TRANSACTION_VERSION, Levels, unsupported
-from kavka.registry.interface import RegistryRefused
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import RegistryRefused, decode_or_none
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from kavka.registry.interface import (
     Registry,
     RegistryRefused,
     Watch,
+    decode_or_none,
     gathered,
     require_no_node,
 )
-from kavka.registry.znode_decoding import decode_or_none
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import BrokerNode, StateNode, TopicNode
 

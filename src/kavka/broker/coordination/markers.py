@@ -21,8 +21,7 @@ from kavka.core.transaction_markers.machine import TransactionMarkerMachine
 from kavka.core.znodes import ZnodeError
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
-from kavka.registry.interface import RegistryRefused
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import RegistryRefused, decode_or_none
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kavka.wire.stored import znodes

@@ -12,8 +12,7 @@ from kavka.core.znodes import ZnodeError
 from kavka.ids import BrokerId, uuid_text
 from kavka.io import Random
 from kavka.registry.embedded import EmbeddedRegistry
-from kavka.registry.interface import Registry, RegistryRefused, ensure_path
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import Registry, RegistryRefused, decode_or_none, ensure_path
 from kavka.storage.checkpoint.meta_properties import MetaProperties
 from kavka.wire.stored import znodes
 

@@ -16,8 +16,7 @@ import asyncio
 from collections.abc import Mapping
 
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition, are_other_topics
-from kavka.registry.interface import Registry, RegistryRefused, require_no_node
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import Registry, RegistryRefused, decode_or_none, require_no_node
 from kavka.wire.stored import znodes
 
 NOT_TOPICS = frozenset({"__cluster_metadata"})

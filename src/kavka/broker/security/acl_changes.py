@@ -13,7 +13,7 @@ from kavka.broker.control.change_notifications import ChangeNotifications
 from kavka.broker.security.acl_store import AclStore, UnreadableAcls
 from kavka.core.access.entries import ResourcePattern
 from kavka.core.access.names import AclResourceType, PatternType, titled
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import decode_or_none
 from kavka.wire.stored import acl_znodes
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,13 @@ from kavka.core.sasl.exchange import TokenCredential
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 from kavka.core.znodes import Create, Delete, Operation, SetData, ZnodeError
 from kavka.errors import ErrorCode
-from kavka.registry.interface import RegistryRefused, ensure_paths, gathered, require_no_node
-from kavka.registry.znode_decoding import decode_or_none
+from kavka.registry.interface import (
+    RegistryRefused,
+    decode_or_none,
+    ensure_paths,
+    gathered,
+    require_no_node,
+)
 from kavka.wire.stored import token_znodes
 from kavka.wire.stored.token_znodes import TokenRow
 

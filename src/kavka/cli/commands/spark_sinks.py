@@ -25,7 +25,7 @@ from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
 
 if TYPE_CHECKING:
-    from kavka.spark.sinks import Sinks, SinkState
+    from kavka.spark.exactly_once.sinks import Sinks, SinkState
 
 _PURPOSE = (
     "See the exactly-once sinks of Spark queries, each known by its topic <sinkId>-decisions, and remove those whose "
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
 
     async def act(admin: Admin) -> int:
         from kavka.spark.errors import ConnectorError
-        from kavka.spark.sinks import Sinks
+        from kavka.spark.exactly_once.sinks import Sinks
 
         sinks = Sinks(admin, client_settings(given))
         try:

@@ -14,7 +14,7 @@ from kavka.cli.text.java_errors import spelt
 from kavka.client.config import CONSUMER
 from kavka.client.consumer import Consumer
 from kavka.client.consumer.batches import FetchedBatches
-from kavka.client.consumer.rebalance_listener import RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition

@@ -17,7 +17,14 @@ from kavka.cli.json_rows.groups import reset_rows
 from kavka.cli.text.java_errors import log_line
 from kavka.cli.text.times import current_time_ms, duration_ms, moment_ms
 from kavka.client.admin.admin import Admin
-from kavka.client.admin.records import OffsetSpec
+from kavka.client.admin.offset_resets import (
+    Adjustment,
+    NoCommittedOffset,
+    PlannedReset,
+    ResetTo,
+    plan_offsets,
+    plan_reset,
+)
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.settings.text_files import MAX_DOCUMENT, read_text
@@ -117,83 +124,53 @@ async def _scope(admin: Admin, given: Given, group: str, timeout_ms: int) -> lis
 
 async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> Offsets:
     partitions = await _scope(admin, given, group, timeout_ms)
-    if given.has("to-offset"):
-        offset = given.integer("to-offset", 64)
-        assert offset is not None
-        return await _in_range(admin, given, dict.fromkeys(partitions, offset))
-    if given.has("to-earliest"):
-        return await _listed(admin, partitions, OffsetSpec.EARLIEST)
-    if given.has("to-latest"):
-        return await _listed(admin, partitions, OffsetSpec.LATEST)
-    if given.has("to-datetime"):
-        return await _at_time(admin, given, partitions, moment_ms(given.text("to-datetime")))
-    if given.has("by-duration"):
-        ago_ms = duration_ms(given.text("by-duration"))
-        return await _at_time(admin, given, partitions, current_time_ms() - ago_ms)
-    if given.has("shift-by"):
-        return await _shifted(admin, given, group, partitions)
     if given.has("from-file"):
         return await _from_file(admin, given, group)
-    if given.has("to-current"):
-        return await _current(admin, group, partitions)
+    committed: Offsets = {}
+    if given.has("to-current") or given.has("shift-by"):
+        found = await admin.list_group_offsets(group, partitions)
+        committed = {key: found[key].offset for key in partitions if key in found}
+    try:
+        if given.has("to-current"):
+            # The logs of the others are not asked: a topic may be deleted, and its offsets exported.
+            others = [key for key in partitions if key not in committed]
+            plans = await plan_reset(admin, others, ResetTo.LATEST)
+            return {**committed, **_new_offsets(given, plans)}
+        to, value = _scenario(given)
+        plans = await plan_reset(admin, partitions, to, value, committed=committed)
+    except NoCommittedOffset as error:
+        raise BadUsage(
+            f"Cannot shift offset for partition {error.topic_partition} since there is no current committed offset"
+        ) from None
+    except KafkaError as error:
+        raise KafkaError(error.code) from None
+    return _new_offsets(given, plans)
+
+
+def _scenario(given: Given) -> tuple[ResetTo, int]:
+    """Return what to set offsets to, with its time, offset or number of records."""
+    if given.has("to-earliest"):
+        return ResetTo.EARLIEST, 0
+    if given.has("to-latest"):
+        return ResetTo.LATEST, 0
+    if given.has("to-datetime"):
+        return ResetTo.TIME, _not_negative(moment_ms(given.text("to-datetime")))
+    if given.has("by-duration"):
+        ago_ms = duration_ms(given.text("by-duration"))
+        return ResetTo.TIME, _not_negative(current_time_ms() - ago_ms)
+    for option, to in (("to-offset", ResetTo.OFFSET), ("shift-by", ResetTo.SHIFT)):
+        if given.has(option):
+            value = given.integer(option, 64)
+            assert value is not None
+            return to, value
     listed = ", ".join(f"[{name}]" for name in SCENARIOS)
     raise BadUsage(f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]")
 
 
-async def _listed(admin: Admin, partitions: Iterable[TopicPartition], spec: int) -> Offsets:
-    found: Offsets = {}
-    wanted = dict.fromkeys(partitions, spec)
-    for topic_partition, answer in (await admin.list_offsets(wanted)).items() if wanted else ():
-        if isinstance(answer, KafkaError):
-            raise KafkaError(answer.code)
-        found[topic_partition] = answer.offset
-    return found
-
-
-async def _at_time(
-    admin: Admin, given: Given, partitions: Iterable[TopicPartition], at_ms: int
-) -> Offsets:
+def _not_negative(at_ms: int) -> int:
     if at_ms < 0:
         raise BadValue("Invalid negative timestamp")
-    found = await _listed(admin, partitions, at_ms)
-    empty = [topic_partition for topic_partition, offset in found.items() if offset < 0]
-    for topic_partition in empty:
-        text = (
-            f"Partition {topic_partition.partition} from topic {topic_partition.topic} is empty. "
-            "Falling back to latest known offset."
-        )
-        if given.has("json"):
-            print_warning(text)
-        else:
-            show(f"\nWarn: {text}\n")
-    return {**found, **await _listed(admin, empty, OffsetSpec.LATEST)}
-
-
-async def _shifted(
-    admin: Admin, given: Given, group: str, partitions: Iterable[TopicPartition]
-) -> Offsets:
-    shift = given.integer("shift-by", 64)
-    assert shift is not None
-    committed = await admin.list_group_offsets(group, partitions)
-    shifted: Offsets = {}
-    for topic_partition in partitions:
-        if topic_partition not in committed:
-            raise BadUsage(
-                f"Cannot shift offset for partition {topic_partition} since there is no current committed offset"
-            )
-        shifted[topic_partition] = committed[topic_partition].offset + shift
-    return await _in_range(admin, given, shifted)
-
-
-async def _current(admin: Admin, group: str, partitions: list[TopicPartition]) -> Offsets:
-    committed = await admin.list_group_offsets(group, partitions)
-    known = {
-        topic_partition: committed[topic_partition].offset
-        for topic_partition in partitions
-        if topic_partition in committed
-    }
-    others = (topic_partition for topic_partition in partitions if topic_partition not in known)
-    return {**known, **await _listed(admin, others, OffsetSpec.LATEST)}
+    return at_ms
 
 
 async def _from_file(admin: Admin, given: Given, group: str) -> Offsets:
@@ -203,29 +180,35 @@ async def _from_file(admin: Admin, given: Given, group: str) -> Offsets:
             raise BadValue(f"No reset plan for group {group} found")
         print_error(f"No reset plan for group {group} found")
         return {}
-    return await _in_range(admin, given, plan[group])
+    try:
+        return _new_offsets(given, await plan_offsets(admin, plan[group]))
+    except KafkaError as error:
+        raise KafkaError(error.code) from None
 
 
-async def _in_range(admin: Admin, given: Given, wanted: Offsets) -> Offsets:
-    """Move offsets that the logs do not have to their nearest end, and say so."""
-    first = await _listed(admin, wanted, OffsetSpec.EARLIEST)
-    end = await _listed(admin, wanted, OffsetSpec.LATEST)
-    found: Offsets = {}
-    for topic_partition, offset in wanted.items():
-        found[topic_partition] = min(max(offset, first[topic_partition]), end[topic_partition])
-        if found[topic_partition] != offset:
-            side = (
-                "lower than earliest" if offset < found[topic_partition] else "higher than latest"
-            )
-            _warn(
-                given,
-                f"New offset ({offset}) is {side} offset for topic partition {topic_partition}. "
-                f"Value will be set to {found[topic_partition]}",
-            )
-    return found
+def _new_offsets(given: Given, plans: Iterable[PlannedReset]) -> Offsets:
+    """Return the planned offsets, with a warning for each that is not the one that was asked for."""
+    for plan in plans:
+        match plan.adjustment:
+            case Adjustment.NO_LATER_RECORD:
+                topic, partition = plan.topic_partition
+                text = f"Partition {partition} from topic {topic} is empty. Falling back to latest known offset."
+                if given.has("json"):
+                    print_warning(text)
+                else:
+                    show(f"\nWarn: {text}\n")
+            case Adjustment.BELOW_START:
+                _warn_of_move(given, plan, "lower than earliest")
+            case Adjustment.ABOVE_END:
+                _warn_of_move(given, plan, "higher than latest")
+    return {plan.topic_partition: plan.new for plan in plans}
 
 
-def _warn(given: Given, text: str) -> None:
+def _warn_of_move(given: Given, plan: PlannedReset, side: str) -> None:
+    text = (
+        f"New offset ({plan.wanted}) is {side} offset for topic partition {plan.topic_partition}. "
+        f"Value will be set to {plan.new}"
+    )
     if given.has("json"):
         print_warning(text)
     else:

@@ -67,7 +67,7 @@ async def alter_credentials(admin: Admin, changes: list[ScramUpsertion | ScramDe
 
 
 async def describe_credentials(admin: Admin, user: str | None, *, as_json: bool) -> None:
-    """Print the credentials of a user, or of all. Raise KafkaError with JSON, where one cannot be told."""
+    """Print the credentials of a user, or of all. Raise KafkaError with JSON, where they cannot be read."""
     found = await admin.describe_user_scram_credentials(None if user is None else [user])
     for name, outcome in found.items():
         if as_json:

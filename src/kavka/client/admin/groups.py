@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
-from kavka.client.consumer.assignors import flatten
+from kavka.client.consumer.group.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
 from kavka.client.metadata import BrokerAddress
 from kavka.core.access.names import AclOperation

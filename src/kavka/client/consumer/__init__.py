@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         RecordDeserializationError,
     )
     from kavka.client.consumer.consumer import Consumer
-    from kavka.client.consumer.rebalance_listener import RebalanceListener
+    from kavka.client.consumer.group.rebalance_listener import RebalanceListener
     from kavka.core.group_member.steps import OffsetAndMetadata
 
 __all__ = [
@@ -34,7 +34,7 @@ _HOMES = {
     "CorruptRecordError": "batches",
     "FetchedBatches": "batches",
     "OffsetAndMetadata": "subscription",
-    "RebalanceListener": "rebalance_listener",
+    "RebalanceListener": "group.rebalance_listener",
     "RecordDeserializationError": "batches",
 }
 

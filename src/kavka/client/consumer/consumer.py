@@ -14,12 +14,12 @@ from kavka.client.config import CONSUMER
 from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
 from kavka.client.consumer.consumer_meter import ConsumerMeter
-from kavka.client.consumer.coordinator import ConsumerCoordinator
-from kavka.client.consumer.fetcher import Fetcher
+from kavka.client.consumer.fetch.fetcher import Fetcher
+from kavka.client.consumer.group.coordinator import ConsumerCoordinator
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener
 from kavka.client.consumer.interceptors import ConsumerInterceptors
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
-from kavka.client.consumer.rebalance_listener import RebalanceListener
 from kavka.client.consumer.record_iteration import RecordIteration
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (

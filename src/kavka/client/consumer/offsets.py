@@ -27,7 +27,7 @@ from kavka.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from kavka.client.consumer.coordinator import ConsumerCoordinator
+    from kavka.client.consumer.group.coordinator import ConsumerCoordinator
 
 _COORDINATOR_GONE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,

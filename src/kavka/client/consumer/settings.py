@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kavka.client.config import Config
-from kavka.client.consumer.assignors import ASSIGNORS, Assignor
 from kavka.client.consumer.batches import Deserializers
-from kavka.client.consumer.fetch_messages import FetchSettings
-from kavka.client.consumer.group_requests import GroupSettings
+from kavka.client.consumer.fetch.messages import FetchSettings
+from kavka.client.consumer.group.assignors import ASSIGNORS, Assignor
+from kavka.client.consumer.group.requests import GroupSettings
 from kavka.client.consumer.subscription import ResetPolicy
 from kavka.client.serialization import field_function
 from kavka.core.group_member.steps import MemberSettings

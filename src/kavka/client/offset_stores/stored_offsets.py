@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from kavka.client.consumer.rebalance_listener import RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener
 from kavka.ids import TopicPartition
 
 Start = Literal["earliest", "latest", "group"]

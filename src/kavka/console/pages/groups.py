@@ -7,19 +7,11 @@ from urllib.parse import urlencode
 
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing
-from kavka.client.admin.records import OffsetSpec
+from kavka.client.admin.offset_resets import NoCommittedOffset, ResetTo, plan_reset
 from kavka.console.failures import Failure, Refused, bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
-from kavka.console.resets import (
-    SCENARIOS,
-    PlannedOffset,
-    ResetPlan,
-    plan_offset,
-    totals,
-    wanted_offset,
-)
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.groups import (
     GroupList,
@@ -31,6 +23,13 @@ from kavka.console.views.groups import (
     matching_groups,
 )
 from kavka.console.views.paging import paged
+from kavka.console.views.resets import (
+    SCENARIOS,
+    PlannedOffset,
+    ResetPlan,
+    planned_offset,
+    totals,
+)
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 
@@ -151,34 +150,34 @@ async def _planned(
     keys: list[TopicPartition],
     current: dict[TopicPartition, int],
 ) -> list[PlannedOffset]:
-    starts, ends = await asyncio.gather(
-        services.cluster.offsets(keys, OffsetSpec.EARLIEST),
-        services.cluster.offsets(keys, OffsetSpec.LATEST),
-    )
-    young: dict[TopicPartition, int] = {}
+    to, value = ResetTo(scenario), _value(scenario, arguments)
+    try:
+        plans = await services.cluster.ask(
+            lambda admin: plan_reset(admin, sorted(keys), to, value, committed=current)
+        )
+    except NoCommittedOffset as error:
+        text = f"{error} that could be shifted: choose another scenario."
+        raise Refused(bad_request(text)) from error
+    return [planned_offset(plan, current.get(plan.topic_partition)) for plan in plans]
+
+
+def _value(scenario: str, arguments: Arguments) -> int:
+    """Return the number that a scenario needs: a time, an offset, or a number of records."""
     if scenario == "time":
-        at_ms = arguments.time_ms("time")
-        if at_ms is None:
-            raise Refused(bad_request("time is missing: the time from which on to read."))
-        young = await services.cluster.offsets(keys, at_ms)
-    rows = []
-    for key in sorted(keys):
-        wanted: int | None
-        if scenario == "earliest":
-            wanted = starts[key]
-        elif scenario == "latest":
-            wanted = ends[key]
-        elif scenario == "time":
-            wanted = young[key] if young[key] >= 0 else None
-        else:
-            try:
-                wanted = wanted_offset(
-                    scenario, current.get(key), arguments.integer("value"), ends[key]
-                )
-            except ValueError as error:
-                raise Refused(bad_request(str(error))) from error
-        rows.append(plan_offset(key, wanted, current.get(key), starts[key], ends[key]))
-    return rows
+        value, missing = (
+            arguments.time_ms("time"),
+            "time is missing: the time from which on to read.",
+        )
+    elif scenario in ("offset", "shift"):
+        value, missing = (
+            arguments.integer("value"),
+            "Give a number: the offset, or by how many records.",
+        )
+    else:
+        return 0
+    if value is None:
+        raise Refused(bad_request(missing))
+    return value
 
 
 async def _load_reset(services: Services, arguments: Arguments) -> ResetPlan:

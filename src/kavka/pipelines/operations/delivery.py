@@ -22,7 +22,7 @@ from kavka.client import Consumer
 from kavka.client.admin import Admin
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.consumer.batches import ConsumerRecord
-from kavka.client.consumer.rebalance_listener import RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener
 from kavka.client.dead_letters import DeadLetter, dead_letter_headers
 from kavka.client.producer import Producer
 from kavka.client.setting_names import settings_for

@@ -156,7 +156,7 @@ def _expected_topic(name: str, content: Any) -> ExpectedTopic:
         return ExpectedTopic(name, content, with_keys=False)
     fields = _mapping(content, topic, ("rows", "records"))
     if len(fields) != 1:
-        raise CaseError(f"{topic} has one of rows and records")
+        raise CaseError(f"{topic} needs either rows or records")
     if "rows" in fields:
         return ExpectedTopic(name, _list(fields["rows"], topic), with_keys=False)
     records = [

@@ -12,10 +12,10 @@ from kavka.lake.errors import LakeError
 from kavka.lake.layout import parse_partitioning, parse_sorting
 from kavka.lake.offset_ranges import parse_replaced
 from kavka.lake.tables import TableOptions
-from kavka.spark.decisions import is_sink_id
 from kavka.spark.errors import ConnectorError
 from kavka.spark.iceberg.table_names import TableNames
-from kavka.spark.options import boolean, filled, name_of_checkpoint
+from kavka.spark.options import boolean, filled
+from kavka.spark.sink_options import is_sink_id, name_of_checkpoint
 
 _NAMES = (
     "table", "partitionBy", "sortBy", "targetFileSize", "mergeSchema", "createTable", "sinkId", "writeId",

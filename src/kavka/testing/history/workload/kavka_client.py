@@ -10,7 +10,7 @@ from typing import Any
 
 from kavka.client import FatalError, NewTopic, RecordMetadata
 from kavka.client.blocking import Admin, Consumer, Producer
-from kavka.client.consumer.rebalance_listener import RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.testing.history.operations import Record, Type

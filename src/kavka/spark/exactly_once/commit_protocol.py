@@ -35,8 +35,8 @@ from dataclasses import dataclass, replace
 from kavka.client.admin import TransactionDescription
 from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode
-from kavka.spark.decisions import Batch, Decision, Outcome, Part
 from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.decisions import Batch, Decision, Outcome, Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kavka.client.cluster import Cluster
-from kavka.client.consumer.assignors import Assignor, Member, RackAware
-from kavka.client.consumer.racks import NO_RACKS, PartitionRacks
+from kavka.client.consumer.group.assignors import Assignor, Member, RackAware
+from kavka.client.consumer.group.racks import NO_RACKS, PartitionRacks
 from kavka.core.group_member.steps import Assignments, JoinAnswer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.consumer_protocol import decode_subscription

@@ -1,4 +1,4 @@
-"""The driver of an exactly-once sink: plans, decides and ends transactions over our client; `committing` says why.
+"""The driver of an exactly-once sink: plans, decides and ends transactions over our client; `commit_protocol` says why.
 
 Spark calls the driver's side in several short-lived processes, so nothing is kept between calls but what brokers have.
 """
@@ -18,16 +18,16 @@ from kavka.client.config import PRODUCER, Config
 from kavka.client.producer import FatalError, Producer
 from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
-from kavka.spark.commit_protocol import (
+from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.commit_protocol import (
     Plan,
     outcome_of,
     undecided_transactions,
     was_aborted,
     with_outcomes,
 )
-from kavka.spark.decision_log import read_last_decision
-from kavka.spark.decisions import Decision, Outcome, Part, SinkNames, encode
-from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.decision_log import read_last_decision
+from kavka.spark.exactly_once.decisions import Decision, Outcome, Part, SinkNames, encode
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from kavka.spark.commit_protocol import CommitRefused, Done, Plan, decision_of
-from kavka.spark.decisions import Batch, SinkNames
-from kavka.spark.driver import Driver
 from kavka.spark.errors import ConnectorError, one_sentence
-from kavka.spark.options import ExactlyOnceOptions, SinkOptions
-from kavka.spark.task_writer import run_task
+from kavka.spark.exactly_once.commit_protocol import CommitRefused, Done, Plan, decision_of
+from kavka.spark.exactly_once.decisions import Batch, SinkNames
+from kavka.spark.exactly_once.driver import Driver
+from kavka.spark.exactly_once.task_writer import run_task
+from kavka.spark.sink_options import ExactlyOnceOptions, SinkOptions
 
 
 class Prepared(WriterCommitMessage):  # type: ignore[misc]

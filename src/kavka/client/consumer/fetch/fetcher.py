@@ -2,7 +2,7 @@
 
 Each answer is buffered per partition and the next request leaves at once for all partitions with less than
 `max.partition.fetch.bytes` in the buffer, so that fetching and processing overlap. The buffer of a partition is
-thus bounded by about twice that setting. `fetch_results` has what an answer means for a partition.
+thus bounded by about twice that setting. `results` has what an answer means for a partition.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
 from kavka.client.consumer.batches import FetchedBatches
-from kavka.client.consumer.fetch_buffer import drain_buffer
-from kavka.client.consumer.fetch_messages import (
+from kavka.client.consumer.fetch.buffer import drain_buffer
+from kavka.client.consumer.fetch.messages import (
     FetchSettings,
     closing_request,
     fetch_request,
     parts_of,
 )
-from kavka.client.consumer.fetch_results import FetchResults
-from kavka.client.consumer.fetch_session import FetchSession, FetchTarget
+from kavka.client.consumer.fetch.results import FetchResults
+from kavka.client.consumer.fetch.session import FetchSession, FetchTarget
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
-from kavka.client.consumer.racks import NO_RACKS, PartitionRacks, racks_matter
-from kavka.client.consumer.sticky import Claim, assign_sticky
+from kavka.client.consumer.group.racks import NO_RACKS, PartitionRacks, racks_matter
+from kavka.client.consumer.group.sticky import Claim, assign_sticky
 from kavka.ids import TopicPartition
 from kavka.values import frozen
 from kavka.wire.codec import CorruptFrame, decode, encode_into

@@ -12,12 +12,19 @@ import pyarrow as pa
 
 from kavka.client.producer import FatalError, Producer
 from kavka.errors import ErrorCode, KafkaError
-from kavka.spark.commit_protocol import Done, Plan, Repair, Skip, check_repair, plan_task
-from kavka.spark.decisions import Batch, Part, SinkNames
-from kavka.spark.digest import Digest
-from kavka.spark.options import ExactlyOnceOptions, SinkOptions
+from kavka.spark.exactly_once.commit_protocol import (
+    Done,
+    Plan,
+    Repair,
+    Skip,
+    check_repair,
+    plan_task,
+)
+from kavka.spark.exactly_once.decisions import Batch, Part, SinkNames
+from kavka.spark.exactly_once.digest import Digest
+from kavka.spark.exactly_once.task_transactional_ids import task_transactional_id
 from kavka.spark.sink import DEFAULTS, RECORD_COLUMNS, send_rows
-from kavka.spark.task_transactional_ids import task_transactional_id
+from kavka.spark.sink_options import ExactlyOnceOptions, SinkOptions
 
 log = logging.getLogger(__name__)
 

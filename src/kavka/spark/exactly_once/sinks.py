@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from kavka.client.admin import Admin, ConfigResource, ResourceType
 from kavka.errors import ErrorCode, KafkaError
-from kavka.spark.decision_log import read_last_with_time
-from kavka.spark.decisions import CorruptDecision, Decision, Outcome, SinkNames, is_sink_id
-from kavka.spark.driver import TOPIC_SETTINGS, Driver
 from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.decision_log import read_last_with_time
+from kavka.spark.exactly_once.decisions import CorruptDecision, Decision, Outcome, SinkNames
+from kavka.spark.exactly_once.driver import TOPIC_SETTINGS, Driver
+from kavka.spark.sink_options import is_sink_id
 
 _SUFFIX = "-decisions"
 _UNDECIDED = ("Ongoing",)

@@ -25,8 +25,14 @@ from kavka.client.admin import Admin
 from kavka.client.consumer import Consumer
 from kavka.client.producer import Producer
 from kavka.ids import TopicPartition
-from kavka.spark.decisions import BARRIER, BARRIER_KEY, CorruptDecision, Decision, decode
 from kavka.spark.errors import ConnectorError
+from kavka.spark.exactly_once.decisions import (
+    BARRIER,
+    BARRIER_KEY,
+    CorruptDecision,
+    Decision,
+    decode,
+)
 
 log = logging.getLogger(__name__)
 

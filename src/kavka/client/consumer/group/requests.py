@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kavka.client.consumer.assignors import Assignor, by_topic, flatten
+from kavka.client.consumer.group.assignors import Assignor, by_topic, flatten
 from kavka.core.group_member.steps import (
     NO_GENERATION,
     JoinAnswer,

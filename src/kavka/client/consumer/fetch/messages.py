@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kavka.client.consumer.batches import Deserializers
-from kavka.client.consumer.fetch_session import CLOSING_EPOCH, SessionRequest
+from kavka.client.consumer.fetch.session import CLOSING_EPOCH, SessionRequest
 from kavka.client.consumer.subscription import ResetPolicy
 from kavka.client.metadata import MetadataCache
 from kavka.ids import TopicId, TopicPartition

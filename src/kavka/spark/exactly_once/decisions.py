@@ -25,8 +25,6 @@ _FORM = 1
 BARRIER_KEY = b"barrier"
 BARRIER = b'{"form":2}'
 """Not a decision: see `decision_log`. A release that knows no barriers refuses it, as of a later one."""
-_MAX_NAME = 200
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class CorruptDecision(Exception):
@@ -118,11 +116,6 @@ class SinkNames:
         """Return whether an id is one of this sink's tasks."""
         pattern = re.escape(self.sink) + r"-[0-9a-f]{16}-[0-9]+"
         return re.fullmatch(pattern, transactional_id) is not None
-
-
-def is_sink_id(text: str) -> bool:
-    """Return whether a sink may have this name: it begins the name of a topic."""
-    return len(text) <= _MAX_NAME and _LEGAL.fullmatch(text) is not None
 
 
 def encode(decision: Decision) -> bytes:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from kavka.client.consumer.racks import (
+from kavka.client.consumer.group.racks import (
     NO_RACKS,
     PartitionRacks,
     RackedMember,

@@ -7,8 +7,8 @@ import logging
 
 from kavka.client.cluster import Cluster
 from kavka.client.consumer.batches import Chunk, CorruptRecordError
-from kavka.client.consumer.fetch_messages import FetchSettings
-from kavka.client.consumer.isolation_filter import filter_by_isolation
+from kavka.client.consumer.fetch.isolation_filter import filter_by_isolation
+from kavka.client.consumer.fetch.messages import FetchSettings
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.client.cluster import Channel, Cluster
-from kavka.client.consumer.group_leader import GroupLeader
-from kavka.client.consumer.group_requests import (
+from kavka.client.consumer.group.leader import GroupLeader
+from kavka.client.consumer.group.requests import (
     GroupSettings,
     heartbeat_request,
     join_answer,

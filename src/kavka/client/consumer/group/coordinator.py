@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import Any
 
 from kavka.client.cluster import Cluster, CoordinatorKind
-from kavka.client.consumer.group_channel import GroupChannel, loop_time_ms
-from kavka.client.consumer.group_leader import GroupLeader
-from kavka.client.consumer.group_requests import GroupSettings
-from kavka.client.consumer.rebalance_listener import RebalanceListener, call_listener
+from kavka.client.consumer.group.channel import GroupChannel, loop_time_ms
+from kavka.client.consumer.group.leader import GroupLeader
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener, call_listener
+from kavka.client.consumer.group.requests import GroupSettings
 from kavka.client.consumer.subscription import Mode, Subscription
 from kavka.client.coordinator import Coordinator, run_dialogue
 from kavka.core.group_member import steps

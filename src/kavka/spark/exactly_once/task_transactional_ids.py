@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 
 from kavka.core.transactional_producer.state import PreparedTxnState
-from kavka.spark.decisions import SinkNames
+from kavka.spark.exactly_once.decisions import SinkNames
 
 
 class TaskTransactionalIds:
