@@ -1,4 +1,4 @@
-"""Lag, members and states of consumer groups as a page for Prometheus; the names are kafka_exporter's, or begin kavka_."""
+"""Lag, members and states of consumer groups as a page for Prometheus; names are kafka_exporter's, or begin kavka_."""
 
 from __future__ import annotations
 
