@@ -93,7 +93,7 @@ class GroupPage:
         for name, help in _HELP.items():
             chosen = [(labelled(**s.labels), s.value) for s in samples if s.name == name]
             yield gauge(name, help, chosen)
-        yield gauge("kavka_groups_up", "1 if the cluster answered the last time.", self._is_up)
+        yield gauge("kavka_groups_up", "1 if the cluster answered last.", int(self._is_up))
         help = "Readings that failed, of the cluster or of a group."
         yield counter("kavka_groups_failures_total", help, self._failures)
         help = "How long the last reading took."
