@@ -15,13 +15,27 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka.cli.commands.monitoring import RULES_FILE
+from kavka.cli.commands.monitoring import RULES_FILE, files
+from kavka.metrics.server import MetricsServer
 from kavka.monitoring.brokers import BROKERS
-from kavka.monitoring.topics import GROUPS, TOPICS
+from kavka.monitoring.topics import GROUPS, PIPELINES, TOPICS
+from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
+from kavka.spark.queries.metrics import families
+from kavka.spark.queries.reports import QueryReports
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running, free_port
 from kavka_compat.prometheus import Prometheus, program, run_prometheus
 from support.waiting import wait_until
+
+PROGRESS = {
+    "id": "d1e121a1-4bd5",
+    "name": "orders",
+    "batchId": 0,
+    "numInputRows": 10,
+    "durationMs": {"triggerExecution": 500, "addBatch": 300},
+    "sources": [{"endOffset": {"in": {"0": 12}}}],
+    "sink": {"numOutputRows": 10},
+}
 
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -126,6 +140,46 @@ def test_every_panel_has_data_and_no_rule_fires_while_all_is_well(tmp_path: Path
             assert {rule["health"] for rule in rules} == {"ok"}
             assert [rule["name"] for rule in rules if rule["state"] == "firing"] == []
             assert len(prometheus.query('up{job="kavka"} == 1')) == 3
+
+
+def test_every_panel_of_pipelines_has_data_on_a_page_of_progress(tmp_path: Path) -> None:
+    """The progress is as Spark reports it; tests/spark/test_listener.py takes it from Spark."""
+    table = ProgressTable("shop")
+    reports = QueryReports(table)
+    reports.started("d1e121a1-4bd5", "orders", 1_000)
+    reports.batch(PROGRESS, 2_000)
+    table.lags("orders", {"in-0": PartitionLag(5, 1.5)})
+    with MetricsServer(0, lambda: families(table)) as server:
+        scrape = f"job_name: p\nstatic_configs:\n  - targets: ['127.0.0.1:{server.port}']\n"
+        with run_prometheus(tmp_path, scrape) as prometheus:
+            missing = partial(prometheus.panels_without_data, PIPELINES)
+            wait_until(lambda: not missing(), 120, lambda: str(missing()))
+            lag = prometheus.query("max by (flow) (kavka_pipeline_lag_seconds)")
+            assert [(row["flow"], row["value"]) for row in lag] == [("orders", "1.5")]
+
+
+@pytest.mark.parametrize("name", [name for name in files() if name.endswith(".json")])
+def test_grafanas_own_library_reads_every_field_of_a_dashboard(name: str) -> None:
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    given = json.loads(files()[name])
+    read = Dashboard.from_json(given)
+    again = json.loads(json.dumps(read.to_json(), default=lambda part: part.to_json()))
+    assert list(lost(given, again)) == []
+    assert read.title
+
+
+def lost(given: object, again: object, path: str = "") -> Iterator[str]:
+    """Yield the paths of what is not in `again` as it is in `given`; more may be there."""
+    if isinstance(given, dict):
+        for key, value in given.items():
+            known = again.get(key) if isinstance(again, dict) else None
+            yield from lost(value, known, f"{path}/{key}")
+    elif isinstance(given, list) and isinstance(again, list) and len(given) == len(again):
+        for place, (value, known) in enumerate(zip(given, again, strict=True)):
+            yield from lost(value, known, f"{path}/{place}")
+    elif given != again:
+        yield f"{path}: {given!r}, {again!r}"
 
 
 def test_promtool_takes_the_rules(tmp_path: Path) -> None:

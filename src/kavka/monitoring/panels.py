@@ -150,14 +150,15 @@ def _datasource() -> dict[str, Any]:
 
 
 def _variable(variable: Variable) -> dict[str, Any]:
-    query = f"label_values({variable.metric}, {variable.label})"
     return {
         "name": variable.name,
         "label": variable.shown,
         "type": "query",
         "datasource": _DATASOURCE,
-        "query": {"query": query, "refId": "values"},
-        "definition": query,
+        "query": {
+            "query": f"label_values({variable.metric}, {variable.label})",
+            "refId": "values",
+        },
         "refresh": 2,
         "sort": 1,
         "multi": True,
