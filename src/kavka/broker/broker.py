@@ -400,6 +400,7 @@ class Broker:
             controller=self.controller,
             groups=self.lazy.groups,
             coordinators=self.coordinators,
+            transactions=self.lazy.transactions,
             quotas=self.quotas,
             connection_quotas=self.connection_quotas,
             replica_manager=self.replica_manager,

@@ -53,6 +53,8 @@ COMMANDS: dict[str, str] = {
     "storage": "show log directories, make a cluster id",
     "completion": "print what completes these commands in bash, zsh and fish",
     "collect": "collect log files, host metrics and Prometheus pages into a topic",
+    "group-metrics": "serve the lag of consumer groups to Prometheus",
+    "monitoring": "write dashboards for Grafana and alert rules for Prometheus",
     "pipelines": "make, check, test, run and watch pipelines on Spark",
     "spark-package": "pack kavka for the workers of a Spark cluster",
     "simulate": "run the whole system from a seed, in virtual time",
@@ -60,7 +62,7 @@ COMMANDS: dict[str, str] = {
 }
 """The commands and what each does; the module in `kavka.cli.commands` is the name with underscores."""
 
-_SERVERS = ("server-start", "zookeeper-server-start", "collect")
+_SERVERS = ("server-start", "zookeeper-server-start", "collect", "group-metrics")
 """Commands that serve: what they print is not what they are for."""
 
 

@@ -30,7 +30,7 @@ async def sample_groups(
     is_up = False
     try:
         async with Admin(settings) as admin:
-            samples, error = await _samples(admin, pattern)
+            samples, error = await group_samples(admin, pattern)
     except (KafkaError, OSError, TimeoutError) as failure:
         sampler.statistics.errors += 1
         error = str(failure) or type(failure).__name__
@@ -42,8 +42,8 @@ async def sample_groups(
     sampler.add(batch, source, [TimedSample(sample, None) for sample in samples], time_ms, error)
 
 
-async def _samples(admin: Admin, pattern: re.Pattern[str]) -> tuple[list[Sample], str | None]:
-    """Return the samples of all groups, and the last failure."""
+async def group_samples(admin: Admin, pattern: re.Pattern[str]) -> tuple[list[Sample], str | None]:
+    """Return the lag of all groups whose whole name matches, as samples, and the last failure."""
     failures: list[str] = []
     listed = await admin.list_groups()
     groups = sorted({group.group_id for group in listed if pattern.fullmatch(group.group_id)})

@@ -27,7 +27,7 @@ and `ProducerStateManager`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from kavka.errors import ErrorCode
@@ -351,6 +351,11 @@ class ProducerState:
     def oldest_open_transaction(self) -> int | None:
         """The first offset of the oldest transaction without marker."""
         return next(iter(self._open_txns), None)
+
+    @property
+    def open_transactions(self) -> Collection[int]:
+        """The first offsets of the transactions without marker, the oldest first."""
+        return self._open_txns.keys()
 
     @property
     def has_transactions(self) -> bool:

@@ -70,13 +70,19 @@ def summarized(
     timings: Sequence[Timings], no_time: Timings | None = None, **labels: object
 ) -> Iterator[Sample]:
     """Yield the samples of one summary over several timings; all of `no_time` count as 0 ms."""
-    zeros = 0 if no_time is None else sum(no_time.counts())
+    zeros, count = (0, 0) if no_time is None else (sum(no_time.counts()), no_time.count)
+    yield from with_zeros(timings, zeros, count + sum(each.count for each in timings), **labels)
+
+
+def with_zeros(
+    timings: Sequence[Timings], zeros: int, count: int, **labels: object
+) -> Iterator[Sample]:
+    """Yield the samples of a summary of `count` durations, of which `zeros` of the last minute or two are 0 ms."""
     for quantile, ms in zip(QUANTILES, quantiles(merged(timings, zeros)), strict=True):
         yield labelled(**labels, quantile=f"{quantile:g}"), ms
     shown = labelled(**labels) if labels else ""
     yield f"_sum{shown}", sum(each.sum_ms for each in timings)
-    count = 0 if no_time is None else no_time.count
-    yield f"_count{shown}", count + sum(each.count for each in timings)
+    yield f"_count{shown}", count
 
 
 def lines(family: Family) -> Iterator[str]:

@@ -29,6 +29,7 @@ from kavka.core.znodes import (
     size_of,
 )
 from kavka.io import Network, Random
+from kavka.metrics.timings import Timings
 from kavka.registry.client_watches import ClientWatches
 from kavka.registry.interface import RegistryRefused, Watch, ensure_path
 from kavka.registry.watches import WatchKind
@@ -118,6 +119,9 @@ class ZooKeeperRegistry:
         self._watches = ClientWatches()
         self.connects = self.disconnects = self.expirations = 0
         """Numbers of connections made, connections lost and sessions expired since the start."""
+        self.login_refusals = 0
+        self.latencies = Timings()
+        """Durations from request to reply."""
         self.session_id = 0
         self.session_lost: Callable[[], None] | None = None
 
@@ -215,6 +219,7 @@ class ZooKeeperRegistry:
                 try:
                     await self._handshake(host, port)
                 except ZooKeeperLoginRefused as error:
+                    self.login_refusals += 1
                     log.error("ZooKeeper login refused at=%s:%d reason=%s", host, port, error)
                     if not self.session_id:  # nothing depends on it yet: the caller decides
                         self._login_refused, self._is_closed = error, True
@@ -265,6 +270,7 @@ class ZooKeeperRegistry:
             )
         self.session_id = response.session_id
         self._password = response.password or _NO_PASSWORD
+        connection.latencies = self.latencies
         self._negotiated_timeout_ms, self._server = response.timeout_ms, (host, port)
         self._connection = connection
         self.connects += 1

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from kavka.core.znodes import ZnodeError, is_valid_path
 from kavka.io import Network
+from kavka.metrics.timings import Timings
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, decode, encode
 from kavka.wire.zookeeper.messages import (
@@ -72,6 +73,7 @@ class _PendingRequest(NamedTuple):
 
     xid: int
     response: asyncio.Future[Reader]
+    sent_s: float
 
 
 class ZooKeeperConnection(asyncio.BufferedProtocol):
@@ -99,6 +101,8 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         self.last_zxid = 0
         """The newest transaction that this connection has seen a reply of."""
         self.is_lost = False
+        self.latencies: Timings | None = None
+        """Durations from request to reply, if its owner counts them."""
 
     @classmethod
     async def open(
@@ -204,7 +208,7 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
             return answered
         packet = encode(RequestHeader(xid, operation))
         packet += body
-        self._pending.append(_PendingRequest(xid, answered))
+        self._pending.append(_PendingRequest(xid, answered, self._loop.time()))
         self._send(packet)
         return answered
 
@@ -231,7 +235,9 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         if header.zxid > 0 and header.xid != SET_WATCHES_XID:
             # Watches that are set again after these have not been notified yet.
             self.last_zxid = header.zxid
-        answered = self._pending.popleft().response
+        _xid, answered, sent_s = self._pending.popleft()
+        if self.latencies is not None:
+            self.latencies.record(int((self._last_received_s - sent_s) * 1000))
         if answered.done():
             return
         if header.error:

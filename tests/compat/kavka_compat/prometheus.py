@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import urllib.parse
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kavka.monitoring.panels import Dashboard
 from kavka_compat.artifacts import MissingTool, cache_directory, fetch_once
 from kavka_compat.processes import Running, free_port
 
@@ -51,6 +53,23 @@ class Prometheus:
             answer = json.load(response)
         return [{**row["metric"], "value": row["value"][1]} for row in answer["data"]["result"]]
 
+    def rules(self) -> list[dict[str, str]]:
+        """Return the alert rules with their `health` and `state`."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/rules"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            groups = json.load(response)["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def panels_without_data(self, dashboard: Dashboard) -> list[str]:
+        """Return the queries of a dashboard, with all values of its variables, that find nothing and need no event."""
+        found = []
+        for panel, query in dashboard.queries:
+            promql = query.promql.replace("$__rate_interval", "15s")
+            promql = re.sub(r"\$[a-z]+", ".*", promql)
+            if not self.query(promql) and not query.needs:
+                found.append(f"{panel.title}: {promql}")
+        return found
+
     def target_error(self) -> str:
         """Return why the last scrape of the target failed; empty if it did not, or none was."""
         url = f"http://127.0.0.1:{self.port}/api/v1/targets"
@@ -60,11 +79,16 @@ class Prometheus:
 
 
 @contextmanager
-def run_prometheus(directory: Path, scrape_config: str) -> Iterator[Prometheus]:
+def run_prometheus(
+    directory: Path, scrape_config: str, rules: Path | None = None
+) -> Iterator[Prometheus]:
     """Run Prometheus with one `scrape_configs` entry, in YAML without its indentation, each second."""
     config = directory / "prometheus.yml"
     first, *others = scrape_config.strip().splitlines()
-    lines = ["global:", "  scrape_interval: 1s", "scrape_configs:", f"  - {first}"]
+    lines = ["global:", "  scrape_interval: 1s", "  evaluation_interval: 1s"]
+    if rules is not None:
+        lines += ["rule_files:", f"  - {rules}"]
+    lines += ["scrape_configs:", f"  - {first}"]
     config.write_text("\n".join([*lines, *(f"    {line}" for line in others)]) + "\n")
     port = free_port()
     command = [

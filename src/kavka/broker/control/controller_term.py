@@ -87,7 +87,8 @@ class ControllerTerm:
         self._watched_registry = WatchedRegistry(
             context.registry, self._changed, self._writer.delete
         )
-        self._events: deque[Event | Changed] = deque()
+        self._events: deque[tuple[int, Event | Changed]] = deque()
+        # with the time of its arrival, in milliseconds
         self._is_dirty: dict[Changed, None] = {}
         self._wake = asyncio.Event()
         self._replies: dict[Token, asyncio.Future[Any]] = {}
@@ -164,7 +165,7 @@ class ControllerTerm:
 
     def submit(self, event: Event) -> None:
         """Queue an event behind those that wait."""
-        self._events.append(event)
+        self._events.append((self._now_ms(), event))
         self._wake.set()
 
     @property
@@ -227,7 +228,7 @@ class ControllerTerm:
         """Read a source again, once, however often it changes until then."""
         if what not in self._is_dirty:
             self._is_dirty[what] = None
-            self._events.append(what)
+            self._events.append((self._now_ms(), what))
             self._wake.set()
 
     # -- ruling
@@ -252,7 +253,9 @@ class ControllerTerm:
     async def _next(self) -> None:
         """Handle one event or one thing that is due, waiting for it if need be."""
         if self._events:
-            await self._process(self._events.popleft())
+            queued_ms, item = self._events.popleft()
+            self._counts.queued.record(self._now_ms() - queued_ms)
+            await self._process(item)
         elif self._is_due():
             await self._process(None)
         else:

@@ -15,6 +15,8 @@ class ControllerCounts:
         """Begin at zero."""
         self.events: dict[str, Timings] = {}
         """Durations by event class: from the start of an event until it is written and propagated."""
+        self.queued = Timings()
+        """Durations from an event's arrival until it is handled."""
         self.elections = 0
         """Leaders that were elected, one for each partition."""
         self.unclean_elections = 0

@@ -58,6 +58,16 @@ def _of_session(sources: MetricsSources) -> Iterator[Family]:
     yield counter(name, "Connections to the registry that broke.", disconnects)
     name = f"{_LISTENER}zookeeperexpires_total"
     yield counter(name, "Sessions with the registry that ended.", expires)
+    name = f"{_LISTENER}zookeeperauthfailures_total"
+    refusals = 0 if remote is None else remote.login_refusals
+    yield counter(name, "Logins and identities that the registry refused.", refusals)
+    name = f"{_LISTENER}zookeeperreadonlyconnects_total"
+    help = "Connections to a read-only member of the registry: none, they are not used."
+    yield counter(name, help, 0)
+    help = "From a request to the registry to its reply, in ms; an embedded one has no requests."
+    latencies = [] if remote is None else [remote.latencies]
+    name = "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms"
+    yield summary(name, help, summarized(latencies))
     help = "1 while the registry answers."
     connected = remote is None or remote.is_connected
     yield gauge("kavka_registry_connected", help, int(connected))

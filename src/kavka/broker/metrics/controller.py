@@ -44,6 +44,9 @@ def families(sources: MetricsSources) -> Iterator[Family]:
     name = "kafka_controller_controllereventmanager_eventqueuesize"
     yield gauge(name, "Events that wait for the controller.", waiting)
     counts = controller.counts
+    name = "kafka_controller_controllereventmanager_eventqueuetimems"
+    help = "How long events waited until the controller handled them, in ms."
+    yield summary(name, help, summarized([counts.queued]))
     help = "Leaders that were elected without having been in sync: records may be lost."
     yield counter(f"{_STATS}uncleanleaderelections_total", help, counts.unclean_elections)
     name = "kavka_controller_leader_elections_total"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from kavka.broker.metrics import connections, replica_fetchers
 from kavka.broker.metrics.basic_authentication import SETTING, BasicAuthentication
-from kavka.broker.metrics.connections import totals
 from kavka.broker.metrics.page import page
+from kavka.broker.metrics.samples import Samples
 from kavka.broker.metrics.scrape import Scrape
 from kavka.broker.metrics.sources import MetricsSources
 from kavka.io import Listener, ServerTls
@@ -19,6 +20,8 @@ from kavka.metrics.process import loop_cpu_seconds
 from kavka.metrics.rates import Rates
 from kavka.metrics.timings import Timings
 from kavka.net.transport import least_missed
+from kavka.registry.zookeeper import ZooKeeperRegistry
+from kavka.storage.directory.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,8 @@ class Exposition:
         self._cpu_s = loop_cpu_seconds()
         self._checked_ms = sources.context.clock.tick_ms()
         self._rates = Rates(self._checked_ms)
+        self._samples = Samples()
+        self._sampling: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int, tls: ServerTls | None = None) -> None:
         """Listen on the port. Raise OSError when the address is taken, InvalidSetting when users cannot be read."""
@@ -60,6 +65,7 @@ class Exposition:
         self._listener = await self._sources.context.environment.network.listen(
             host, port, self._accept, tls
         )
+        await self._samples.read_space(self._directories)
         self._set_timer()
         scheme = "http" if tls is None else "https"
         log.info("metrics served url=%s://%s:%d/metrics", scheme, host, self.port)
@@ -82,12 +88,17 @@ class Exposition:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
+        if self._sampling is not None:
+            self._sampling.cancel()
+            await asyncio.gather(self._sampling, return_exceptions=True)
 
     async def page(self) -> bytes:
         """Return the page; requests while it is written get the same one."""
         if self._writing is None or self._writing.done():
             loop = asyncio.get_running_loop()
-            self._writing = loop.create_task(page(self._sources, self._idle, self._rates))
+            self._writing = loop.create_task(
+                page(self._sources, self._idle, self._rates, self._samples)
+            )
         return await asyncio.shield(self._writing)
 
     # -- connections
@@ -129,7 +140,9 @@ class Exposition:
         if self._refused > 1:
             log.warning("metrics connections refused unlogged=%d", self._refused - 1)
         self._refused = 0
-        self._rates.turn(now_ms, totals(self._sources))
+        fetchers = replica_fetchers.totals(self._sources)
+        self._rates.turn(now_ms, connections.totals(self._sources) | fetchers)
+        self._sample(now_ms)
         self._windows += 1
         if self._windows % _WINDOWS_OF_TIMINGS == 0:
             for timings in self._timings():
@@ -137,10 +150,31 @@ class Exposition:
             self._sources.iterations.rotate()
         self._set_timer()
 
+    @property
+    def _directories(self) -> list[LogDirectory]:
+        return self._sources.replica_manager.store.directories
+
+    def _sample(self, now_ms: int) -> None:
+        self._samples.transactions.turn(
+            now_ms,
+            (
+                (replica.topic_partition, replica.log.producers.open_transactions)
+                for replica in self._sources.replica_manager
+            ),
+        )
+        # A disk that does not answer is not asked again meanwhile.
+        if self._sampling is None or self._sampling.done():
+            reading = self._samples.read_space(self._directories)
+            self._sampling = asyncio.get_running_loop().create_task(reading)
+
     def _timings(self) -> list[Timings]:
         sources = self._sources
         found = [directory.flushes for directory in sources.replica_manager.store.directories]
         found += sources.controller.counts.events.values()
+        found.append(sources.controller.counts.queued)
+        registry = sources.context.registry
+        if isinstance(registry, ZooKeeperRegistry):
+            found.append(registry.latencies)
         for traffic in sources.dispatcher.traffic().values():
             found += traffic.timings()
         return found

@@ -9,12 +9,15 @@ from kavka.broker.replication.replica_fetcher import ReplicaFetcher
 from kavka.core.follower import Phase
 from kavka.ids import BrokerId
 from kavka.metrics.families import Family, Sample, counter, gauge, labelled
+from kavka.metrics.rates import Rates
 
 _MANAGER = "kafka_server_replicafetchermanager_"
 _REPLICA = labelled(clientId="Replica")
+_REQUESTS = "fetcher_requests"
+_MINUTE = 6  # turns
 
 
-def families(sources: MetricsSources) -> Iterator[Family]:
+def families(sources: MetricsSources, rates: Rates | None = None) -> Iterator[Family]:
     """Yield the families; without another broker in the cluster there is nothing to follow, and all are 0."""
     replication_manager = sources.replication_manager.made
     fetchers = [] if replication_manager is None else replication_manager.fetchers.items()
@@ -34,12 +37,33 @@ def families(sources: MetricsSources) -> Iterator[Family]:
     dead = sum(fetcher.has_died for _leader, _number, fetcher in fetchers)
     help = "Replica fetchers with a task that has ended."
     yield gauge(f"{_MANAGER}deadthreadcount", help, [(_REPLICA, dead)])
+    if rates is not None:
+        now_ms = sources.context.clock.tick_ms()
+        slowest = min(
+            (
+                rates.per_second(_REQUESTS, labels, total, now_ms, _MINUTE)
+                for (_name, labels), total in totals(sources).items()
+            ),
+            default=0,
+        )
+        help = "Requests in a second of the fetcher that sent the fewest in the last minute."
+        yield gauge(f"{_MANAGER}minfetchrate", help, [(_REPLICA, slowest)])
     shown = [(_labels(leader, number), fetcher) for leader, number, fetcher in fetchers]
     requests = [(labels, fetcher.requests) for labels, fetcher in shown]
     yield counter("kafka_server_fetcherstats_requests_total", "Fetches from leaders.", requests)
     sizes = [(labels, fetcher.bytes_in) for labels, fetcher in shown]
     help = "Bytes of records that leaders gave."
     yield counter("kafka_server_fetcherstats_bytes_total", help, sizes)
+
+
+def totals(sources: MetricsSources) -> dict[tuple[str, str], float]:
+    """Return the totals that have rates, by name and labels."""
+    replication_manager = sources.replication_manager.made
+    fetchers = [] if replication_manager is None else replication_manager.fetchers.items()
+    return {
+        (_REQUESTS, _labels(leader, number)): fetcher.requests
+        for leader, number, fetcher in fetchers
+    }
 
 
 def _labels(leader: BrokerId, number: int) -> str:

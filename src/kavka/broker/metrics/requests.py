@@ -8,7 +8,16 @@ from kavka.broker.metrics.sources import MetricsSources
 from kavka.broker.requests.counters import RequestTraffic
 from kavka.broker.requests.refusals import UNKNOWN_API, Refusals
 from kavka.errors import ErrorCode
-from kavka.metrics.families import Family, Sample, counter, gauge, labelled, summarized, summary
+from kavka.metrics.families import (
+    Family,
+    Sample,
+    counter,
+    gauge,
+    labelled,
+    summarized,
+    summary,
+    with_zeros,
+)
 from kavka.wire.apis import ApiKey
 
 _REQUESTS = "kafka_network_requestmetrics_"
@@ -41,6 +50,8 @@ def _of_requests(traffic: dict[str, RequestTraffic]) -> Iterator[Family]:
     yield summary(f"{_REQUESTS}localtimems", help, _times(traffic, "local"))
     help = "What of that was waited, for replicas, records, the disk or the group, in ms."
     yield summary(f"{_REQUESTS}remotetimems", help, _times(traffic, "remote"))
+    help = "For how long quotas throttled the client behind a response, in ms; mostly 0."
+    yield summary(f"{_REQUESTS}throttletimems", help, _throttle_times(traffic))
 
 
 def _of_refusals(refusals: Refusals) -> Iterator[Family]:
@@ -94,6 +105,16 @@ def _times(traffic: dict[str, RequestTraffic], part: str) -> Iterator[Sample]:
             yield from summarized(timings, each.immediate, request=name)
         else:
             yield from summarized([each.immediate, *timings], request=name)
+
+
+def _throttle_times(traffic: dict[str, RequestTraffic]) -> Iterator[Sample]:
+    for name, each in traffic.items():
+        throttled = [] if each.throttled is None else [each.throttled]
+        answered = [each.immediate] if each.total is None else [each.immediate, each.total]
+        recent = sum(sum(timings.counts()) for timings in answered)
+        zeros = max(0, recent - sum(sum(timings.counts()) for timings in throttled))
+        count = sum(timings.count for timings in answered)
+        yield from with_zeros(throttled, zeros, count, request=name)
 
 
 def _of_memory(sources: MetricsSources) -> Iterator[Family]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kavka.broker.control.controller import Controller
     from kavka.broker.coordination.coordinators import Coordinators
     from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.transactions import TransactionCoordinators
     from kavka.broker.lazy import Lazy
     from kavka.broker.partitions.cleaner import Cleaner
     from kavka.broker.partitions.replica_manager import ReplicaManager
@@ -43,6 +44,7 @@ class MetricsSources:
     controller: Controller
     groups: Lazy[GroupCoordinators]
     coordinators: Mapping[str, Coordinators[Any]]
+    transactions: Lazy[TransactionCoordinators]
     quotas: QuotaManager
     connection_quotas: ConnectionQuotas
     replica_manager: ReplicaManager

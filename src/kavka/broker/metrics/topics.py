@@ -45,6 +45,9 @@ def families(sources: MetricsSources) -> Iterator[Family]:
         yield counter(f"{_PREFIX}{name}_total", help, samples)
     for attribute, (name, help) in _OF_ALL.items():
         yield counter(f"{_PREFIX}{name}_total", help, getattr(total, attribute))
+    for name in ("producemessageconversions", "fetchmessageconversions"):
+        help = "Records that were converted to another format: none, old formats are refused."
+        yield counter(f"{_PREFIX}{name}_total", help, 0)
 
 
 def _samples(traffic: Traffic, attribute: str, total: int) -> Iterator[Sample]:

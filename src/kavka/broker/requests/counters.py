@@ -17,7 +17,7 @@ from kavka.wire.source import Source, compile_function
 class RequestTraffic:
     """The counters of one API; Kafka's RequestMetrics."""
 
-    __slots__ = ("errors", "immediate", "local", "remote", "total", "versions")
+    __slots__ = ("errors", "immediate", "local", "remote", "throttled", "total", "versions")
 
     def __init__(self, versions: int) -> None:
         """Begin at zero, for versions below `versions`."""
@@ -29,6 +29,8 @@ class RequestTraffic:
         """Of the others; with `local`, the first stage, and `remote`, the rest."""
         self.local: Timings | None = None
         self.remote: Timings | None = None
+        self.throttled: Timings | None = None
+        """Of the requests that quotas throttle: for how long."""
         self.errors: dict[int, int] = {}
 
     def record_delayed(self, total_ms: int, local_ms: int) -> None:
@@ -39,13 +41,19 @@ class RequestTraffic:
         self.local.record(local_ms)
         self.remote.record(max(0, total_ms - local_ms))
 
+    def record_throttled(self, throttle_ms: int) -> None:
+        """Count a request whose client is throttled."""
+        if self.throttled is None:
+            self.throttled = Timings()
+        self.throttled.record(throttle_ms)
+
     def count_error(self, code: int, count: int = 1) -> None:
         """Count an error of a response, perhaps of several partitions."""
         self.errors[code] = self.errors.get(code, 0) + count
 
     def timings(self) -> Iterable[Timings]:
         """Return those that there are."""
-        others = (self.total, self.local, self.remote)
+        others = (self.total, self.local, self.remote, self.throttled)
         return [self.immediate, *(each for each in others if each is not None)]
 
 

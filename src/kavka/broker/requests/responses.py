@@ -95,6 +95,7 @@ class Responses:
                 with_throttle_time(response, context.api.response, context.version, throttle_ms)
         elif hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
+        context.api.traffic.record_throttled(throttle_ms)
         state = context.connection.attachment
         if state.is_open:
             state.mute(context.connection, asyncio.get_running_loop(), throttle_ms)

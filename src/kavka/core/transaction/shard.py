@@ -9,6 +9,7 @@ Hard state: `value` of each transactional id, nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from kavka.core.machine import SendReply
@@ -201,6 +202,12 @@ class TransactionShard:
             if describe.is_wanted(one, states, producer_ids, longer_than_ms, now_ms)
         )
         return [row for row in rows if row is not None]
+
+    def count(self) -> tuple[Counter[TransactionState], int | None]:
+        """Return how many ids are in each state, and the earliest start of an open transaction, in ms since 1970."""
+        stored = [one.value for one in self._transactions.values() if one.value is not None]
+        starts = (value.start_ms for value in stored if value.state.is_open)
+        return Counter(value.state for value in stored), min(starts, default=None)
 
     def durable(self) -> dict[str, StoredTransaction]:
         """Return the hard state: what any replay of the same records must give."""

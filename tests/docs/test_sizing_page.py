@@ -1,0 +1,67 @@
+"""The figures of the page of sizes are those of the published benchmarks."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "size-a-cluster.md").read_text()
+WRITE = "broker CPU, 1 producer of 1 KB, 3 replicas, acks=all"
+
+
+def published(name: str) -> Any:
+    return json.loads((ROOT / "bench" / "published" / f"{name}.json").read_text())
+
+
+def samples(benchmark: str, line: str, side: str) -> list[float]:
+    """Return seconds of CPU for a million records."""
+    (found,) = [each for each in published(benchmark)["lines"] if each["name"] == line]
+    assert found["unit"] == "s per million"
+    return [float(each) for each in found[side]]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "line", "side", "bytes_of_a_record"),
+    [
+        ("cluster", WRITE, "kavka", 1000),
+        ("cluster", WRITE, "apache", 1000),
+        ("cluster", "broker CPU, 3 producers, 3 replicas, acks=all", "kavka", 100),
+    ],
+)
+def test_cpu_for_a_gigabyte_is_published_with_its_range(
+    benchmark: str, line: str, side: str, bytes_of_a_record: int
+) -> None:
+    found = [each * 1000 / bytes_of_a_record for each in samples(benchmark, line, side)]
+    shown = f"{statistics.median(found):.3g} s ({min(found):.3g} to {max(found):.3g})"
+    assert f"| {shown} |" in PAGE
+
+
+@pytest.mark.parametrize("line", ["broker CPU, produce 1 KB, acks=all", "broker CPU, consume 1 KB"])
+def test_cpu_of_one_broker_is_published(line: str) -> None:
+    assert f"| {statistics.median(samples('apache', line, 'kavka')):.3g} s |" in PAGE
+
+
+def test_the_formula_uses_the_table() -> None:
+    write = statistics.median(samples("cluster", WRITE, "kavka"))
+    read = statistics.median(samples("apache", "broker CPU, consume 1 KB", "kavka"))
+    assert f"WRITE_CPU_S, READ_CPU_S = {write:.3g}, {read:.3g}" in PAGE
+
+
+def test_the_controllers_table_is_that_of_the_published_run() -> None:
+    points = published("scale")["points"]
+    head = "| " + " | ".join(f"{p['brokers']} brokers, {p['partitions']:,}" for p in points) + " |"
+    assert head in PAGE
+    for figure, places in (
+        ("failover: read cpu s", 2),
+        ("failover: decide cpu s", 2),
+        ("failover: build cpu s per broker", 3),
+        ("death: decide cpu s", 3),
+        ("death: build cpu s per broker", 3),
+    ):
+        row = " | ".join(f"{point[figure]:.{places}f}" for point in points)
+        assert f"| {row} |" in PAGE, figure
