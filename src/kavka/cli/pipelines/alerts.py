@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kavka.cli.arguments.client_properties import read_properties
+from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_lines.pipeline_shapes import INCIDENT
+from kavka.cli.json_rows.pipelines import incident_row
 from kavka.cli.text.tab_table import tab_table
 from kavka.errors import KafkaError
 from kavka.pipelines.project import PipelineError
@@ -26,7 +29,6 @@ def add_alerts(parser: argparse.ArgumentParser) -> None:
     add("--topic", required=True, metavar="TOPIC", help="the topic of alerts of a pipeline")
     add("--bootstrap-server", required=True, metavar="BROKERS")
     add("--command-config", metavar="FILE", help="settings of the clients")
-    add("--json", action="store_true", help="print open incidents as lines of JSON")
     add(
         "--webhook",
         metavar="URL",
@@ -113,8 +115,7 @@ def _event(value: Any) -> dict[str, Any] | None:
 
 def _print(incidents: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        for event in incidents:
-            print(json.dumps(event, ensure_ascii=False))
+        print_rows(INCIDENT, map(incident_row, incidents))
     elif not incidents:
         print("no open incidents")
     else:
