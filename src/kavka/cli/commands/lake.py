@@ -10,13 +10,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
-from kavka.cli.json_lines.lines import print_error, print_failure, print_rows
+from kavka.cli.json_lines.lines import (
+    logged_as_warnings,
+    print_error,
+    print_failure,
+    print_rows,
+)
 from kavka.cli.json_lines.pipeline_shapes import AUDIT, LAKE_TABLE, MAINTAINED, RELOADED
 from kavka.cli.text.tab_table import tab_table
 from kavka.cli.text.times import current_time_ms, moment_ms
@@ -57,7 +63,8 @@ def main(argv: list[str]) -> int:
     try:
         require_pyiceberg()
         act: Callable[[argparse.Namespace], int] = _ACTIONS[chosen.command]
-        return act(chosen)
+        with logged_as_warnings() if chosen.json else nullcontext():
+            return act(chosen)
     except (LakeError, BadValue, KafkaError, OSError, ValueError) as error:
         if chosen.json:
             return print_error(error)

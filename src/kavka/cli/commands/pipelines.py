@@ -6,12 +6,18 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
-from kavka.cli.json_lines.lines import error_object, print_failure, print_rows
+from kavka.cli.json_lines.lines import (
+    error_object,
+    logged_as_warnings,
+    print_failure,
+    print_rows,
+)
 from kavka.cli.json_lines.pipeline_shapes import (
     FINDING,
     FLOW,
@@ -42,6 +48,7 @@ from kavka.pipelines.project import (
     make_project,
 )
 from kavka.spark.session import SparkMissing
+from kavka.sql.output import printable, printable_lines
 
 if TYPE_CHECKING:
     from kavka.pipelines.run import ProgressOptions
@@ -56,7 +63,8 @@ def main(arguments: list[str]) -> int:
         return 0 if error.code == 0 else 1
     act: Callable[[argparse.Namespace], int] = given.act
     try:
-        return act(given)
+        with logged_as_warnings() if given.json else nullcontext():
+            return act(given)
     except KeyboardInterrupt:
         return _failed(given, RuntimeError("stopped"), exit_code=130)
     except (PipelineError, SparkMissing, BadValue, KafkaError, OSError, ValueError) as error:
@@ -173,7 +181,7 @@ def _status(given: argparse.Namespace) -> int:
     if given.json:
         print_rows(FLOW, (flow_row(one, is_lost=is_lost(one, now_ms())) for one in flows))
     else:
-        print(status_table(flows, now_ms()))
+        print(printable_lines(status_table(flows, now_ms())))
     return 0
 
 
@@ -230,13 +238,13 @@ def _redrive(given: argparse.Namespace) -> int:
         if given.json:
             print_rows(LETTER, [letter_row(one)])
         else:
-            print(one)
+            print(printable(str(one)))
 
     outcome = redrive(settings, selection, dry_run=given.dry_run, on_letter=show)
     if given.json:
         print_rows(REDRIVEN, [redriven_row(selection, outcome, dry_run=given.dry_run)])
     else:
-        print("\n".join(outcome.lines(selection, dry_run=given.dry_run)))
+        print(printable_lines("\n".join(outcome.lines(selection, dry_run=given.dry_run))))
     return 0
 
 
