@@ -23,6 +23,7 @@ from kavka.pipelines.checkpoints import (
     Checkpoints,
     last_number,
     replace_batch,
+    replace_file,
     topic_offsets,
     uncommitted,
     with_sources,
@@ -307,9 +308,7 @@ class _BackfillState:
         self._path.unlink()
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        temporary = self._path.with_suffix(".new")
-        temporary.write_text(json.dumps(value), encoding="utf-8")
-        temporary.replace(self._path)
+        replace_file(self._path, json.dumps(value), self._path.with_suffix(".new"))
 
     def _folder(self, flow: FlowDefinition) -> Path:
         folder = self._checkpoints.of(flow)
