@@ -154,11 +154,11 @@ def test_a_run_prints_a_flow_when_its_state_changes_and_every_ten_seconds(capsys
         view.show([flow(state=state, rows_in=rows)])
     view.print_message("is in the objects")
     view.close()
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["state"], row["rows_in"]) for row in rows] == [
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["state"], row["rows_in"]) for row in printed] == [
         ("waiting", 0), ("running", 5), ("running", 7), ("running", 8),
     ]  # fmt: skip
-    check(rows[0], shapes.FLOW.fields, shapes.FLOW.parts)
+    check(printed[0], shapes.FLOW.fields, shapes.FLOW.parts)
     assert flow_row(flow(), is_lost=True)["state"] == "lost"
 
 
