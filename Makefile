@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-lake chaos-cluster fuzz librdkafka-tests bench bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -64,6 +64,10 @@ chaos: ## kill -9 a broker under load, 100 times
 chaos-spark: ## kill an exactly-once query of Spark, its workers and its broker, KILLS (100) times
 	@scripts/setup.sh test
 	KAVKA_SPARK_KILLS=$(or $(KILLS),100) $(if $(SEED),KAVKA_SPARK_SEED=$(SEED)) $(PY) -m pytest -s tests/spark/test_exactly_once_chaos.py
+
+chaos-lake: ## kill a load into a lake table, its workers and its JVM, KILLS (100) times; SEED=1 for the same steps again
+	@scripts/setup.sh test
+	KAVKA_LAKE_KILLS=$(or $(KILLS),100) $(if $(SEED),KAVKA_LAKE_SEED=$(SEED)) $(PY) -m pytest -m long -s -k random_kills tests/spark/test_lake_kills.py
 
 chaos-cluster: ## chaos on clusters of processes under load, for MINUTES (60)
 	@scripts/setup.sh test

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kavka.cli.json_lines import shapes, tool_shapes
-from kavka.cli.json_lines.declaration import Field, Shape
-from kavka.cli.json_lines.shapes import ERROR, SHAPES
+from kavka.cli.json_lines.declaration import Shape
+from kavka.cli.json_lines.shapes import SHAPES
 from kavka.cli.main import COMMANDS, main
 from kavka.client import NewTopic, TopicPartition
 from kavka.client.blocking import Admin, Consumer, Producer
 from kavka.testing.local_cluster import LocalCluster
+from support.json_shapes import check
 
 Rows = list[dict[str, Any]]
 Call = Callable[..., Rows]
@@ -83,43 +84,6 @@ def _words(line: str, servers: str) -> list[str]:
     """Return the words of a line; what names a broker is added where the command takes it."""
     command, *rest = line.split()
     return [command, *(servers if word == "AT" else word for word in rest), "--json"]
-
-
-def check(
-    row: Mapping[str, Any], fields: Mapping[str, Field], parts: Mapping[str, Mapping[str, Field]]
-) -> None:
-    """Insist on the keys of an object, in their order, and on the types of their values."""
-    assert list(row) == list(fields)
-    for name, field in fields.items():
-        assert _fits(row[name], field.type, parts), f"{name}: {row[name]!r} is no {field.type}"
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-
-
-def _fits(value: Any, kind: str, parts: Mapping[str, Mapping[str, Field]]) -> bool:
-    if kind.endswith("?"):
-        return value is None or _fits(value, kind[:-1], parts)
-    if kind.startswith("["):
-        return isinstance(value, list) and all(_fits(each, kind[1:-1], parts) for each in value)
-    if kind.startswith("{"):
-        return isinstance(value, dict) and all(
-            _fits(each, kind[1:-1], parts) for each in value.values()
-        )
-    if kind == "text":
-        return isinstance(value, str) or list(value) == ["base64"]
-    if kind == "plan":
-        return isinstance(value, dict) and list(value) == ["version", "partitions"]
-    if kind in parts or kind == "error":
-        check(value, ERROR if kind == "error" else parts[kind], parts)
-        return True
-    is_bool = isinstance(value, bool)
-    return isinstance(value, _TYPES[kind]) and is_bool == (kind == "boolean")
 
 
 _AT = "--bootstrap-server AT"
@@ -451,8 +415,6 @@ WITHOUT_JSON = {
     "spark-package": "prints a path",
     "simulate": "prints a story",
     "demo": "is watched",
-    "lake": "has --json with audit",
-    "pipelines": "has --json with status and alerts",
 }
 """Commands that are not in the tables, and why."""
 
@@ -460,6 +422,8 @@ ELSEWHERE = {
     "delegation-tokens": "test_delegation_tokens.py",
     "replica-verification": "test_cluster_tools.py",
     "dump-log": "test_dump_log.py",
+    "lake": "../lake/test_audit.py",
+    "pipelines": "../pipelines/test_json.py",
 }
 
 

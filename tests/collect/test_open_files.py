@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -218,4 +219,31 @@ def test_the_end_of_the_last_line_of_a_file(tmp_path: Path) -> None:
     position, fingerprints = files.last_line_end(content_of(entry, 0, DATA))
     assert position == len(DATA)
     assert fingerprints[position] == expected(DATA)[len(DATA)]
+    files.close()
+
+
+def test_a_file_whose_reads_fail_holds_up_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"x\n")
+    (tmp_path / "b.log").symlink_to("/proc/self/mem")  # reads of its first page fail
+    files = open_files()
+    first, bad = files.list_files([str(tmp_path / "*")], []).files
+    assert first.path == str(tmp_path / "a.log")
+    assert files.read_fingerprints(FingerprintRequest(bad.identity, (16,))).fingerprints == {}
+    chunk = files.chunk(content_of(bad, 0, b""), 100)
+    assert chunk is not None
+    assert (chunk.data, chunk.is_unreadable) == (b"", True)
+    files.close()
+
+
+def test_an_archive_that_is_made_to_grow_takes_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.zst").write_bytes(zstd(bytes(64 << 20)))
+    files = open_files()
+    entry = only_entry(files, tmp_path)
+    tracemalloc.start()
+    chunk = files.chunk(content_of(entry, 0, b""), 1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert chunk is not None
+    assert len(chunk.data) == 1000
+    assert peak < 24 << 20
     files.close()

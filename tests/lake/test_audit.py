@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kavka.cli.json_lines.pipeline_shapes import AUDIT, LAKE_TABLE, MAINTAINED, RELOADED
 from kavka.cli.main import main
 from kavka.client.blocking import Producer
 from kavka.client.consumer import Consumer
@@ -20,6 +21,7 @@ from kavka.lake.errors import LakeError
 from kavka.lake.sink_state import BatchId
 from kavka.lake.topic_offsets import loaded_ends, loaded_ranges
 from kavka.testing.local_cluster import LocalCluster
+from support.json_shapes import check
 from support.lake import FIRST, NAME, Lake, rows
 
 pytestmark = pytest.mark.kavka_cluster(brokers=1, settings={"num.partitions": "1"})
@@ -192,9 +194,22 @@ def test_the_command_prints_hours_and_fails_when_something_is_missing(
     assert "not loaded yet: clicks-0 10 offsets" in printed
     lake.commit(1, rows([85]))
     assert main(["lake", "audit", *at, *to, "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    check(found, AUDIT.fields, AUDIT.parts)
     assert found["total"]["missing"] == 5
-    assert found["missing"] == [["clicks-0", 80, 84]]
+    [missing] = found["missing"]
+    assert missing == {"topic": "clicks", "partition": 0, "first_offset": 80, "last_offset": 84}
+    assert json.loads(err) == {
+        "error": {"code": "FAILED", "message": "records are missing or doubled in lake.clicks"},
+        "exit_code": 1,
+    }
+    range_of = ["lake", "reload", *at, *to, "--from", "2026-01-01T00:00:00", "--dry-run", "--json"]
+    assert main(range_of) == 0
+    row = json.loads(capsys.readouterr().out)
+    check(row, RELOADED.fields, RELOADED.parts)
+    assert row["replace_offsets"] == {"clicks": {"0": [0, 86]}}
+    assert (row["offsets"], row["replaced"]) == (86, False)
 
 
 def test_the_command_shows_what_a_table_has_and_maintains_it(
@@ -203,6 +218,15 @@ def test_the_command_shows_what_a_table_has_and_maintains_it(
     for number in range(5):
         lake.commit(number, rows([number], minutes=0))
     at = ["--table", "lake.*", "--warehouse", str(lake.directory)]
+    assert main(["lake", "status", *at, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    check(row, LAKE_TABLE.fields, LAKE_TABLE.parts)
+    assert (row["table"], row["rows"], row["files"]) == ("lake.clicks", 5, 5)
+    assert row["sinks"][0]["starting_offsets"] == {"clicks": {"0": 5}}
+    assert main(["lake", "maintain", *at, "--dry-run", "--only", "compact", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    check(row, MAINTAINED.fields, MAINTAINED.parts)
+    assert (row["dry_run"], row["compacted"]["files_before"], row["expired"]) == (True, 5, None)
     assert main(["lake", "status", *at]) == 0
     assert 'startingOffsets: {"clicks": {"0": 5}}' in capsys.readouterr().out
     assert main(["lake", "maintain", *at, "--dry-run"]) == 0
@@ -212,5 +236,7 @@ def test_the_command_shows_what_a_table_has_and_maintains_it(
     assert lake.offsets() == dict.fromkeys(range(5), 1)
     assert main(["lake", "status", "--table", NAME[0], "--warehouse", str(tmp_path)]) == 1
     assert "named with its namespace" in capsys.readouterr().err
+    assert main(["lake", "status", "--json"]) == 1
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "BAD_USAGE"
     assert main(["lake", "status", "--table", "lake.none"]) == 1
     assert "catalog.warehouse" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from kavka.cli.json_lines.pipeline_shapes import INCIDENT
 from kavka.client import Admin, Consumer
 from kavka.client.dead_letters import dead_letter_of
 from kavka.client.producer import Producer
@@ -33,6 +34,7 @@ from kavka.pipelines.operations.webhook import (
 from kavka.pipelines.project import PipelineError
 from kavka.pipelines.testing.topics import create_topics, read_records
 from kavka.testing.local_cluster import LocalCluster
+from support.json_shapes import check
 from support.waiting import until
 
 
@@ -378,7 +380,11 @@ def test_open_incidents_are_listed(servers, topic):
     assert code == 0, said
     assert [line.split()[-1] for line in said.splitlines()] == ["INCIDENT", "i2"]
     code, said = run_command(*here, "--json")
-    assert json.loads(said) == json.loads(alert(2))
+    shown, sent = json.loads(said), json.loads(alert(2))
+    check(shown, INCIDENT.fields, INCIDENT.parts)
+    assert {name: shown[name] for name in sent if name in shown} == {
+        name: value for name, value in sent.items() if name in shown
+    }
     asyncio.run(send(servers, topic, alert(2, "resolved")))
     assert run_command(*here) == (0, "no open incidents\n")
 

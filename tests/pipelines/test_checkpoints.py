@@ -1,6 +1,8 @@
 """Reading the checkpoints of flows, and setting them back."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +167,25 @@ def test_a_backfill_reads_up_to_where_each_flow_was():
     assert limits_of([one, two], definitions, ends) == {"one": limit, "view": limit, "two": limit}
     with pytest.raises(PipelineError, match="run the pipeline once first"):
         limits_of([one, two], definitions, {**ends, "two": ['{"in": {"0": 8}}']})
+
+
+def test_what_a_backfill_relies_on_is_on_the_disk_before_it_goes_on(tmp_path, monkeypatch):
+    """Recorded at the system calls: the file before its name, the name before the next step."""
+    calls = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor):
+        calls.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def replaced(self, target):
+        calls.append(f"rename to {target.name}")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    folder = made(tmp_path, 0, 1)
+    batch = Checkpoints(tmp_path).last_batch(folder)
+    assert batch is not None
+    replace_batch(folder, batch)
+    assert calls == [".0.kavka", "rename to 0", "offsets"]

@@ -47,7 +47,7 @@ def test_each_subcommand_explains_itself(capsys, command):
     "wrong", [("--conf", "no-value"), ("--master", "local", "--remote", "sc://h")]
 )
 def test_options_that_do_not_fit_are_refused(capsys, wrong):
-    assert main(["pipelines", "run", *wrong]) == 2
+    assert main(["pipelines", "run", *wrong]) == 1
 
 
 def test_progress_of_brokers_that_are_away_is_one_sentence(capsys, tmp_path):

@@ -170,7 +170,13 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     printed: list[str] = []
     selection = Selection("dead", "g")
 
-    redrive(settings, selection, dry_run=True, print_line=printed.append)
+    def run(chosen: Selection, *, dry_run: bool = False) -> None:
+        outcome = redrive(
+            settings, chosen, dry_run=dry_run, on_letter=lambda one: printed.append(str(one))
+        )
+        printed.extend(outcome.lines(chosen, dry_run=dry_run))
+
+    run(selection, dry_run=True)
     assert printed == [
         "dead-0 offset 0 1970-01-01T00:00:09.000Z -> clicks (of clicks-1 offset 12): "
         "decode FramingError: it has 4 bytes",
@@ -182,7 +188,7 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     assert not read(cluster, "clicks")
 
     for _ in range(2):
-        redrive(settings, selection, dry_run=False, print_line=printed.append)
+        run(selection)
     assert printed[-1] == "no dead letter of dead sent"
     [back] = read(cluster, "clicks")
     assert (back.partition, back.timestamp, back.key, back.value, back.headers) == (
@@ -191,7 +197,7 @@ def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     [back] = read(cluster, "orders")
     assert (back.partition, back.timestamp, back.headers) == (0, 9001, ())
 
-    redrive(settings, Selection("dead", "h", "other"), dry_run=False, print_line=printed.append)
+    run(Selection("dead", "h", "other"))
     assert printed[-1] == "3 records sent to other"
     assert [one.value for one in read(cluster, "other")] == [b"v0", b"v1", b"v2"]
 
@@ -201,13 +207,13 @@ def test_a_topic_that_does_not_exist_is_named(cluster):
     with pytest.raises(
         PipelineError, match=r"the topic nosuch does not exist: name the topic of dead letters$"
     ):
-        redrive(settings, Selection("nosuch", "g"), dry_run=True, print_line=print)
+        redrive(settings, Selection("nosuch", "g"), dry_run=True, on_letter=print)
     make(cluster, "dead-of-none", 1)
     fill(cluster, "dead-of-none", [OURS])
     selection = Selection("dead-of-none", "g", "gone")
     for dry_run in (True, False):
         with pytest.raises(PipelineError, match=r"the topic gone does not exist: .* --to-topic"):
-            redrive(settings, selection, dry_run=dry_run, print_line=print)
+            redrive(settings, selection, dry_run=dry_run, on_letter=print)
 
 
 def test_the_group_of_another_program_is_refused(cluster):
@@ -221,7 +227,7 @@ def test_the_group_of_another_program_is_refused(cluster):
         while not member.assignment():
             member.poll(100)
         with pytest.raises(PipelineError, match="the group busy has members"):
-            redrive(settings, selection, dry_run=False, print_line=print)
+            redrive(settings, selection, dry_run=False, on_letter=print)
 
 
 def test_what_the_topic_refuses_ends_the_run_with_the_reason(cluster):
@@ -230,7 +236,7 @@ def test_what_the_topic_refuses_ends_the_run_with_the_reason(cluster):
     asyncio.run(make_small(settings, "small"))
     fill(cluster, "dead-large", [(*OURS, ("padding", b"x" * 500))])
     with pytest.raises((PipelineError, KafkaError), match="MESSAGE_TOO_LARGE"):
-        redrive(settings, Selection("dead-large", "g", "small"), dry_run=False, print_line=print)
+        redrive(settings, Selection("dead-large", "g", "small"), dry_run=False, on_letter=print)
     assert not read(cluster, "small")
 
 

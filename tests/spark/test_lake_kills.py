@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +146,7 @@ def test_each_offset_is_there_once_after_random_kills(place: MakePlace, tmp_path
     """Python workers, those that plan, write and commit, and the JVM with all of them, KAVKA_LAKE_KILLS times."""
     rng = random.Random(SEED)
     print(f"\nkills of a lake load: kills={KILLS} seed={SEED}", file=sys.stderr)
+    begin_s = time.monotonic()
     at = load(place, tmp_path, until=str(tmp_path / "stop"), per_trigger=100)
     killed: Counter[str] = Counter()
     count = ROWS
@@ -166,7 +168,13 @@ def test_each_offset_is_there_once_after_random_kills(place: MakePlace, tmp_path
             at.watch.release(step, number)
             killed[f"JVM at {step}"] += 1
             job = at.start()
-        print(dict(killed), file=sys.stderr)
+        done, passed_s = killed.total(), time.monotonic() - begin_s
+        left_s = passed_s / done * (KILLS - done)
+        print(
+            f"{done} of {KILLS} kills after {passed_s:.0f} s, {left_s:.0f} s left: {dict(killed)}",
+            file=sys.stderr,
+            flush=True,
+        )
     Path(at.job.until).touch()
     assert job.finish(1200) == 0, job.text()
     assert_each_offset_once(at, count)

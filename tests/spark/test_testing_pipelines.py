@@ -196,6 +196,34 @@ exec "{python}" "$@"
 """A Python whose first reader of a stream starts later than Spark waits, which is ten seconds."""
 
 
+MAPPED = """
+from pathlib import Path
+
+from pyspark import SparkContext
+
+
+def test_the_archive_is_in_use(pipeline):
+    maps = Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text()
+    assert ".jsa" in maps.replace("/server/classes", ""), "only Java's own archive is"
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_classes_of_spark_are_kept_for_the_next_tests(tmp_path: Path) -> None:
+    shop, kept = tmp_path / "shop", tmp_path / "kept"
+    make_project(shop, "blank", "localhost:9092")
+    variables = {"KAVKA_SPARK_CLASSES": str(kept), "SPARK_SUBMIT_OPTS": ""}
+    code, said = kavka_pipelines("test", shop, "-k", "alerted", **variables)
+    assert code == 0, said
+    [archive] = kept.iterdir()
+    assert f"kept Spark's classes in {archive}" in said
+    (shop / "tests" / "test_mapped.py").write_text(MAPPED)
+    code, said = kavka_pipelines("test", shop, "-k", "archive", **variables)
+    assert code == 0, said
+    assert "kept Spark's classes" not in said
+
+
 @pytest.mark.long
 def test_an_update_goes_on_when_a_process_of_python_starts_too_slowly(tmp_path: Path) -> None:
     make_project(tmp_path / "shop", "blank", "localhost:9092")

@@ -23,14 +23,25 @@ from kavka.pipelines.checkpoints import (
     Checkpoints,
     last_number,
     replace_batch,
+    replace_file,
     topic_offsets,
     uncommitted,
     with_sources,
 )
 from kavka.pipelines.definitions import Definitions, FlowDefinition
+from kavka.pipelines.errors import query_failure
+from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import PipelineError, Project
-from kavka.pipelines.run import Refresh, register, require_flows, update
+from kavka.pipelines.run import (
+    ProgressOptions,
+    Refresh,
+    Update,
+    observe_run,
+    register,
+    require_flows,
+)
 from kavka.pipelines.session import Session, SparkOptions, open_session
+from kavka.pipelines.view import FlowsView
 from kavka.spark.offsets import Offsets, ids_from_json, to_json
 from kavka.spark.queries.flow_progress import unqualified
 from kavka.spark.queries.watch import client_settings, now_ms
@@ -72,10 +83,14 @@ def moment_ms(option: str, text: str) -> int:
 
 
 def run_backfill(
-    project: Project, spark_options: SparkOptions, names: Sequence[str], start: str, end: str | None
-) -> int:
-    """Backfill flows and return 0. Raise PipelineError for a flow that cannot be filled so."""
-    time_range = parse_range(start, end)
+    project: Project,
+    spark_options: SparkOptions,
+    names: Sequence[str],
+    time_range: Range,
+    progress_options: ProgressOptions,
+    view: FlowsView,
+) -> None:
+    """Backfill flows and show how far each is. Raise PipelineError for a flow that cannot be filled so."""
     storage = project.storage_path
     if storage is None:
         raise PipelineError(
@@ -91,12 +106,16 @@ def run_backfill(
         groups = _by_target(flows)
         limits = [limits_of(together, definitions, ends) for together in groups]
         state.begin(time_range, flows, definitions, ends)
-        print(f"backfill of {', '.join(unqualified(flow.name) for flow in flows)}", flush=True)
-        for together, limit in zip(groups, limits, strict=True):
-            _run(session, project, together, time_range, limit)
+        view.print_message(f"backfill of {', '.join(unqualified(flow.name) for flow in flows)}")
+        with observe_run(session, project, definitions, progress_options, view) as observer:
+            for flow in flows:
+                observer.table.waits(flow.name, now_ms())
+            for together, limit in zip(groups, limits, strict=True):
+                _run(session, project, together, time_range, limit, observer, view)
         state.finish(flows, ends)
-    print("done: the flows continue where they were; views are refreshed by the next run")
-    return 0
+    view.print_message(
+        "done: the flows continue where they were; views are refreshed by the next run"
+    )
 
 
 def chosen_flows(definitions: Definitions, names: Sequence[str]) -> list[FlowDefinition]:
@@ -178,9 +197,10 @@ def _run(
     flows: Sequence[FlowDefinition],
     time_range: Range,
     limits: Mapping[str, Offsets],
+    observer: Observer,
+    view: FlowsView,
 ) -> None:
     """Run the flows of one target once, over records of the range only that they have processed before."""
-    names = {unqualified(flow.name) for flow in flows}
 
     def rewrite(name: str, plan: Any) -> Any:
         limit = limits.get(unqualified(name))
@@ -188,10 +208,12 @@ def _run(
 
     graph_id = register(session, project, Definitions(), rewrite)
     refresh = Refresh(refresh=[flows[0].target])
-    for message in update(session, project, graph_id, refresh, dry=False):
-        words = message.split()
-        if len(words) < 2 or unqualified(words[1].strip("'")) in names or "FAILED" in words:
-            print(message, flush=True)
+    one = Update(session, project, graph_id, refresh, observer, view)
+    one.run()
+    if one.error is not None:
+        raise PipelineError(
+            f"the backfill stopped: {query_failure(str(one.error))}; give the same command again to go on"
+        ) from one.error
 
 
 def with_filter(plan: Any, condition: str) -> Any:
@@ -286,9 +308,7 @@ class _BackfillState:
         self._path.unlink()
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        temporary = self._path.with_suffix(".new")
-        temporary.write_text(json.dumps(value), encoding="utf-8")
-        temporary.replace(self._path)
+        replace_file(self._path, json.dumps(value), self._path.with_suffix(".new"))
 
     def _folder(self, flow: FlowDefinition) -> Path:
         folder = self._checkpoints.of(flow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kavka.client.admin import Admin, OffsetSpec
+from kavka.client.admin.acls import AclOperation
 from kavka.client.admin.configs import ConfigResource, ResourceType
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.core.java_patterns import java_pattern
@@ -126,7 +127,7 @@ class BrokerChecks:
                         flow.at,
                         f"no topic matches the pattern {pattern!r} of {unqualified(flow.name)}",
                     )
-        counts = await self._partition_counts(admin, servers, names, flow.at)
+        counts = await self._partition_counts(admin, servers, names, flow.at, AclOperation.READ)
         existing = [
             TopicPartition(name, number)
             for name, count in counts.items()
@@ -143,15 +144,27 @@ class BrokerChecks:
         return existing
 
     async def _partition_counts(
-        self, admin: Admin, servers: str, names: Iterable[str], at: Location
+        self,
+        admin: Admin,
+        servers: str,
+        names: Iterable[str],
+        at: Location,
+        needed: AclOperation,
     ) -> dict[str, int]:
+        """Return the partitions of topics; one that is not there, or may not be used so, is a finding."""
         topics = sorted(names)
         counts: dict[str, int] = {}
         if not topics:
             return counts
-        for name, topic in (await admin.describe_topics(topics)).items():
+        found = await admin.describe_topics(topics, include_authorized_operations=True)
+        for name, topic in found.items():
             if not isinstance(topic, KafkaError):
                 counts[name] = len(topic.partitions)
+                allowed = topic.authorized_operations
+                if allowed is not None and not {needed, AclOperation.ALL} & allowed:
+                    self._refused(at, servers, name, needed)
+            elif topic.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                self._refused(at, servers, name, needed)
             elif topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._error(
                     at,
@@ -161,6 +174,14 @@ class BrokerChecks:
             else:
                 self._error(at, f"the topic {name} cannot be described: {topic}")
         return counts
+
+    def _refused(self, at: Location, servers: str, topic: str, needed: AclOperation) -> None:
+        verb = "read" if needed is AclOperation.READ else "write into"
+        self._error(
+            at,
+            f"the user of this project may not {verb} the topic {topic}: allow it with `kavka acls --bootstrap-server "
+            f"{servers} --add --allow-principal User:NAME --operation {needed.title} --topic {topic}`",
+        )
 
     async def _check_stored(
         self, admin: Admin, flow: FlowDefinition, partitions: list[TopicPartition], fails: bool
@@ -222,7 +243,8 @@ class BrokerChecks:
             options = parse_sink({"checkpointLocation": "checkpoint", **output.options})
             if options.topic is not None:
                 servers = options.client["bootstrap.servers"]
-                await self._partition_counts(admin, servers, [options.topic], output.at)
+                names = [options.topic]
+                await self._partition_counts(admin, servers, names, output.at, AclOperation.WRITE)
             if options.exactly_once is not None:
                 await self._check_transactions(admin, output, options)
         except (ConnectorError, KafkaError, OSError, ValueError) as error:

@@ -9,6 +9,7 @@ each source of the query.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,9 +124,21 @@ def replace_batch(folder: Path, batch: BatchOffsets) -> None:
     """
     path = folder / "offsets" / str(batch.batch_id)
     path.with_name(f".{batch.batch_id}.crc").unlink(missing_ok=True)
-    temporary = path.with_name(f".{batch.batch_id}.kavka")
-    temporary.write_text(batch.text(), encoding="utf-8")
+    replace_file(path, batch.text(), path.with_name(f".{batch.batch_id}.kavka"))
+
+
+def replace_file(path: Path, text: str, temporary: Path) -> None:
+    """Replace a file as a whole, on the disk when this returns: what follows relies on it also after a power cut."""
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def with_sources(batch: BatchOffsets, sources: Sequence[str]) -> BatchOffsets:

@@ -22,7 +22,7 @@ from kavka.pipelines.project import Project
 from kavka.pipelines.run import ProgressOptions, Refresh, observe_run, register, update
 from kavka.pipelines.session import Session, SparkOptions, open_session
 from kavka.pipelines.supervision import Restarts
-from kavka.pipelines.view import FlowsView, open_flows_view
+from kavka.pipelines.view import FlowsView
 from kavka.spark.queries.flow_progress import DONE
 from kavka.spark.queries.watch import now_ms
 
@@ -32,10 +32,11 @@ def run_continuously(
     spark_options: SparkOptions,
     progress_options: ProgressOptions,
     options: LiveRunOptions,
-) -> int:
-    """Run until SIGTERM or SIGINT; return 0."""
+    view: FlowsView,
+) -> None:
+    """Run until SIGTERM or SIGINT. Raise PipelineError."""
     require_no_backfill(project.storage_path)
-    with open_flows_view() as view, _shutdown_event() as shutdown:
+    with _shutdown_event() as shutdown:
         view.print_message(
             f"pipeline {project.name}: starting Spark ({spark_options.remote or spark_options.master})"
         )
@@ -51,7 +52,6 @@ def run_continuously(
                     session, project, definitions, progress_options, view, live.record_batch
                 ) as observer:
                     _run_live(live, observer, view, shutdown)
-    return 0
 
 
 def _run_live(

@@ -34,7 +34,6 @@ _MAX_ABORTS = 5
 """Of one transaction; then the run ends with the reason. What was committed before stays sent."""
 _BACKOFF_S = 0.2
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-PrintLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +91,36 @@ class Outcome:
         return lines
 
 
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """A dead letter that goes back."""
+
+    at: TopicPartition
+    """Its own place."""
+    offset: int
+    timestamp_ms: int
+    letter: DeadLetter
+    """Its origin and the reason, by its headers."""
+    target: str
+    """The topic that it goes to."""
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        time = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+        stamp = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        letter = self.letter
+        origin = (
+            f" (of {letter.topic}-{letter.partition} offset {letter.offset})"
+            if letter.topic
+            else ""
+        )
+        reason = letter.reason or "no reason"
+        return f"{self.at} offset {self.offset} {stamp} -> {self.target}{origin}: {reason}"
+
+
+OnLetter = Callable[[Redriven], None]
+
+
 def original_record(
     record: ConsumerRecord, letter: DeadLetter, selection: Selection
 ) -> ProducerRecord:
@@ -114,20 +143,20 @@ def original_record(
 
 
 def redrive(
-    settings: Mapping[str, Any], selection: Selection, *, dry_run: bool, print_line: PrintLine
-) -> int:
-    """Send dead letters back, up to the end that their topic has now. Raise PipelineError, KafkaError, OSError."""
-    outcome = asyncio.run(_redrive(settings, selection, dry_run, print_line))
-    for line in outcome.lines(selection, dry_run=dry_run):
-        print_line(line)
-    return 0
+    settings: Mapping[str, Any], selection: Selection, *, dry_run: bool, on_letter: OnLetter
+) -> Outcome:
+    """Send dead letters back, up to the end that their topic has now; a dry run calls `on_letter` with each instead.
+
+    Raise PipelineError, KafkaError, OSError.
+    """
+    return asyncio.run(_redrive(settings, selection, dry_run, on_letter))
 
 
 async def _redrive(
-    settings: Mapping[str, Any], selection: Selection, dry_run: bool, print_line: PrintLine
+    settings: Mapping[str, Any], selection: Selection, dry_run: bool, on_letter: OnLetter
 ) -> Outcome:
     async with Admin(settings_for(ADMIN, settings)) as admin:
-        run = _Run(selection, admin, print_line if dry_run else None)
+        run = _Run(selection, admin, on_letter if dry_run else None)
         partitions = await run.partitions_of(selection.topic)
         topic_partitions = [TopicPartition(selection.topic, number) for number in range(partitions)]
         if dry_run:
@@ -211,12 +240,12 @@ async def _read(
 class _Run:
     """The topics and the counts of one run."""
 
-    def __init__(self, selection: Selection, admin: Admin, print_line: PrintLine | None) -> None:
+    def __init__(self, selection: Selection, admin: Admin, on_letter: OnLetter | None) -> None:
         self.selection = selection
         self.outcome = Outcome()
         self._pending = Outcome()
         self._admin = admin
-        self._print_line = print_line
+        self._on_letter = on_letter
         self._partitions: dict[str, int] = {}
 
     def begin(self) -> None:
@@ -244,8 +273,9 @@ class _Run:
                 original = original._replace(partition=None)
             self._pending.sent[target] += 1
             records.append(original)
-            if self._print_line is not None:
-                self._print_line(_line(batch.topic_partition, record, letter, target))
+            if self._on_letter is not None:
+                at, time_ms = batch.topic_partition, record.timestamp
+                self._on_letter(Redriven(at, record.offset, time_ms, letter, target))
         return records
 
     async def count_batch(self, batch: FetchedBatches) -> None:
@@ -275,14 +305,3 @@ class _Run:
                 raise description
             count = self._partitions[topic] = len(description.partitions)
         return count
-
-
-def _line(
-    topic_partition: TopicPartition, record: ConsumerRecord, letter: DeadLetter, target: str
-) -> str:
-    time = datetime.fromtimestamp(record.timestamp / 1000, UTC)
-    stamp = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    origin = (
-        f" (of {letter.topic}-{letter.partition} offset {letter.offset})" if letter.topic else ""
-    )
-    return f"{topic_partition} offset {record.offset} {stamp} -> {target}{origin}: {letter.reason or 'no reason'}"

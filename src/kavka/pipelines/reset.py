@@ -6,18 +6,58 @@ checkpoint: it begins with another one, at the source's starting offsets, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from kavka.pipelines.checkpoints import Checkpoints
 from kavka.pipelines.definitions import Definitions, FlowDefinition
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.run import Refresh, register, require_flows, update
-from kavka.pipelines.session import Session, SparkOptions, open_session
+from kavka.pipelines.session import SparkOptions, open_session
 from kavka.spark.queries.flow_progress import unqualified
 
 
-def reset_flow(project: Project, spark_options: SparkOptions, name: str, *, execute: bool) -> int:
-    """Reset a flow or a table; without `execute` only print what would be done. Return 0."""
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A reset that was done, or would be."""
+
+    name: str
+    """The table, or the flow into a sink."""
+    kind: str
+    """`table` or `sink`."""
+    executed: bool
+    checkpoint: str | None = None
+    """The new one of a flow into a sink."""
+    readers: tuple[str, ...] = ()
+    """Streams that read the table."""
+
+    def lines(self) -> list[str]:
+        """Return it in sentences."""
+        if self.kind == "sink" and self.executed:
+            begins = f"begins from the start with the checkpoint {self.checkpoint}"
+            return [f"{self.name} {begins}; the old one stays"]
+        if self.kind == "sink":
+            begun = f"would begin the checkpoint {self.checkpoint}"
+            return [f"{begun}; the old one stays; --execute does it"]
+        effect = f"{self.name} is emptied and computed from the beginning"
+        lines = [effect if self.executed else f"{effect}, with --execute"]
+        if self.readers:
+            lines.append(
+                "streams that read it keep their checkpoints, which do not fit to the new table: "
+                f"reset them too ({', '.join(self.readers)})"
+            )
+        return lines
+
+
+def reset_flow(
+    project: Project,
+    spark_options: SparkOptions,
+    name: str,
+    *,
+    execute: bool,
+    on_event: Callable[[str], None],
+) -> Reset:
+    """Reset a flow or a table, or find what would be done; `on_event` gets Spark's events. Raise PipelineError."""
     definitions = Definitions()
     with open_session(project, spark_options) as session:
         graph_id = register(session, project, definitions)
@@ -27,22 +67,14 @@ def reset_flow(project: Project, spark_options: SparkOptions, name: str, *, exec
         if output is not None and output.kind == "sink":
             if flow is None:
                 flow = _only_flow_into(definitions, name)
-            _reset_sink(project, flow, output.options, execute=execute)
-            return 0
+            return _reset_sink(project, flow, output.options, execute=execute)
         table = output.name if output is not None else name
-        effect = f"{unqualified(table)} is emptied and computed from the beginning"
         if execute:
-            _refresh_fully(session, project, graph_id, table)
-            print(effect)
-        else:
-            print(f"{effect}, with --execute")
+            refresh = Refresh(full_refresh=[table])
+            for message in update(session, project, graph_id, refresh, dry=False):
+                on_event(message)
     readers = streaming_readers(definitions, table)
-    if readers:
-        print(
-            "streams that read it keep their checkpoints, which do not fit to the new table: "
-            f"reset them too ({', '.join(readers)})"
-        )
-    return 0
+    return Reset(unqualified(table), "table", execute, readers=tuple(readers))
 
 
 def streaming_readers(definitions: Definitions, table: str) -> list[str]:
@@ -64,14 +96,9 @@ def _only_flow_into(definitions: Definitions, sink: str) -> FlowDefinition:
     return flows[0]
 
 
-def _refresh_fully(session: Session, project: Project, graph_id: str, table: str) -> None:
-    for message in update(session, project, graph_id, Refresh(full_refresh=[table]), dry=False):
-        print(message, flush=True)
-
-
 def _reset_sink(
     project: Project, flow: FlowDefinition, options: Mapping[str, str], *, execute: bool
-) -> None:
+) -> Reset:
     """Create another checkpoint of a flow into a sink; Spark uses the folder with the highest number."""
     folder = Checkpoints(project.storage_path).of(flow)
     if folder is None:
@@ -87,10 +114,6 @@ def _reset_sink(
             "would be written twice: set its onNewCheckpoint to reset, or give it a new sinkId and reset again"
         )
     new = folder.with_name(str(int(folder.name) + 1))
-    if not execute:
-        print(f"would begin the checkpoint {new}; the old one stays; --execute does it")
-        return
-    new.mkdir()
-    print(
-        f"{unqualified(flow.name)} begins from the start with the checkpoint {new}; the old one stays"
-    )
+    if execute:
+        new.mkdir()
+    return Reset(unqualified(flow.name), "sink", execute, str(new))

@@ -22,7 +22,7 @@ from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, SparkOptions, open_session
-from kavka.pipelines.view import FlowsView, open_flows_view
+from kavka.pipelines.view import FlowsView
 from kavka.spark.queries.flow_progress import DONE, ProgressTable, unqualified
 from kavka.spark.queries.metrics import families
 from kavka.spark.queries.topic import PROGRESS_TOPIC, StatusPublisher
@@ -139,18 +139,21 @@ def run_once(
     spark_options: SparkOptions,
     refresh: Refresh,
     progress_options: ProgressOptions,
-) -> int:
-    """Update a pipeline once and show how it goes; return 0, or 1 when a flow failed."""
+    view: FlowsView,
+) -> None:
+    """Update a pipeline once and show how it goes. Raise PipelineError when a flow failed."""
     require_no_backfill(project.storage_path)
-    with open_flows_view() as view:
-        view.print_message(
-            f"pipeline {project.name}: starting Spark ({spark_options.remote or spark_options.master})"
-        )
-        with open_session(project, spark_options) as session:
-            definitions = Definitions()
-            graph_id = register(session, project, definitions)
-            with observe_run(session, project, definitions, progress_options, view) as observer:
-                return Update(session, project, graph_id, refresh, observer, view).run()
+    view.print_message(
+        f"pipeline {project.name}: starting Spark ({spark_options.remote or spark_options.master})"
+    )
+    with open_session(project, spark_options) as session:
+        definitions = Definitions()
+        graph_id = register(session, project, definitions)
+        with observe_run(session, project, definitions, progress_options, view) as observer:
+            one = Update(session, project, graph_id, refresh, observer, view)
+            one.run()
+    if one.error is not None:
+        raise PipelineError(f"the update failed: {query_failure(str(one.error))}") from one.error
 
 
 class Update:
@@ -176,8 +179,8 @@ class Update:
         """The error that ended the update; None when it succeeded."""
         self._completed: list[str] = []
 
-    def run(self) -> int:
-        """Run to the end; return 0, or 1 when a flow failed."""
+    def run(self) -> None:
+        """Run to the end, also of an update that fails."""
         worker = threading.Thread(target=self._work, name="update", daemon=True)
         worker.start()
         while worker.is_alive():
@@ -186,10 +189,6 @@ class Update:
         self._observer.wait_for_reports(self._completed)
         for name in self._completed:
             self._observer.table.ended(name, DONE, now_ms())
-        if self.error is None:
-            return 0
-        self._view.print_message(f"the update failed: {query_failure(str(self.error))}")
-        return 1
 
     def _work(self) -> None:
         try:

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -121,7 +122,7 @@ def open_session(project: Project, spark_options: SparkOptions) -> Iterator[Sess
             yield session
         return
     settings = session_settings(project, spark_options)
-    if not _has_jvm():
+    if not has_jvm():
         # A JVM of this process keeps the catalogue open from one session to the next.
         require_free_catalogue(settings)
     log_directory = project.storage_path or project.directory
@@ -176,10 +177,29 @@ def open_driver(
         yield LocalDriver(Session(spark, jvm), url)
 
 
-def _has_jvm() -> bool:
+def has_jvm() -> bool:
+    """Return whether this process has started a JVM, which stays when its driver stops."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
+
+
+def end_jvm(timeout_s: float) -> None:
+    """End the JVM of this process, whose driver has stopped, and wait for it; kill one that does not end in time."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def require_free_catalogue(settings: Mapping[str, str], wait_s: float = _CATALOGUE_S) -> None:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
-from kavka.sql.session import Rows
-
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kavka.sql.session import Rows
 
 FORMATS: Final = ("table", "csv", "json", "parquet", "arrow")
 BINARY_FORMATS: Final = ("parquet", "arrow")
@@ -275,3 +275,8 @@ def printable(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
     )
+
+
+def printable_lines(text: str) -> str:
+    """Return `printable` of each line; tabs, which align columns, stay."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kavka.spark.class_archive import ClassArchive
 from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.brokers import Broker
-from kavka_compat.class_archive import ClassArchive
 from kavka_compat.processes import Running, free_port
 
 _TOOLS = "org.apache.kafka.tools."
@@ -105,7 +105,7 @@ class ApacheKafka:
         self.release = release
         found = jars(release)
         self._class_path = ":".join(map(str, found))
-        self._archive = ClassArchive(cache_directory(release), found)
+        self._archive = ClassArchive(cache_directory(release), Path(java()), found)
 
     def command(
         self,

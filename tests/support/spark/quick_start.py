@@ -14,8 +14,9 @@ from contextlib import chdir, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 
+from kavka.spark.class_archive import ClassArchive
 from kavka.spark.session import SHORT_LIVED_JVM
-from kavka_compat.class_archive import ClassArchive
+from kavka_compat.artifacts import java
 
 VARIABLE = "SPARK_SUBMIT_OPTS"
 _ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +31,7 @@ def archive() -> ClassArchive:
     assert spec is not None
     assert spec.origin is not None
     jars = sorted((Path(spec.origin).parent / "jars").glob("*.jar"))
-    return ClassArchive(_ROOT / ".setup", jars)
+    return ClassArchive(_ROOT / ".setup", Path(java()), jars)
 
 
 def options() -> str:

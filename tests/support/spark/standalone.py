@@ -34,6 +34,7 @@ def environment() -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(SOURCES),
         "SPARK_WORKER_OPTS": "-XX:TieredStopAtLevel=1",
+        "KAVKA_SPARK_CLASSES": "none",
     }
     return os.environ | found
 

@@ -10,13 +10,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.json_lines.lines import (
+    logged_as_warnings,
+    print_error,
+    print_failure,
+    print_rows,
+)
+from kavka.cli.json_lines.pipeline_shapes import AUDIT, LAKE_TABLE, MAINTAINED, RELOADED
 from kavka.cli.text.tab_table import tab_table
 from kavka.cli.text.times import current_time_ms, moment_ms
 from kavka.errors import KafkaError
@@ -27,6 +34,9 @@ if TYPE_CHECKING:
 
     from kavka.lake.audit import Audit, HourCount
     from kavka.lake.catalogs import Identifier
+    from kavka.lake.compaction import Compacted
+    from kavka.lake.table_facts import TableFacts
+    from kavka.spark.iceberg.reload import Reload
 
 _PURPOSE = (
     "Lake tables that Spark loads from topics with format kavka-iceberg: see, maintain, audit and reload them. "
@@ -53,8 +63,11 @@ def main(argv: list[str]) -> int:
     try:
         require_pyiceberg()
         act: Callable[[argparse.Namespace], int] = _ACTIONS[chosen.command]
-        return act(chosen)
+        with logged_as_warnings() if chosen.json else nullcontext():
+            return act(chosen)
     except (LakeError, BadValue, KafkaError, OSError, ValueError) as error:
+        if chosen.json:
+            return print_error(error)
         print(f"kavka lake: {error}", file=sys.stderr)
         return 1
 
@@ -88,6 +101,7 @@ def _parser() -> ToolParser:
             type=_pair,
             help="a property of another catalogue, as type=rest or uri=http://...; the load's options without catalog.",
         )
+    parser.add_json(*made.values())
     _add_maintenance(made["maintain"])
     for name in ("audit", "reload"):
         _add_topics(made[name])
@@ -155,7 +169,6 @@ def _add_audit(command: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="how much older than its record an event must be to count as late (1h)",
     )
-    command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_reload(command: argparse.ArgumentParser) -> None:
@@ -229,36 +242,32 @@ def _client(chosen: argparse.Namespace) -> dict[str, str]:
 
 
 def _status(chosen: argparse.Namespace) -> int:
+    from kavka.cli.json_rows.lake import table_row
+    from kavka.lake.table_facts import facts_of
+    from kavka.lake.tables import display, load_table
+
     catalog, tables = _opened(chosen)
     for identifier in tables:
-        print("\n".join(_described(catalog, identifier)))
+        name, facts = display(identifier), facts_of(load_table(catalog, identifier))
+        if chosen.json:
+            print_rows(LAKE_TABLE, [table_row(name, facts)])
+        else:
+            print("\n".join(_described(name, facts)))
     return 0
 
 
-def _described(catalog: Catalog, identifier: Identifier) -> Iterator[str]:
-    from kavka.lake.errors import lake_errors
+def _described(name: str, facts: TableFacts) -> Iterator[str]:
     from kavka.lake.offset_ranges import ends_to_json
-    from kavka.lake.sink_state import sinks_of
-    from kavka.lake.tables import display, load_table
 
-    table = load_table(catalog, identifier)
-    with lake_errors():
-        files = [task.file for task in table.scan().plan_files()]
-    rows = sum(file.record_count for file in files)
-    size = sum(file.file_size_in_bytes for file in files)
-    partitioning = ", ".join(
-        f"{one.transform}({table.schema().find_column_name(one.source_id)})"
-        for one in table.spec().fields
-    )
-    yield f"Table: {display(identifier)}"
-    yield f"\tLocation: {table.location()}"
-    yield f"\tMetadata: {table.metadata_location}"
-    yield f"\tPartitioned by: {partitioning or 'nothing'}"
-    yield f"\tRows: {rows}"
-    mean = f", {size / len(files) / 1e6:.3f} MB each" if files else ""
-    yield f"\tFiles: {len(files)}, {size / 1e6:.3f} MB{mean}"
-    yield f"\tSnapshots: {len(table.snapshots())}"
-    for sink, state in sinks_of(table.properties).items():
+    yield f"Table: {name}"
+    yield f"\tLocation: {facts.location}"
+    yield f"\tMetadata: {facts.metadata_location}"
+    yield f"\tPartitioned by: {', '.join(facts.partitioned_by) or 'nothing'}"
+    yield f"\tRows: {facts.rows}"
+    mean = f", {facts.mean_size / 1e6:.3f} MB each" if facts.files else ""
+    yield f"\tFiles: {facts.files}, {facts.size / 1e6:.3f} MB{mean}"
+    yield f"\tSnapshots: {facts.snapshots}"
+    for sink, state in facts.sinks.items():
         yield f"\tSink {sink}: {state.batch}"
         yield f"\t\tstartingOffsets: {json.dumps(ends_to_json(state.ends))}"
 
@@ -270,53 +279,71 @@ def _maintain(chosen: argparse.Namespace) -> int:
     while True:
         catalog, tables = _opened(chosen)
         for identifier in tables:
-            for line in _maintained(catalog, identifier, chosen):
-                print(line, flush=True)
+            _maintain_table(catalog, identifier, chosen)
         if chosen.every is None:
             return 0
         time.sleep(chosen.every / 1000)
 
 
-def _maintained(
-    catalog: Catalog, identifier: Identifier, chosen: argparse.Namespace
-) -> Iterator[str]:
+def _maintain_table(catalog: Catalog, identifier: Identifier, chosen: argparse.Namespace) -> None:
+    """Do the steps that are chosen, and print each when it is done; as JSON all in one object."""
+    from kavka.cli.json_rows.lake import maintained_row
     from kavka.lake.compaction import compact
     from kavka.lake.expiry import expire
     from kavka.lake.orphans import remove_orphans
     from kavka.lake.tables import display
 
     name, dry = display(identifier), chosen.dry_run
-    would = "would be " if dry else ""
     steps = chosen.only or ("compact", "expire", "orphans")
+    compacted = expired = orphans = None
     now_ms = current_time_ms()
+
+    def say(text: str) -> None:
+        if not chosen.json:
+            print(f"{name}: {text}", flush=True)
+
     if "compact" in steps:
-        done = compact(catalog, identifier, chosen.min_files, dry)
-        text = f"{name}: {done.files_before} small files, {done.bytes_before / 1e6:.3f} MB, {would}compacted"
-        if not dry and done.files_before:
-            text += f" into {done.files_after}, {done.bytes_after / 1e6:.3f} MB"
-        yield text + (f"; {done.given_up} groups left to another writer" * bool(done.given_up))
+        compacted = compact(catalog, identifier, chosen.min_files, dry)
+        say(_compacted_text(compacted, dry))
     if "expire" in steps:
         before_ms = now_ms - chosen.snapshots_older_than
-        gone = expire(catalog, identifier, before_ms, chosen.keep_snapshots, dry)
-        yield f"{name}: {gone.snapshots} snapshots {would}expired, {gone.files} files {would}removed"
+        expired = expire(catalog, identifier, before_ms, chosen.keep_snapshots, dry)
+        would = _would(dry)
+        say(f"{expired.snapshots} snapshots {would}expired, {expired.files} files {would}removed")
     if "orphans" in steps:
         before_ms = now_ms - chosen.orphans_older_than
         orphans = remove_orphans(catalog, identifier, before_ms, dry)
-        yield (
-            f"{name}: {orphans.files} orphans, {orphans.size / 1e6:.3f} MB, {would}removed; {orphans.younger} files "
+        say(
+            f"{orphans.files} orphans, {orphans.size / 1e6:.3f} MB, {_would(dry)}removed; {orphans.younger} files "
             "that no snapshot needs may still be committed"
         )
+    if chosen.json:
+        print_rows(MAINTAINED, [maintained_row(name, compacted, expired, orphans, dry_run=dry)])
+
+
+def _would(dry: bool) -> str:
+    return "would be " if dry else ""
+
+
+def _compacted_text(done: Compacted, dry: bool) -> str:
+    text = (
+        f"{done.files_before} small files, {done.bytes_before / 1e6:.3f} MB, {_would(dry)}compacted"
+    )
+    if not dry and done.files_before:
+        text += f" into {done.files_after}, {done.bytes_after / 1e6:.3f} MB"
+    return text + (f"; {done.given_up} groups left to another writer" * bool(done.given_up))
 
 
 # Audit
 
 
 def _audit(chosen: argparse.Namespace) -> int:
+    from kavka.cli.json_rows.lake import audit_row
     from kavka.lake.audit import audit
-    from kavka.lake.tables import load_table
+    from kavka.lake.tables import display, load_table
 
     catalog, tables = _opened(chosen)
-    code = 0
+    differing = []
     for identifier in tables:
         found = asyncio.run(
             audit(
@@ -328,19 +355,26 @@ def _audit(chosen: argparse.Namespace) -> int:
                 late_after_ms=chosen.late_after,
             )
         )
-        sys.stdout.write(
-            _as_json(identifier, found) if chosen.json else _as_text(identifier, found)
-        )
-        code = code if found.is_exact else 1
-    return code
+        name = display(identifier)
+        if chosen.json:
+            print_rows(AUDIT, [audit_row(name, found)])
+        else:
+            sys.stdout.write(_as_text(name, found))
+        if not found.is_exact:
+            differing.append(name)
+    if not differing:
+        return 0
+    if chosen.json:
+        return print_failure("FAILED", f"records are missing or doubled in {', '.join(differing)}")
+    return 1
 
 
-def _as_text(identifier: Identifier, found: Audit) -> str:
-    from kavka.lake.tables import display
+def _as_text(name: str, found: Audit) -> str:
+    from kavka.cli.json_rows.lake import hour_text
 
-    rows = [_row(_hour(one.hour_ms), one) for _, one in sorted(found.hours.items())]
+    rows = [_row(hour_text(one.hour_ms), one) for _, one in sorted(found.hours.items())]
     rows.append(_row("all", found.total))
-    lines = [f"{display(identifier)}: {'exact' if found.is_exact else 'NOT exact'}"]
+    lines = [f"{name}: {'exact' if found.is_exact else 'NOT exact'}"]
     lines += tab_table(_HEADERS, rows).splitlines()
     for what in ("missing", "doubled"):
         for topic_partition, first, last in getattr(found, f"{what}_ranges"):
@@ -356,77 +390,55 @@ def _row(name: str, one: HourCount) -> tuple[object, ...]:
     return name, one.topic, one.table, one.missing, one.doubled, one.late
 
 
-def _hour(hour_ms: int) -> str:
-    return f"{datetime.fromtimestamp(hour_ms / 1000, UTC):%Y-%m-%dT%H:%MZ}"
-
-
-def _as_json(identifier: Identifier, found: Audit) -> str:
-    from kavka.lake.tables import display
-
-    def counts(one: HourCount) -> dict[str, int]:
-        return {name.lower(): getattr(one, name.lower()) for name in _HEADERS[1:]}
-
-    value = {
-        "table": display(identifier),
-        "exact": found.is_exact,
-        "hours": {_hour(ms): counts(one) for ms, one in sorted(found.hours.items())},
-        "total": counts(found.total),
-        "missing": [
-            [str(topic_partition), first, last]
-            for topic_partition, first, last in found.missing_ranges
-        ],
-        "doubled": [
-            [str(topic_partition), first, last]
-            for topic_partition, first, last in found.doubled_ranges
-        ],
-        "only_in_table": found.only_in_table,
-        "not_loaded": {
-            str(topic_partition): count for topic_partition, count in sorted(found.behind.items())
-        },
-    }
-    return json.dumps(value) + "\n"
-
-
 # Reload
 
 
 def _reload(chosen: argparse.Namespace) -> int:
+    from kavka.cli.json_rows.lake import reloaded_row
     from kavka.lake.errors import LakeError
-    from kavka.spark.iceberg.reload import plan_reload, run_reload
-    from kavka.spark.session import SparkMissing, local_session
+    from kavka.spark.iceberg.reload import plan_reload
 
     if len(chosen.table) != 1 or chosen.table[0].endswith("*"):
         raise LakeError("Reload takes one table.")
     transform = None if chosen.transform is None else _function(chosen.transform)
-    name, catalog, client = chosen.table[0], _catalog_properties(chosen), _client(chosen)
-    plan = plan_reload(name, catalog, client, chosen.from_ms, chosen.to_ms)
-    if not plan.ranges:
+    name = chosen.table[0]
+    plan = plan_reload(
+        name, _catalog_properties(chosen), _client(chosen), chosen.from_ms, chosen.to_ms
+    )
+    if not plan.ranges and not chosen.json:
         print(f"{name}: the topics have nothing of that time that was loaded; nothing to reload.")
-        return 0
-    print(f"{name}: replaceOffsets {plan.replace_offsets}, {plan.rows} offsets", flush=True)
-    if chosen.dry_run:
-        return 0
+    if plan.ranges and not chosen.json:
+        print(f"{name}: replaceOffsets {plan.replace_offsets}, {plan.rows} offsets", flush=True)
+    replaces = bool(plan.ranges) and not chosen.dry_run
+    if replaces:
+        _replace(chosen, name, plan, transform)
+    if chosen.json:
+        print_rows(RELOADED, [reloaded_row(name, plan, replaced=replaces)])
+    elif replaces:
+        print(f"{name}: replaced.")
+    return 0
+
+
+def _replace(chosen: argparse.Namespace, name: str, plan: Reload, transform: Any) -> None:
+    """Reload a planned range on Spark. Raise LakeError."""
+    from kavka.lake.errors import LakeError
+    from kavka.spark.errors import sentence_of
+    from kavka.spark.iceberg.reload import run_reload
+    from kavka.spark.session import SparkMissing, local_session
+
     with tempfile.TemporaryDirectory(prefix="kavka-reload-") as directory:
         try:
             session = local_session("kavka lake reload", Path(directory), chosen.master, {}, "off")
         except SparkMissing as error:
             raise LakeError(str(error)) from None
         try:
-            run_reload(session, plan, name, catalog, client, transform)
-        except Exception as error:  # noqa: BLE001  Spark wraps everything; its sentence is what the user needs
-            return _failed(error)
+            run_reload(session, plan, name, _catalog_properties(chosen), _client(chosen), transform)
+        except Exception as error:
+            # Spark wraps everything; its sentence is what the user needs.
+            text = sentence_of(error) or str(error).strip().partition("\n")[0]
+            raise LakeError(f"nothing was replaced. {text}") from error
         finally:
             session.stop()
-    print(f"{name}: replaced.")
-    return 0
-
-
-def _failed(error: Exception) -> int:
-    from kavka.spark.errors import sentence_of
-
-    text = sentence_of(error) or str(error).strip().partition("\n")[0]
-    print(f"kavka lake: nothing was replaced. {text}", file=sys.stderr)
-    return 1
 
 
 def _function(text: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.cli.json_lines import tool_shapes
+from kavka.cli.json_lines import pipeline_shapes, tool_shapes
 from kavka.cli.json_lines.declaration import Shape, fields_of, shape
 
 ERROR: Final = fields_of("""
@@ -473,7 +473,8 @@ REMOVED_SINK: Final = shape(
 
 SHAPES: Final = tuple(
     value
-    for value in (*list(globals().values()), *vars(tool_shapes).values())
+    for module in (globals(), vars(tool_shapes), vars(pipeline_shapes))
+    for value in list(module.values())
     if isinstance(value, Shape)
 )
 """All of them, those of failures first."""

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from kavka.cli.arguments.client_properties import read_properties
+from kavka.cli.json_lines.lines import Row, print_rows
+from kavka.cli.json_lines.pipeline_shapes import INCIDENT
+from kavka.cli.json_rows.pipelines import incident_row
 from kavka.cli.text.tab_table import tab_table
 from kavka.errors import KafkaError
 from kavka.pipelines.project import PipelineError
+from kavka.sql.output import printable_lines
 
 _TITLES = ("SINCE", "SEVERITY", "ALERT", "HOST", "SOURCE", "LABELS", "VALUE", "INCIDENT")
 _FOR_WEBHOOK = "with --webhook: "
@@ -26,7 +30,6 @@ def add_alerts(parser: argparse.ArgumentParser) -> None:
     add("--topic", required=True, metavar="TOPIC", help="the topic of alerts of a pipeline")
     add("--bootstrap-server", required=True, metavar="BROKERS")
     add("--command-config", metavar="FILE", help="settings of the clients")
-    add("--json", action="store_true", help="print open incidents as lines of JSON")
     add(
         "--webhook",
         metavar="URL",
@@ -105,34 +108,34 @@ def _event(value: Any) -> dict[str, Any] | None:
     """Return a record's event, None for one that is of something else."""
     try:
         found = json.loads(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
     is_event = isinstance(found, dict) and {"event", "incident", "since", "alert"} <= found.keys()
     return found if is_event else None
 
 
 def _print(incidents: list[dict[str, Any]], *, as_json: bool) -> None:
+    rows = list(map(incident_row, incidents))
     if as_json:
-        for event in incidents:
-            print(json.dumps(event, ensure_ascii=False))
-    elif not incidents:
+        print_rows(INCIDENT, rows)
+    elif not rows:
         print("no open incidents")
     else:
-        print(tab_table(_TITLES, map(_row, incidents)), end="")
+        print(printable_lines(tab_table(_TITLES, map(_row, rows))), end="")
 
 
-def _row(event: dict[str, Any]) -> tuple[str, ...]:
-    labels = ",".join(f"{name}={value}" for name, value in event.get("labels", {}).items())
-    value = event.get("value")
+def _row(event: Row) -> tuple[str, ...]:
+    labels = ",".join(f"{name}={value}" for name, value in event["labels"].items())
+    value = event["value"]
     return (
-        str(event["since"]),
-        str(event.get("severity", "")),
-        str(event["alert"]),
-        str(event.get("host", "")),
-        str(event.get("source", "")),
+        event["since"],
+        event["severity"],
+        event["alert"],
+        event["host"],
+        event["source"],
         labels or "-",
-        f"{value:.6g}" if isinstance(value, (int, float)) else "-",
-        str(event["incident"]),
+        "-" if value is None else f"{value:.6g}",
+        event["incident"],
     )
 
 

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
-_INPUT_BYTES = 16 * 1024
-"""Input of one call of a decompressor, which bounds its output."""
+_INPUT_BYTES = {"gzip": 16 * 1024, "bzip2": 1024, "xz": 1024, "zstd": 256}
+"""Input of one call of a decompressor, which bounds its output: 20 MB, whatever an archive was made to do."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
@@ -69,6 +69,7 @@ class Archive:
     def __init__(self, compression: str, read: Callable[[int, int], bytes]) -> None:
         """Start at the beginning; `read` returns bytes of the file for a size and a position."""
         self._open = _DECOMPRESSORS.get(compression)
+        self._input_bytes = _INPUT_BYTES.get(compression, 1024)
         self._read = read
         self._input_position = 0
         self._decompressor: _Decompressor | None = None
@@ -111,6 +112,6 @@ class Archive:
         return part
 
     def _next_input(self) -> bytes:
-        data = self._read(_INPUT_BYTES, self._input_position)
+        data = self._read(self._input_bytes, self._input_position)
         self._input_position += len(data)
         return data

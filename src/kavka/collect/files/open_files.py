@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import os
 import stat
@@ -22,6 +21,7 @@ from kavka.collect.files.content import (
 )
 from kavka.collect.files.file_state import FileEntry, FingerprintRequest, FingerprintResult
 from kavka.collect.files.fingerprint_cache import FingerprintCache
+from kavka.collect.files.patterns import matching_paths
 from kavka.values import mutable
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class OpenFiles:
         """Return the regular files that match, each once: under its last path while that leads to it."""
         entries: dict[Identity, FileEntry] = {}
         refused = 0
-        for path in sorted(_matching(patterns) - _matching(excluded)):
+        for path in sorted(matching_paths(patterns) - matching_paths(excluded)):
             try:
                 status = os.stat(path)
             except FileNotFoundError:
@@ -113,7 +113,11 @@ class OpenFiles:
             descriptor = self._descriptor(identity)
             if descriptor is None:
                 return path.endswith((".gz", ".bz2", ".xz", ".zst"))
-            head = os.pread(descriptor, 6, 0)
+            try:
+                head = os.pread(descriptor, 6, 0)
+            except OSError as error:
+                self._unreadable(file, error)
+                return path.endswith((".gz", ".bz2", ".xz", ".zst"))
             file.compression = compression_of(head, path)
             file.is_compression_known = len(head) == 6
         return file.compression is not None
@@ -183,7 +187,11 @@ class OpenFiles:
         file = self._files.get(identity)
         if file is None or file.descriptor is None:
             return None
-        return os.fstat(file.descriptor)
+        try:
+            return os.fstat(file.descriptor)
+        except OSError as error:
+            self._unreadable(file, error)
+            return None
 
     # Fingerprints
 
@@ -193,9 +201,13 @@ class OpenFiles:
         if descriptor is None:
             return NO_FINGERPRINTS
         file = self._files[request.identity]
-        if file.compression is None:
-            return _plain_fingerprints(descriptor, request.offsets)
-        return self._archive_result(file, descriptor, request)
+        try:
+            if file.compression is None:
+                return _plain_fingerprints(descriptor, request.offsets)
+            return self._archive_result(file, descriptor, request)
+        except OSError as error:
+            self._unreadable(file, error)
+            return NO_FINGERPRINTS
 
     def _archive_result(
         self, file: OpenFile, descriptor: int, request: FingerprintRequest
@@ -216,6 +228,11 @@ class OpenFiles:
             self._cache.put(version, result)
         return result
 
+    def _unreadable(self, file: OpenFile, error: OSError) -> None:
+        """Close a file of which a read failed, on a damaged disk or in another file system: others go on."""
+        self._warn(file, (error.errno, file.path), error.strerror)
+        self._close(file)
+
     def _warn(self, file: OpenFile, key: object, reason: object) -> None:
         if file.last_warning != key:
             file.last_warning = key
@@ -230,14 +247,13 @@ class OpenFiles:
         if descriptor is None:
             return Chunk(b"", b"", True, is_unreadable=True)
         file = self._files[content.identity]
-        if file.compression is not None:
-            return self._archive_chunk(file, descriptor, content, size)
-        start = window_start(content.position)
-        data = os.pread(descriptor, content.position - start + size, start)
-        preceding, data = data[: content.position - start], data[content.position - start :]
-        if not _has_content(content, descriptor):
-            return None
-        return Chunk(preceding, data, len(data) < size)
+        try:
+            if file.compression is not None:
+                return self._archive_chunk(file, descriptor, content, size)
+            return _plain_chunk(descriptor, content, size)
+        except OSError as error:
+            self._unreadable(file, error)
+            return Chunk(b"", b"", True, is_unreadable=True)
 
     def last_line_end(self, content: Content) -> tuple[int, dict[int, str]]:
         """Return the position behind the last line of a file, and its fingerprints; 0 without a line."""
@@ -288,6 +304,15 @@ class OpenFiles:
         return Chunk(preceding, data, is_end, is_complete)
 
 
+def _plain_chunk(descriptor: int, content: Content, size: int) -> Chunk | None:
+    start = window_start(content.position)
+    data = os.pread(descriptor, content.position - start + size, start)
+    preceding, data = data[: content.position - start], data[content.position - start :]
+    if not _has_content(content, descriptor):
+        return None
+    return Chunk(preceding, data, len(data) < size)
+
+
 def _read_to(file: OpenFile, start: int, end: int) -> None:
     """Decompress until `buffer` has the bytes from `start` to `end` of the content, or the file ends."""
     archive = file.archive
@@ -306,10 +331,6 @@ def _read_to(file: OpenFile, start: int, end: int) -> None:
     buffer_end = file.buffer_start + len(file.buffer)
     if buffer_end < end:
         file.buffer += archive.read(end - buffer_end)
-
-
-def _matching(patterns: Sequence[str]) -> set[str]:
-    return {path for pattern in patterns for path in glob.iglob(pattern, recursive=True)}
 
 
 def _has_content(content: Content, descriptor: int) -> bool:

@@ -92,7 +92,7 @@ def idempotency_key(record: ConsumerRecord) -> str:
             key = f"{incident}:{event}"
             if key.isascii() and key.isprintable() and len(key) <= 200:
                 return key
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         pass
     return f"{record.topic}-{record.partition}-{record.offset}"
 

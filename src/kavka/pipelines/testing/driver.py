@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,10 +12,21 @@ from typing import Any
 import pytest
 
 from kavka.pipelines.project import Project, require_pipelines
-from kavka.pipelines.session import LocalDriver, Session, SparkOptions, open_driver
+from kavka.pipelines.session import (
+    LocalDriver,
+    Session,
+    SparkOptions,
+    end_jvm,
+    has_jvm,
+    open_driver,
+)
 from kavka.pipelines.testing.isolation import MASTER, driver_settings
+from kavka.spark.class_archive import VARIABLE, ClassArchive, spark_archive
 
 _DEFAULT = "default"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_END_OF_JVM_S = 120
+_XDIST = "PYTEST_XDIST_WORKER"
 
 
 class SharedDriver:
@@ -26,17 +38,21 @@ class SharedDriver:
         self._settings: dict[str, str] = {}
         self._stack = ExitStack()
         self._driver: LocalDriver | None = None
+        self._is_used = False
+        self._new_archive: ClassArchive | None = None
 
     @contextmanager
     def session(self, project: Project) -> Iterator[Session]:
-        """Open a session with an empty catalogue; its tables are gone at the end. Raise SparkMissing, PipelineError."""
+        """Open a session with an empty catalogue. Raise SparkMissing, PipelineError.
+
+        What the session before it has left is dropped now: of the last one it goes with the driver.
+        """
         driver = self._ensure(project)
         with driver.session() as session:
-            _empty(session.spark, self._warehouse)
-            try:
-                yield session
-            finally:
+            if self._is_used:
                 _empty(session.spark, self._warehouse)
+            self._is_used = True
+            yield session
 
     @property
     def _warehouse(self) -> Path:
@@ -47,16 +63,45 @@ class SharedDriver:
         settings = driver_settings(project, self._warehouse)
         if self._driver is None or settings != self._settings:
             self.close()
+            shutil.rmtree(self._warehouse, ignore_errors=True)
             spark_options = SparkOptions(master=MASTER, log_level="off")
-            driver = open_driver(settings, self._directory, spark_options)
+            options = f"{settings.get(_JAVA_OPTIONS, '')} {' '.join(self._archive_options())}"
+            driver = open_driver(
+                settings | {_JAVA_OPTIONS: options.strip()}, self._directory, spark_options
+            )
             self._driver = self._stack.enter_context(driver)
             self._settings = settings
+            self._is_used = False
         return self._driver
 
     def close(self) -> None:
         """Stop the driver."""
         self._driver = None
         self._stack.close()
+
+    # The archive of Spark's classes
+
+    def _archive_options(self) -> list[str]:
+        """Return the options of a new JVM that reads the archive, or makes it; none for a JVM that runs."""
+        archive = None if has_jvm() else spark_archive(os.environ)
+        if archive is None:
+            return []
+        if archive.is_made or _XDIST in os.environ:  # workers would make one each
+            return archive.reading()
+        self._new_archive = archive
+        return archive.making()
+
+    def keep_archive(self, *, is_good: bool) -> Path | None:
+        """End the JVM, so that it writes the archive if it is to make one; return that if it is there now."""
+        archive, self._new_archive = self._new_archive, None
+        if archive is None:
+            return None
+        try:
+            end_jvm(_END_OF_JVM_S)
+            archive.made(is_good=is_good)
+        except OSError:
+            return None  # a full disk: the tests have run without it
+        return archive.path if archive.is_made else None
 
 
 def _empty(spark: Any, warehouse: Path) -> None:
@@ -90,8 +135,16 @@ def shared_driver(config: pytest.Config) -> SharedDriver:
     return config.stash[_DRIVER]
 
 
-def stop_driver(config: pytest.Config) -> None:
-    """Stop the driver, if there is one."""
+def stop_driver(config: pytest.Config, exit_code: int | None) -> None:
+    """Stop the driver, if there is one; after tests that passed keep the archive of Spark's classes."""
     driver = config.stash.get(_DRIVER, None)
-    if driver is not None:
-        driver.close()
+    if driver is None:
+        return
+    driver.close()
+    path = driver.keep_archive(is_good=exit_code == 0)
+    if path is not None:
+        size = path.stat().st_size / 1e6
+        print(
+            f"kept Spark's classes in {path} ({size:.0f} MB): the next tests start faster "
+            f"({VARIABLE}=none keeps none)"
+        )

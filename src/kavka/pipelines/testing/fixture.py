@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kavka.pipelines.testing.pipeline import Pipeline
 
 _DIRECTORY = "pipelines"
+_EXIT_CODE = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,9 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", line)
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remember how the tests ended."""
+    session.config.stash[_EXIT_CODE] = int(exitstatus)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop Spark."""
-    stop_driver(config)
+    stop_driver(config, config.stash.get(_EXIT_CODE, None))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ The key is `pipeline/flow`, the value the flow's progress as JSON; null when the
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ from kavka.spark.queries.flow_progress import (
     expectation_lines,
     progress_from_json,
 )
+
+log = logging.getLogger(__name__)
 
 PROGRESS_TOPIC = "__kavka_pipelines"
 STALE_AFTER_MS = 60_000
@@ -103,9 +106,19 @@ async def read_progress(
                 for record in batch.records():
                     if record.value is None:
                         newest.pop(record.key or b"", None)
-                    else:
-                        flow = newest[record.key or b""] = progress_from_json(record.value)
-                        flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
+                        continue
+                    try:
+                        flow = progress_from_json(record.value)
+                    except ValueError as error:
+                        log.warning(
+                            "record left out topic=%s offset=%d reason=%s",
+                            topic,
+                            record.offset,
+                            error,
+                        )
+                        continue
+                    flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
+                    newest[record.key or b""] = flow
     return sorted(newest.values(), key=lambda progress: (progress.pipeline, progress.flow))
 
 
