@@ -248,9 +248,8 @@ def test_what_is_less_than_the_headroom_throttles_nothing_whenever_it_is_recorde
     assume(left > 0)
     for after_ms, share in later:
         now_ms += after_ms
-        value = left * share
-        left -= value
-        rate.pay(value, limit, now_ms)
+        rate.pay(left * share, limit, now_ms)
+        left -= left * share
         assert rate.record(0, limit, now_ms) == 0
 
 
