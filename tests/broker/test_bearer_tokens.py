@@ -168,6 +168,7 @@ class Issuer:
             "iss": self.url,
             "aud": ["kafka", "other"],
             "sub": "carol",
+            "iat": int(time.time()),
             "exp": int(time.time()) + 60,
             **changed,
         }
@@ -356,7 +357,8 @@ def test_published_keys_that_are_no_keys_for_signatures_are_not_used(
     async def story(server: Server) -> None:
         for kid in ("secret", "other"):
             algorithm, key = ("HS256", "k" * 32) if kid == "secret" else ("RS256", issuer.key)
-            claims = {"sub": "carol", "exp": int(time.time()) + 60, "iss": issuer.url}
+            now = int(time.time())
+            claims = {"sub": "carol", "iat": now, "exp": now + 60, "iss": issuer.url}
             token = jwt.encode({**claims, "aud": "kafka"}, key, algorithm, headers={"kid": kid})
             assert await refusal(server, bearing(token)) == '{"status":"invalid_token"}'
         assert await connect(server, bearing(issuer.token())) == ["carol"]

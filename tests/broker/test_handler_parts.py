@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,8 +12,14 @@ import pytest
 from kavka.broker.handler_parts import HandlerParts
 from kavka.broker.lazy import Lazy
 from kavka.broker.lazy_parts import LazyParts
+from kavka.broker.requests.refusals import FailureReason
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, handler_module
+from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
+from kavka.wire.messages.delete_groups import DeleteGroupsRequest
+from kavka.wire.messages.describe_cluster import DescribeClusterRequest
+from support.access_requests import errors_in
+from support.one_broker import Run, Served
 
 
 def lazy_type(name: str) -> str:
@@ -98,4 +104,56 @@ def test_a_handlers_class_is_made_once_with_its_parts() -> None:
     assert made == ["the verifier"]
 
 
+@pytest.mark.parametrize("api", ["DescribeCluster", "DeleteGroups"])
+def test_a_request_whose_handler_cannot_be_made_is_answered_and_the_next_makes_it(
+    run: Run, caplog: pytest.LogCaptureFixture, api: str
+) -> None:
+    requests = {
+        "DescribeCluster": DescribeClusterRequest(),
+        "DeleteGroups": DeleteGroupsRequest(groups_names=["g"]),
+    }
+
+    async def story(served: Served) -> None:
+        fail_to_make_handlers(served, 1)
+        failed = await served.send(requests[api])
+        assert errors_in(failed) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        answered = await served.send(requests[api])
+        assert ErrorCode.UNKNOWN_SERVER_ERROR not in errors_in(answered)
+        key = next(iter(served.broker.dispatcher.refusals.failed))
+        assert key == (ApiKey[DECLARED[api]], FailureReason.INTERNAL_ERROR)
+
+    run(story)
+    (line,) = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert line.getMessage() == f"handler not made, request refused api={api} peer=127.0.0.1"
+    assert line.exc_info is not None
+    assert str(line.exc_info[1]) == "no room"
+
+
+def test_a_client_that_waits_for_no_response_is_closed_when_the_handler_cannot_be_made(
+    run: Run,
+) -> None:
+    async def story(served: Served) -> None:
+        other = await served.another()
+        fail_to_make_handlers(served, 1)
+        with pytest.raises(ConnectionError):
+            await other.produce("t", b"a", acks=0)
+        assert (await served.send(DescribeClusterRequest())).error_code == 0
+
+    run(story)
+
+
+def fail_to_make_handlers(served: Served, times: int) -> None:
+    dispatcher = served.broker.dispatcher
+    bind, left = dispatcher._bind, [None] * times
+
+    def failing(module: ModuleType) -> Any:
+        if left:
+            left.pop()
+            raise OSError("no room")
+        return bind(module)
+
+    dispatcher._bind = failing
+
+
+DECLARED = {"DescribeCluster": "DESCRIBE_CLUSTER", "DeleteGroups": "DELETE_GROUPS"}
 Verifier = str

@@ -19,9 +19,9 @@ from kavka.client import (
 )
 from kavka.client.blocking import Producer as BlockingProducer
 from kavka.errors import ErrorCode, KafkaError
-from kavka.testing.refusals import refusal
 from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import BatchHeader, walk_complete
+from kavka.wire.refusals import refusal
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE, NO_RESPONSE
 from support.faulty_broker import FaultyBroker
 from support.writing import run_transactional, transact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kavka.core.quota.rate import MAX_THROTTLE_MS, LimitedRate, SampledRate, Windows
@@ -225,3 +225,39 @@ def test_sensors_are_bounded_and_the_stalest_makes_room() -> None:
         sensors.get(key, now_ms)
     assert [key for key, _ in sensors.items(4)] == ["a", "c"]
     assert (sensors.find("b"), sensors.find("a")) == (None, [])
+
+
+@given(
+    used=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 400)), max_size=8),
+    later=st.lists(st.tuples(st.integers(0, 2000), st.floats(0, 1)), min_size=1, max_size=8),
+    limit=st.sampled_from([1.0, 7.0, 100.0]),
+    windows=st.sampled_from([Windows(), Windows(1), Windows(2, 3)]),
+)
+@settings(max_examples=examples(200))
+def test_what_is_less_than_the_headroom_throttles_nothing_whenever_it_is_recorded(
+    used: list[tuple[int, int]],
+    later: list[tuple[int, float]],
+    limit: float,
+    windows: Windows,
+) -> None:
+    rate, now_ms = LimitedRate(windows), _T0
+    for after_ms, value in used:
+        now_ms += after_ms
+        rate.record(value, limit, now_ms)
+    left = rate.headroom(limit, now_ms) * 0.999
+    assume(left > 0)
+    for after_ms, share in later:
+        now_ms += after_ms
+        rate.pay(left * share, limit, now_ms)
+        left -= left * share
+        assert rate.record(0, limit, now_ms) == 0
+
+
+def test_a_silent_client_has_all_of_its_burst_as_headroom() -> None:
+    rate = LimitedRate(Windows())
+    assert rate.headroom(5, _T0) == 50
+    rate.record(20, 5, _T0)
+    assert rate.headroom(5, _T0) == 30
+    rate.record(40, 5, _T0)
+    assert rate.headroom(5, _T0) == 0
+    assert rate.headroom(0, _T0) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode, b64encode
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -31,9 +32,12 @@ from kavka.core.sasl.scram_credential import (
 )
 from kavka.core.sasl.unsecured_jwt import (
     InvalidToken,
+    TokenOwner,
     encode_unsecured,
     login_claims,
+    owner_of_signed,
     read_unsecured,
+    unsecured_rules,
 )
 
 _NAMES = st.text(
@@ -340,17 +344,48 @@ def test_a_token_of_somebody_else_than_the_authorization_id_is_refused() -> None
 _NOW = 1_700_000_000_000
 
 
+_WRITE = unsecured_rules({"unsecuredValidatorRequiredScope": "write"})
+
+
+def owner(claims: dict[str, object], **options: str) -> TokenOwner:
+    named = {f"unsecuredValidator{name}": text for name, text in options.items()}
+    return read_unsecured(encode_unsecured(claims), unsecured_rules(named), _NOW)
+
+
 def test_an_unsecured_token_says_whose_it_is_and_until_when() -> None:
     claims = login_claims(
         {"unsecuredLoginStringClaim_sub": "alice", "unsecuredLoginListClaim_scope": "|a|b"}, _NOW
     )
-    owner = read_unsecured(encode_unsecured(claims), {"unsecuredValidatorRequiredScope": "a"}, _NOW)
-    assert (owner.user, owner.expires_ms, owner.scope) == ("alice", _NOW + 3_600_000, ("a", "b"))
+    found = owner(claims, RequiredScope="a")
+    assert (found.user, found.expires_ms, found.scope) == ("alice", _NOW + 3_600_000, ("a", "b"))
 
 
 def test_a_token_issued_in_this_very_millisecond_is_valid() -> None:
-    claims = {"sub": "alice", "exp": _NOW / 1000 + 9, "iat": (_NOW + 0.9) / 1000}
-    assert read_unsecured(encode_unsecured(claims), {}, _NOW).user == "alice"
+    claims: dict[str, object] = {
+        "sub": "alice",
+        "exp": _NOW / 1000 + 9,
+        "iat": (_NOW + 0.9) / 1000,
+    }
+    assert owner(claims).user == "alice"
+
+
+def test_claims_are_named_by_options_and_a_text_is_one_scope() -> None:
+    claims: dict[str, object] = {
+        "user": "alice",
+        "exp": _NOW / 1000 + 9,
+        "nbf": _NOW / 1000 + 5,
+        "scp": " a b ",
+    }
+    names = {"PrincipalClaimName": " user ", "ScopeClaimName": "scp"}
+    assert owner(claims, **names) == TokenOwner("alice", _NOW + 9000, ("a b",))
+    with pytest.raises(InvalidToken, match="lacks the scope a") as refused:
+        owner(claims, **names, RequiredScope="a  b")
+    assert (refused.value.status, refused.value.scope) == ("insufficient_scope", "[a, b]")
+    assert owner({**claims, "scp": ["b", " a", "b"]}, **names, RequiredScope="a b").scope == (
+        "b",
+        "a",
+    )
+    assert owner({**claims, "sub": "bob"}, PrincipalClaimName="  ").user == "bob"
 
 
 @pytest.mark.parametrize(
@@ -358,23 +393,55 @@ def test_a_token_issued_in_this_very_millisecond_is_valid() -> None:
     [
         ({"sub": "alice"}, "no expiration"),
         ({"sub": "alice", "exp": _NOW / 1000 - 1}, "expired"),
-        ({"sub": "alice", "exp": _NOW / 1000 + 9, "nbf": _NOW / 1000 + 5}, "not valid yet"),
+        ({"sub": "alice", "exp": _NOW / 1000}, "expired"),
+        ({"sub": "alice", "exp": _NOW / 1000 + 9, "iat": _NOW / 1000 + 5}, "not valid yet"),
         ({"sub": "", "exp": _NOW / 1000 + 9}, "claim sub"),
+        ({"sub": "  ", "exp": _NOW / 1000 + 9}, "claim sub"),
         ({"sub": "alice", "exp": float("inf")}, "no expiration"),
         ({"sub": "alice", "exp": _NOW / 1000 + 9, "scope": "read"}, "lacks the scope write"),
+        ({"sub": "alice", "exp": _NOW / 1000 + 9, "scope": 1}, "claim scope is a number"),
     ],
 )
 def test_an_unsecured_token_that_does_not_hold_is_refused(
     claims: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(InvalidToken, match=reason):
-        read_unsecured(encode_unsecured(claims), {"unsecuredValidatorRequiredScope": "write"}, _NOW)
+        read_unsecured(encode_unsecured(claims), _WRITE, _NOW)
+
+
+def test_a_token_that_ends_before_it_was_issued_is_refused() -> None:
+    times: dict[str, object] = {"iat": _NOW / 1000, "exp": _NOW / 1000 - 2, "sub": "alice"}
+    with pytest.raises(InvalidToken, match="expires before it was issued"):
+        owner(times, AllowableClockSkewMs="5000")
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("RequiredScope", 'a b"'), ("AllowableClockSkewMs", "-1"), ("AllowableClockSkewMs", "1s")],
+)
+def test_options_of_the_validator_that_cannot_be_used_are_refused(option: str, text: str) -> None:
+    with pytest.raises(ValueError, match=f"unsecuredValidator{option}"):
+        unsecured_rules({f"unsecuredValidator{option}": text})
+
+
+@pytest.mark.parametrize(
+    "scope", ["", " ", ["a", "a"], ["a", " a"], [""], [1]], ids=lambda scope: repr(scope)
+)
+def test_the_scope_of_a_signed_token_has_no_blank_and_no_double_items(scope: object) -> None:
+    claims = {"sub": " alice ", "exp": _NOW / 1000 + 9, "iat": _NOW / 1000}
+    names: dict[str, Any] = {"principal_claim": "sub", "scope_claim": "scp"}
+    times: dict[str, Any] = {"now_ms": _NOW, "skew_ms": 0}
+    for fine, items in (({}, ()), ({"scp": "a b"}, ("a b",)), ({"scp": ["a", "b"]}, ("a", "b"))):
+        found = owner_of_signed({**claims, **fine}, **names, **times)
+        assert (found.user, found.scope) == ("alice", items)
+    with pytest.raises(InvalidToken, match="claim scp has an item"):
+        owner_of_signed({**claims, "scp": scope}, **names, **times)
 
 
 @given(st.text(max_size=50))
 def test_no_text_is_taken_for_an_unsecured_token(text: str) -> None:
     with pytest.raises(InvalidToken):
-        read_unsecured(text, {}, _NOW)
+        read_unsecured(text, unsecured_rules({}), _NOW)
 
 
 # -- JAAS

@@ -90,6 +90,62 @@ def test_brokers_replicate_over_connections_with_kerberos(tmp_path: Path, site: 
     run_story(Cluster(tmp_path, settings(site)), story)
 
 
+@pytest.mark.long
+def test_brokers_renew_their_tickets_and_connect_again_after_the_end_of_the_first(
+    tmp_path: Path, site: Site
+) -> None:
+    log = site.realm.directory / "kdc.log"
+    site.realm.admin(f'modprinc -maxlife "8 seconds" {SERVICE}')
+
+    def first_tickets() -> int:
+        lines = log.read_text().splitlines()
+        return sum("AS_REQ" in line and "ISSUE" in line and "kafka/" in line for line in lines)
+
+    def have_come(count: int) -> bool:
+        return first_tickets() >= count
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        config = {
+            "bootstrap.servers": f"localhost:{cluster.ports[1]}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.jaas.config": jaas(site.alice, "alice"),
+        }
+        async with Admin(config) as admin:
+            assert await admin.create_topics([NewTopic("t", assignments={0: [1, 2], 1: [2, 1]})])
+        for partition in range(2):
+            await cluster.until(partial(are_in_sync, cluster, partition))
+        await cluster.until(partial(have_come, first_tickets() + 4))  # of two brokers
+        # Connections are made again, by tickets that were got meanwhile.
+        before = authentications(cluster)
+        for broker in cluster.brokers.values():
+            for connection in list(broker.dispatcher.connections):
+                connection.abort()
+        await cluster.until(partial(has_more, cluster, before + 1))
+        async with Producer({**config, "acks": "all"}) as producer:
+            for partition in range(2):
+                await producer.send("t", b"value", partition=partition)
+        for partition in range(2):
+            await cluster.until(partial(are_in_sync, cluster, partition))
+        failed = [
+            n
+            for broker in cluster.brokers.values()
+            for key, n in counts_of(broker).items()
+            if not key[2]
+        ]
+        assert not any(failed)
+
+    renewing = {
+        "connections.max.reauth.ms": "0",
+        "sasl.kerberos.ticket.renew.window.factor": "0.6",
+        "sasl.kerberos.min.time.before.relogin": "0",
+    }
+    try:
+        run_story(Cluster(tmp_path, settings(site, **renewing)), story)
+    finally:
+        site.realm.admin(f'modprinc -maxlife "1 hour" {SERVICE}')
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

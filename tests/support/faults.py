@@ -21,11 +21,11 @@ from typing import Any
 from kavka.errors import ErrorCode
 from kavka.io import BufferedProtocol, ClientTls, Listener, Sendable, ServerTls
 from kavka.net.network import TcpNetwork
-from kavka.testing.refusals import refusal
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import decode, encode
 from kavka.wire.frame import decode_request_header, decode_response, encode_response
 from kavka.wire.messages.api_versions import ApiVersionsResponse
+from kavka.wire.refusals import refusal
 
 _CHUNK_BYTES = 64 * 1024
 

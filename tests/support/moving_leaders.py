@@ -13,7 +13,6 @@ from typing import Any
 from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.testing.refusals import refusal
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.fetch import (
     FetchRequest,
@@ -36,6 +35,7 @@ from kavka.wire.messages.produce import (
     ProduceResponse,
     ProduceResponseNodeEndpoint,
 )
+from kavka.wire.refusals import refusal
 from support.faulty_broker import HOST, FaultyBroker
 
 PORT = 9092

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.errors import ErrorCode
-from kavka.testing.refusals import can_be_refused, refusal
 from kavka.testing.request_faults import (
     FaultKind,
     RequestFault,
@@ -18,7 +18,14 @@ from kavka.testing.request_faults import (
 )
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import encode
+from kavka.wire.messages.delete_groups import DeleteGroupsRequest
+from kavka.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
+)
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestTopic
+from kavka.wire.refusals import can_be_refused, refusal
+from support.access_requests import access_requests, errors_in
 
 
 def faults(*given: RequestFault) -> RequestFaults:
@@ -85,7 +92,10 @@ def test_topics_may_be_named_by_id() -> None:
     assert topics_of(ApiKey.FETCH, request, {b"b" * 16: "b"}.get) == ["a", "b"]
 
 
-@pytest.mark.parametrize("key", [ApiKey(key) for key in APIS if can_be_refused(ApiKey(key))])
+REFUSED = [ApiKey(key) for key in APIS if can_be_refused(ApiKey(key))]
+
+
+@pytest.mark.parametrize("key", REFUSED)
 def test_a_refusal_can_be_encoded_in_each_version(key: ApiKey) -> None:
     api = APIS[key]
     first = max(api.min_version, _FROM.get(key, 0))
@@ -94,6 +104,32 @@ def test_a_refusal_can_be_encoded_in_each_version(key: ApiKey) -> None:
         if key is ApiKey.FIND_COORDINATOR and version >= 4:
             request.coordinator_keys = ["g"]
         assert encode(refusal(key, request, ErrorCode.REQUEST_TIMED_OUT), version)
+
+
+def test_each_api_that_a_broker_serves_can_be_refused() -> None:
+    assert set(SUPPORTED_APIS) <= set(REFUSED)
+
+
+@pytest.mark.parametrize("key", SUPPORTED_APIS)
+def test_all_that_a_request_asks_for_meets_the_error(key: ApiKey) -> None:
+    version = APIS[key].max_version
+    requests = access_requests(key, version, bytes(16)) or [APIS[key].request()()]
+    for request in requests:
+        response = refusal(key, request, ErrorCode.REQUEST_TIMED_OUT)
+        assert encode(response, version)
+        assert set(errors_in(response)) == {ErrorCode.REQUEST_TIMED_OUT}
+
+
+def test_rows_of_a_refusal_name_what_was_asked_for() -> None:
+    request = DeleteGroupsRequest(groups_names=["g", "h"])
+    response = refusal(ApiKey.DELETE_GROUPS, request, ErrorCode.REQUEST_TIMED_OUT)
+    assert [row.group_id for row in response.results] == ["g", "h"]
+    resource = DescribeConfigsRequestResource(
+        resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
+    )
+    described = DescribeConfigsRequest(resources=[resource])
+    (row,) = refusal(ApiKey.DESCRIBE_CONFIGS, described, ErrorCode.REQUEST_TIMED_OUT).results
+    assert (row.resource_type, row.resource_name, row.configs) == (2, "t", [])
 
 
 _FROM = {ApiKey.ELECT_LEADERS: 1}

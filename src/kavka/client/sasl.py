@@ -49,6 +49,7 @@ def sasl_login(config: Config, clock: Clock, random: Random) -> SaslLogin:
 def _kerberos(config: Config, jaas: JaasLogin | None, random: Random) -> SaslLogin:
     """Return the login by a key tab or a ticket cache, of Kafka's login module or of librdkafka's settings."""
     from kavka.net.kerberos.login import Identity, identity_of, kerberos_login, service_of
+    from kavka.net.kerberos.renewal import RenewalTimes
 
     options = {} if jaas is None else jaas.options
     if jaas is not None:
@@ -61,7 +62,12 @@ def _kerberos(config: Config, jaas: JaasLogin | None, random: Random) -> SaslLog
             raise InvalidSetting("sasl.kerberos.principal", None, reason)
         identity = Identity(principal, keytab, None)
     configured = config.optional_text("sasl.kerberos.service.name")
-    return kerberos_login(identity, service_of(options, configured, "kafka"), random)
+    times = RenewalTimes(
+        config.value("sasl.kerberos.ticket.renew.window.factor"),
+        config.value("sasl.kerberos.ticket.renew.jitter"),
+        config.integer("sasl.kerberos.min.time.before.relogin"),
+    )
+    return kerberos_login(identity, service_of(options, configured, "kafka"), random, times)
 
 
 def _jaas(config: Config) -> JaasLogin | None:

@@ -43,4 +43,10 @@ SASL: Final = [
             "GSSAPI: the principal of this client, in place of sasl.jaas.config (librdkafka's name)."),
     Setting("sasl.kerberos.keytab", _TEXT, None,
             "GSSAPI: the file with its keys (librdkafka's name); without it, tickets come from the cache of kinit."),
+    Setting("sasl.kerberos.ticket.renew.window.factor", ValueType.DOUBLE, 0.8,
+            "GSSAPI: share of the life of tickets from a key tab after which they are got again, from 0.5 on."),
+    Setting("sasl.kerberos.ticket.renew.jitter", ValueType.DOUBLE, 0.05,
+            "GSSAPI: share of the life of tickets that is added to it at most, by chance."),
+    Setting("sasl.kerberos.min.time.before.relogin", ValueType.LONG, 60_000,
+            "GSSAPI: least time between two renewals of tickets from a key tab."),
 ]  # fmt: skip

@@ -1,6 +1,7 @@
-"""The lines that clients cause in the log: a few a minute of each address.
+"""Lines of the log that may be caused very often: a client in a loop must not fill the disk.
 
-A client in a loop must not fill the disk. What is left out is counted, and named in one line a minute.
+BoundedLog    about clients: a few a minute of each address; what is left out is named in one line a minute
+SpacedLog     about one thing: a line in a while; the next one says how many were left out
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 WINDOW_S: Final = 60.0
@@ -31,7 +33,9 @@ class BoundedLog:
         self._lines = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def write(self, host: str, text: str, *facts: object) -> None:
+    def write(
+        self, host: str, text: str, *facts: object, exc_info: BaseException | None = None
+    ) -> None:
         """Log a line about a client at `host`, or count it. To be called in a running loop."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WINDOW_S, self._end_window)
@@ -40,7 +44,7 @@ class BoundedLog:
             return
         self._logged[host] += 1
         self._lines += 1
-        self._log.log(self._level, text, *facts)
+        self._log.log(self._level, text, *facts, exc_info=exc_info)
 
     def _end_window(self) -> None:
         self._timer = None
@@ -50,3 +54,38 @@ class BoundedLog:
             named = " ".join(f"{host}={count}" for host, count in left_out.most_common(_NAMED))
             what = "warnings about clients left out in a minute count=%d addresses=%d most: %s"
             self._log.log(self._level, what, left_out.total(), len(left_out), named)
+
+
+class SpacedLog:
+    """Logs a line only when so much time has passed since the last one."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        tick_ms: Callable[[], int],
+        between_ms: int,
+        level: int = logging.WARNING,
+    ) -> None:
+        """Write to `log` at a level."""
+        self._log = log
+        self._tick_ms = tick_ms
+        self._between_ms = between_ms
+        self._level = level
+        self._logged_ms: int | None = None
+        self._left_out = 0
+
+    def is_due(self) -> bool:
+        """Return whether a line may be written now; if not, count that it is left out."""
+        now_ms = self._tick_ms()
+        if self._logged_ms is not None and now_ms - self._logged_ms < self._between_ms:
+            self._left_out += 1
+            return False
+        self._logged_ms = now_ms
+        return True
+
+    def write(self, text: str, *facts: object) -> None:
+        """Log the line for which `is_due` was true, with the number of those left out before."""
+        if self._left_out:
+            text, facts = f"{text} not_logged_since_last=%d", (*facts, self._left_out)
+            self._left_out = 0
+        self._log.log(self._level, text, *facts)

@@ -144,6 +144,10 @@ class WorkMeter:
         self._discards = False
         self._owed_ns = 0  # of the ends of events
 
+    def work_ns(self) -> int:
+        """Return the time."""
+        return self._clock.work_ns()
+
     def begin(self) -> None:
         """Note the time: an event begins, unless it turns out that there is nothing to do."""
         self._began_ns = self._clock.begin_ns()

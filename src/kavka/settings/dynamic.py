@@ -31,6 +31,9 @@ _OF_A_MECHANISM = (
     "sasl.oauthbearer.sub.claim.name",
     "sasl.kerberos.service.name",
     "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.ticket.renew.window.factor",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.min.time.before.relogin",
 )
 """Listener settings of a SASL mechanism, with the mechanism's name as prefix."""
 _MECHANISM_PREFIXES = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.", "gssapi.")

@@ -144,6 +144,30 @@ SASL_SETTINGS: list[Setting] = [
         scope=_BROKER,
         fixed=True,
     ),
+    Setting(
+        "sasl.kerberos.ticket.renew.window.factor",
+        _T.DOUBLE,
+        0.8,
+        "GSSAPI between brokers: share of the life of tickets after which they are got again, from 0.5 on.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.kerberos.ticket.renew.jitter",
+        _T.DOUBLE,
+        0.05,
+        "GSSAPI between brokers: share of the life of tickets that is added to it at most, by chance.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.kerberos.min.time.before.relogin",
+        _T.LONG,
+        60_000,
+        "GSSAPI between brokers: least time between two renewals of tickets.",
+        scope=_BROKER,
+        fixed=True,
+    ),
 ]
 
 TOKEN_SETTINGS: list[Setting] = [

@@ -18,13 +18,13 @@ from typing import Any
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import BufferedProtocol
 from kavka.testing.paced_output import PacedOutput
-from kavka.testing.refusals import refusal
 from kavka.testing.request_faults import FaultKind, RequestFault, RequestFaults, topics_of
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode
 from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
 from kavka.wire.messages.fetch import FetchResponse
 from kavka.wire.messages.metadata import MetadataResponseBroker
+from kavka.wire.refusals import refusal
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from kavka.errors import ErrorCode
-from kavka.testing.refusals import can_be_refused
 from kavka.wire.apis import APIS, ApiKey
+from kavka.wire.refusals import can_be_refused
 
 
 class FaultKind(Enum):

@@ -113,8 +113,25 @@ def test_wrong_passwords_are_few_in_a_second_and_the_scraper_is_answered_all_the
 
     checked(users_file(tmp_path), story)
     said = [m for m in caplog.messages if "metrics refused" in m]
-    assert len(said) == 2
-    assert said[1].endswith("not_logged_since_last=5")
+    assert [m.split()[2] for m in said] == [
+        *["peer=10.0.0.2"] * 2,
+        *[f"peer=10.0.1.{i}" for i in range(3)],
+        *["peer=10.0.0.2"] * 2,
+    ]
+
+
+def test_wrong_passwords_of_one_address_are_logged_a_few_times_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(check: BasicAuthentication, clock: Any) -> None:
+        for second in range(8):
+            clock.now = second * 1000
+            assert await check.check(basic("alice", "x"), "10.0.0.2") is Verdict.REFUSED
+        assert await check.check(basic("alice", "x"), "10.0.0.3") is Verdict.REFUSED
+
+    checked(users_file(tmp_path), story)
+    said = [m.split()[2] for m in caplog.messages if "metrics refused" in m]
+    assert said == [*["peer=10.0.0.2"] * 5, "peer=10.0.0.3"]
 
 
 def test_a_changed_file_holds_at_once_and_a_broken_one_changes_nothing(

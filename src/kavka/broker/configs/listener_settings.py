@@ -78,6 +78,12 @@ class ListenerSettings:
         assert isinstance(value, int), setting
         return value
 
+    def number(self, setting: str, mechanism: str = "") -> float:
+        """Return a number that may have a fraction."""
+        value = self.value(setting, mechanism)
+        assert isinstance(value, float), setting
+        return value
+
     def text(self, setting: str) -> str:
         """Return a text that has a value."""
         value = self.value(setting)

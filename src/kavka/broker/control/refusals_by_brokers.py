@@ -10,11 +10,12 @@ import logging
 from typing import Final
 
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
+from kavka.net.bounded_log import SpacedLog
 from kavka.net.peer_security import TlsHandshakeFailed
 
 log = logging.getLogger(__name__)
 
-_BETWEEN_S: Final = 60.0
+_BETWEEN_MS: Final = 60_000
 
 
 class RefusalsByBrokers:
@@ -22,19 +23,21 @@ class RefusalsByBrokers:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._logged_at: float | None = None
+        self._log = SpacedLog(log, _tick_ms, _BETWEEN_MS)
 
     def is_refusal(self, broker: object, error: Exception) -> bool:
         """Return whether another broker refused this one, which is logged here; other failures the caller logs."""
         remedy = remedy_of(error)
         if remedy is None:
             return False
-        now = asyncio.get_running_loop().time()
-        if self._logged_at is None or now - self._logged_at >= _BETWEEN_S:
-            self._logged_at = now
+        if self._log.is_due():
             what = "another broker refuses this one broker=%s reason=%s: %s"
-            log.warning(what, broker, str(error).rstrip("."), remedy)
+            self._log.write(what, broker, str(error).rstrip("."), remedy)
         return True
+
+
+def _tick_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def remedy_of(error: Exception) -> str | None:

@@ -20,6 +20,7 @@ from typing import Final
 
 from kavka.io import Clock, Disk, Random
 from kavka.metrics.passwords import BadUsers, Users
+from kavka.net.bounded_log import BoundedLog
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,6 @@ SETTING: Final = "kavka.metrics.users.file"
 _CHECKS_PER_SECOND: Final = 5
 _CHECKS_OF_ONE_ADDRESS: Final = 2
 _MAX_REMEMBERED: Final = 100
-_BETWEEN_LINES_MS: Final = 10_000
 _MAX_FILE_BYTES: Final = 1 << 20
 
 _Version = tuple[int, int, int]
@@ -60,8 +60,7 @@ class BasicAuthentication:
         self._in_second: Counter[str] = Counter()
         """Checks of this second, by address."""
         self._is_readable = True
-        self._logged_ms: int | None = None
-        self._not_logged = 0
+        self._log = BoundedLog(log)
 
     async def start(self) -> None:
         """Read the file. Raise InvalidSetting."""
@@ -91,7 +90,7 @@ class BasicAuthentication:
         async with self._checking:
             is_right = await self._disk.run(users.accept, user, password)
         if not is_right:
-            self._note_refusal(user, host)
+            self._log.write(host, "metrics refused peer=%s user=%.64r", host, user)
             return Verdict.REFUSED
         if users is self._users and len(self._known) < _MAX_REMEMBERED:
             self._known.add(digest)
@@ -132,16 +131,6 @@ class BasicAuthentication:
             return False
         counts[host] += 1
         return True
-
-    def _note_refusal(self, user: str, host: str) -> None:
-        now_ms = self._clock.tick_ms()
-        if self._logged_ms is None or now_ms - self._logged_ms >= _BETWEEN_LINES_MS:
-            self._logged_ms = now_ms
-            more = f" not_logged_since_last={self._not_logged}" if self._not_logged else ""
-            log.warning("metrics refused peer=%s user=%.64r%s", host, user, more)
-            self._not_logged = 0
-        else:
-            self._not_logged += 1
 
 
 def _credential(header: str | None) -> tuple[bytes, bytes] | None:

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
 from hashlib import sha256
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.quotas.request_time import Metered, RequestTime
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.loop_time import LoopTime
+from kavka.broker.requests.session import Session
+from kavka.core.access.entries import Principal
 from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 from kavka.core.quota.alterations import (
     CONSUMER_BYTE_RATE,
@@ -29,7 +31,7 @@ from kavka.core.quota.alterations import (
     REQUEST_PERCENTAGE,
 )
 from kavka.core.quota.entities import Match, QuotaEntity, QuotaKey, QuotaLimits
-from kavka.core.quota.rate import MAX_THROTTLE_MS, Average, LimitedRate, Windows
+from kavka.core.quota.rate import MAX_THROTTLE_MS, LimitedRate, Windows
 from kavka.core.quota.sensors import Sensors
 from kavka.core.quota.token_bucket import MutationQuota, TokenBucket
 from kavka.io import Clock
@@ -50,25 +52,13 @@ BETWEEN_BROKERS: Final = frozenset(
 )
 """APIs that no quota of request time holds for."""
 _ACT: Final = AclOperation.CLUSTER_ACTION
-_NS_PER_PERCENT: Final = 10_000_000
-"""One hundredth of a second of the loop's time is one percent of a second."""
+_KNOWN_MS: Final = 1000
+"""Milliseconds after which the counters of a session's client are looked up again, which notes their use."""
 _MAX_KNOWN: Final = 10_000
 _MAX_ID: Final = 255
 """Characters of a client id that are kept; of a longer one, which may have 32767, a digest is."""
 
 T = TypeVar("T")
-
-
-class Metered(Generic[T]):
-    """The counter of one entity, with the times for which it was throttled."""
-
-    __slots__ = ("meter", "throttle_ms")
-
-    def __init__(self, meter: T) -> None:
-        """Begin with nothing counted."""
-        self.meter = meter
-        self.throttle_ms = Average()
-        """Of each throttled request."""
 
 
 class FetchCharge(NamedTuple):
@@ -120,6 +110,29 @@ class KindOfQuota(Generic[T]):
         return self.sensors.items(now_ms)
 
 
+class _Client:
+    """The limits of one client, as its session remembers them for a while."""
+
+    __slots__ = ("client_id", "epoch", "expires_ms", "fetch", "principal", "produce", "request")
+
+    def __init__(self, epoch: object, principal: Principal, client_id: str, now_ms: int) -> None:
+        """Begin without a limit."""
+        self.epoch = epoch
+        self.principal = principal
+        self.client_id = client_id
+        self.expires_ms = now_ms + _KNOWN_MS
+        self.request: RequestTime | None = None
+        self.produce: _Rate | None = None
+        self.fetch: _Rate | None = None
+
+
+class _Rate(NamedTuple):
+    """A limit, and what is counted by it."""
+
+    metered: Metered[LimitedRate]
+    limit: float
+
+
 def _short(key: QuotaKey) -> QuotaKey:
     """Return a key that takes little memory, and is another one for another client id."""
     if key.client_id is None:
@@ -147,7 +160,12 @@ class ClientQuotas:
 
         self.produce = KindOfQuota(rates(MAX_THROTTLE_MS))
         self.fetch = KindOfQuota(rates(MAX_THROTTLE_MS))
-        self.request = KindOfQuota(rates(windows.window_ms))
+        self.request: KindOfQuota[LimitedRate] = KindOfQuota(
+            Sensors(lambda: RequestTime(LimitedRate(windows, windows.window_ms), clock))
+        )
+        self._epoch = object()
+        """Another one after each change of limits: what sessions remember of before is void."""
+        self._loop_clock: LoopClock | None = None
         self.mutations: KindOfQuota[TokenBucket] = KindOfQuota(
             Sensors(lambda: Metered(TokenBucket(mutation_windows)))
         )
@@ -157,8 +175,10 @@ class ClientQuotas:
         self.produce.set_limits(limits[PRODUCER_BYTE_RATE])
         self.fetch.set_limits(limits[CONSUMER_BYTE_RATE])
         self.request.set_limits(limits[REQUEST_PERCENTAGE])
-        self._sample_waits()
         self.mutations.set_limits(limits[CONTROLLER_MUTATION_RATE])
+        self._epoch = object()
+        # The loop is measured again from the first client on that has a limit.
+        self._loop_clock = iterations_of(asyncio.get_running_loop()).sampler = None
 
     # -- Quota
 
@@ -167,31 +187,53 @@ class ClientQuotas:
 
         Before authentication none does: all clients would share one rate, and each could use it up.
         """
-        request = self.request
-        if not request.has_limits or not context.session.is_authenticated:
+        session = context.session
+        if not self.request.has_limits or not session.is_authenticated:
             return None
-        if context.api.key in BETWEEN_BROKERS and _is_broker(context):
+        account = self._client(context, session, context.received_ms).request
+        if account is None or (context.api.key in BETWEEN_BROKERS and _is_broker(context)):
             return None
-        match = request.match(context)
+        meter = context.connection.meter
+        if meter is None:
+            meter = context.connection.meter = WorkMeter(self._clock_of_loop(), account.charge)
+        else:
+            meter.charge = account.charge
+        return LoopTime(meter, account)
+
+    def _client(self, context: RequestContext, session: Session, now_ms: int) -> _Client:
+        """Return what limits the client of a request."""
+        known: _Client | None = session.quota_client
+        if (
+            known is not None
+            and known.epoch is self._epoch
+            and known.principal is session.principal
+            and known.client_id == (context.header.client_id or "")
+            and now_ms < known.expires_ms
+        ):
+            return known
+        known = _Client(self._epoch, session.principal, context.client_id, now_ms)
+        known.request = self._request_time(context, now_ms)
+        known.produce = _rate_of(self.produce, context, now_ms)
+        known.fetch = _rate_of(self.fetch, context, now_ms)
+        if len(known.client_id) <= _MAX_ID:
+            session.quota_client = known
+        return known
+
+    def _request_time(self, context: RequestContext, now_ms: int) -> RequestTime | None:
+        match = self.request.match(context) if self.request.has_limits else None
         if match is None:
             return None
-        metered = request.sensors.get(match.key, self._clock.tick_ms())
-        charge = partial(self._charge_rest, metered.meter)
-        connection = context.connection
-        if connection.meter is None:
-            connection.meter = WorkMeter(self._loop_clock, charge)
-        else:
-            connection.meter.charge = charge
-        return LoopTime(self._clock.work_ns, connection.meter)
+        account = cast(RequestTime, self.request.sensors.get(match.key, now_ms))
+        account.set_limit(match.limit)
+        return account
 
-    @cached_property
-    def _loop_clock(self) -> LoopClock:
-        return LoopClock(self._clock.work_ns, iterations_of(asyncio.get_running_loop()).works)
-
-    def _sample_waits(self) -> None:
-        """Measure the loop's own work while there is a quota of request time."""
-        iterations = iterations_of(asyncio.get_running_loop())
-        iterations.sampler = self._loop_clock if self.request.has_limits else None
+    def _clock_of_loop(self) -> LoopClock:
+        """Return the clock of all meters; with it the loop's own work is measured."""
+        if self._loop_clock is None:
+            iterations = iterations_of(asyncio.get_running_loop())
+            self._loop_clock = LoopClock(self._clock.work_ns, iterations.works)
+            iterations.sampler = self._loop_clock
+        return self._loop_clock
 
     def request_throttle_ms(self, context: RequestContext, request: Any) -> int:
         """Charge the bytes of a Produce."""
@@ -200,7 +242,10 @@ class ClientQuotas:
             if request.acks == 0:
                 context.forget_loop_time()  # as in Apache Kafka
             if self.produce.has_limits:
-                return self._charge(self.produce, context, context.slot.held_bytes)
+                now_ms = self._clock.tick_ms()
+                rate = self._client(context, context.session, now_ms).produce
+                if rate is not None:
+                    return self._charge(rate, context.slot.held_bytes, now_ms)
         elif key is ApiKey.FETCH and is_of_follower(request) and _is_broker(context):
             context.forget_loop_time()
         return 0
@@ -208,30 +253,22 @@ class ClientQuotas:
     def response_throttle_ms(self, context: RequestContext, response: Any) -> int:
         """Charge the time of a request that is handled; the rest, of its response, follows and throttles nothing."""
         time = context.loop_time
-        match = None if time is None else self.request.match(context)
-        if time is None or match is None:
+        if time is None:
             return 0
         now_ms = self._clock.tick_ms()
-        metered = self.request.sensors.get(match.key, now_ms)
-        percent = time.take_ns() / _NS_PER_PERCENT
-        throttle_ms = metered.meter.record(percent, match.limit, now_ms)
-        time.charge_rest(partial(self._charge_rest, metered.meter))
-        if throttle_ms > 0:
-            metered.throttle_ms.record(throttle_ms, now_ms)
+        account: RequestTime | None = time.account
+        throttle_ms = 0
+        if account is None or now_ms >= account.free_until_ms:
+            account = self._client(context, context.session, now_ms).request
+            if account is None:
+                return 0
+            throttle_ms = account.record(time.take_ns(), now_ms)
+        time.charge_rest(account.charge)
         return throttle_ms
 
-    def _charge_rest(self, rate: LimitedRate, taken_ns: int) -> None:
-        rate.rate.record(taken_ns / _NS_PER_PERCENT, self._clock.tick_ms())
-
-    def _charge(
-        self, quota: KindOfQuota[LimitedRate], context: RequestContext, amount: float
-    ) -> int:
-        match = quota.match(context)
-        if match is None:
-            return 0
-        now_ms = self._clock.tick_ms()
-        metered = quota.sensors.get(match.key, now_ms)
-        throttle_ms = metered.meter.record(amount, match.limit, now_ms)
+    def _charge(self, rate: _Rate, amount: float, now_ms: int) -> int:
+        metered, limit = rate
+        throttle_ms = metered.meter.record(amount, limit, now_ms)
         if throttle_ms > 0:
             metered.throttle_ms.record(throttle_ms, now_ms)
         return throttle_ms
@@ -242,19 +279,21 @@ class ClientQuotas:
         """Return how many bytes a Fetch may find: more would be refused each time. None: as many as it asks for."""
         if not self.fetch.has_limits:
             return None
-        match = self.fetch.match(context)
-        return None if match is None else int(match.limit * self._windows.burst_seconds)
+        rate = self._client(context, context.session, self._clock.tick_ms()).fetch
+        return None if rate is None else int(rate.limit * self._windows.burst_seconds)
 
     def charge_fetch(self, context: RequestContext, size: int) -> FetchCharge:
         """Charge the bytes that a consumer's Fetch has found, unless what was fetched before is not paid for yet."""
-        match = self.fetch.match(context) if self.fetch.has_limits else None
-        if match is None or not size:
+        if not size or not self.fetch.has_limits:
             return FetchCharge(0, False)
         now_ms = self._clock.tick_ms()
-        metered = self.fetch.sensors.get(match.key, now_ms)
-        unpaid_ms = metered.meter.unpaid_ms(match.limit, now_ms)
+        rate = self._client(context, context.session, now_ms).fetch
+        if rate is None:
+            return FetchCharge(0, False)
+        metered, limit = rate
+        unpaid_ms = metered.meter.unpaid_ms(limit, now_ms)
         is_refused = unpaid_ms > 0
-        throttle_ms = unpaid_ms if is_refused else metered.meter.record(size, match.limit, now_ms)
+        throttle_ms = unpaid_ms if is_refused else metered.meter.record(size, limit, now_ms)
         if throttle_ms > 0:
             metered.throttle_ms.record(throttle_ms, now_ms)
         return FetchCharge(throttle_ms, is_refused)
@@ -273,6 +312,11 @@ class ClientQuotas:
         if match is not None:
             now_ms = self._clock.tick_ms()
             self.mutations.sensors.get(match.key, now_ms).throttle_ms.record(throttle_ms, now_ms)
+
+
+def _rate_of(kind: KindOfQuota[LimitedRate], context: RequestContext, now_ms: int) -> _Rate | None:
+    match = kind.match(context) if kind.has_limits else None
+    return None if match is None else _Rate(kind.sensors.get(match.key, now_ms), match.limit)
 
 
 def _is_broker(context: RequestContext) -> bool:

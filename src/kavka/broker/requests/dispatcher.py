@@ -296,7 +296,11 @@ class Dispatcher:
         if key not in SUPPORTED_APIS:
             return None
         api_key = ApiKey(key)
-        handle = self._bind(importlib.import_module(handler_module(api_key)))
+        try:
+            handle = self._bind(importlib.import_module(handler_module(api_key)))
+        except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
+            # It is made again at the next request: the reason may be gone.
+            return ServedApi(api_key, self._failures.unmade(error), self._max_decoded)
         if self._policies.audited is not None:
             handle = self._policies.audited(api_key, handle)
         handle = with_result(handle)

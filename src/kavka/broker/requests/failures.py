@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import NO_RESPONSE, LastResponse
 from kavka.broker.requests.memory import RequestTooLarge
 from kavka.broker.requests.refusals import FailureReason, RefusalReason, Refusals
-from kavka.broker.requests.served_apis import unsupported_api_versions
+from kavka.broker.requests.served_apis import Handler, unsupported_api_versions
+from kavka.errors import ErrorCode
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
@@ -36,6 +38,12 @@ class RequestFailures:
         from kavka.net.bounded_log import BoundedLog  # when the first line is written
 
         return BoundedLog(log)
+
+    @cached_property
+    def _errors(self) -> BoundedLog:
+        from kavka.net.bounded_log import BoundedLog
+
+        return BoundedLog(log, logging.ERROR)
 
     def close(
         self, connection: Connection, key: ApiKey | None, reason: RefusalReason, text: str
@@ -89,6 +97,23 @@ class RequestFailures:
             log.error(what, context.api.key, context.version, exc_info=error)
             context.connection.abort()
         context.finish()
+
+    def unmade(self, cause: Exception) -> Handler:
+        """Return the handler of an API whose own cannot be made: each request is answered UNKNOWN_SERVER_ERROR."""
+
+        def handle(context: RequestContext, request: Any) -> Any:
+            self._count(context, FailureReason.INTERNAL_ERROR)
+            key = context.api.key
+            what = "handler not made, request refused api=%s peer=%s"
+            host = context.connection.peer_host
+            self._errors.write(host, what, key.title, host, exc_info=cause)
+            if key is ApiKey.PRODUCE and request.acks == 0:
+                return LastResponse(NO_RESPONSE)  # as in Apache Kafka
+            from kavka.wire.refusals import refusal
+
+            return refusal(key, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+        return handle
 
     def failed(self, context: RequestContext, error: BaseException) -> None:
         """Close the connection of a request whose second stage failed: a disk, the registry, or a bug."""

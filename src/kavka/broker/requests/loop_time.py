@@ -19,12 +19,12 @@ T = TypeVar("T")
 class LoopTime:
     """A stopwatch, which may be started again while it runs."""
 
-    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_meter", "_taken_ns", "_work_ns")
+    __slots__ = ("_began_ns", "_charge", "_charged_ns", "_depth", "_meter", "_taken_ns", "account")
 
-    def __init__(self, work_ns: Callable[[], int], meter: WorkMeter) -> None:
-        """Begin stopped; `meter` is that of the request's connection."""
-        self._work_ns = work_ns
+    def __init__(self, meter: WorkMeter, account: Any) -> None:
+        """Begin stopped; `meter` is that of the request's connection, `account` what the quotas charge."""
         self._meter = meter
+        self.account = account
         self._depth = 0
         self._began_ns = 0
         self._taken_ns = 0
@@ -41,14 +41,14 @@ class LoopTime:
         if self._meter.in_event:
             self._meter.resume()
         elif not self._depth:
-            self._began_ns = self._work_ns()
+            self._began_ns = self._meter.work_ns()
         self._depth += 1
 
     def pause(self) -> None:
         """Stop, unless it was started more than once."""
         self._depth -= 1
         if not self._depth and self._began_ns:
-            self._taken_ns += self._work_ns() - self._began_ns
+            self._taken_ns += self._meter.work_ns() - self._began_ns
             self._began_ns = 0
             if self._charge is not None:
                 self._charge(self.take_ns())
@@ -61,7 +61,7 @@ class LoopTime:
         """Return the nanoseconds since the last call."""
         taken = self._taken_ns
         if self._began_ns:
-            taken += self._work_ns() - self._began_ns
+            taken += self._meter.work_ns() - self._began_ns
         since, self._charged_ns = taken - self._charged_ns, taken
         return since + self._meter.take_ns() if self._meter.in_event else since
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.core.access.entries import ANONYMOUS, Principal
 from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
@@ -61,6 +61,7 @@ class Session:
         "listener_name",
         "principal",
         "protocol",
+        "quota_client",
         "sasl",
         "token_id",
         "was_authenticated",
@@ -89,6 +90,8 @@ class Session:
         """The delegation token by which the principal is authenticated; None where it is not by one."""
         self.decisions: tuple[Principal, Decisions] | None = None
         """The authorizer's memory of the session, for the principal that it had then."""
+        self.quota_client: Any = None
+        """The quotas' memory of the session, for the client that it had then."""
 
 
 Ended = Callable[[Session, str, str | None], None]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kavka.broker.lifecycle.periodic_tasks import TaskRun
 from kavka.broker.requests.context import RequestContext, Responding
 from kavka.io import Clock
 from kavka.net.event_loop import Stall, Work
 from kavka.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kavka.net.bounded_log import SpacedLog
 
 log = logging.getLogger(__name__)
 
@@ -24,23 +29,22 @@ class StallWarnings:
         """`in_second_stage` returns the requests with handlers that have begun and not returned."""
         self._in_second_stage = in_second_stage
         self._clock = clock
-        self._logged_ms: int | None = None
-        self._not_logged = 0
+
+    @cached_property
+    def _log(self) -> SpacedLog:
+        from kavka.net.bounded_log import SpacedLog  # when the first line is written
+
+        return SpacedLog(log, self._clock.tick_ms, _BETWEEN_WARNINGS_MS)
 
     def stalled(self, stall: Stall) -> None:
         """Take note of one."""
-        now_ms = self._clock.tick_ms()
-        if self._logged_ms is not None and now_ms - self._logged_ms < _BETWEEN_WARNINGS_MS:
-            self._not_logged += 1
-            return
-        log.warning(
-            "event loop stalled duration_ms=%d cpu_ms=%d %s%s",
-            stall.duration_ms,
-            stall.cpu_ms,
-            self._cause(stall.work),
-            f" not_logged_since_last={self._not_logged}" if self._not_logged else "",
-        )
-        self._logged_ms, self._not_logged = now_ms, 0
+        if self._log.is_due():
+            self._log.write(
+                "event loop stalled duration_ms=%d cpu_ms=%d %s",
+                stall.duration_ms,
+                stall.cpu_ms,
+                self._cause(stall.work),
+            )
 
     def _cause(self, work: Work | None) -> str:
         """Return the request or the periodic task that took longest, else the requests that tasks work on."""

@@ -74,6 +74,7 @@ def _kerberos(context: BrokerContext, settings: ListenerSettings) -> SaslLogin:
     """Return the login as this broker's principal; without settings the others' have the same first component."""
     from kavka.broker.security.kerberos import EXAMPLE_PRINCIPAL
     from kavka.net.kerberos.login import identity_of, kerberos_login, service_of
+    from kavka.net.kerberos.renewal import RenewalTimes
 
     login = _login(settings, GSSAPI, "principal")
     options = {} if login is None else login.options
@@ -81,4 +82,9 @@ def _kerberos(context: BrokerContext, settings: ListenerSettings) -> SaslLogin:
     own = (identity.principal or "kafka").partition("@")[0].partition("/")[0]
     configured = settings.optional("sasl.kerberos.service.name", GSSAPI)
     service = service_of(options, configured, own)
-    return kerberos_login(identity, service, context.random)
+    times = RenewalTimes(
+        settings.number("sasl.kerberos.ticket.renew.window.factor", GSSAPI),
+        settings.number("sasl.kerberos.ticket.renew.jitter", GSSAPI),
+        settings.integer("sasl.kerberos.min.time.before.relogin", GSSAPI),
+    )
+    return kerberos_login(identity, service, context.random, times)

@@ -34,7 +34,7 @@ from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_
 from kavka.core.sasl.plain import PLAIN, PlainServer, check_password, jaas_users
 from kavka.core.sasl.scram import NONCE_BYTES, ScramServer, new_nonce
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, ScramMechanism
-from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured
+from kavka.core.sasl.unsecured_jwt import InvalidToken, read_unsecured, unsecured_rules
 from kavka.io import Clock, Random
 from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
@@ -166,6 +166,11 @@ class Mechanisms:
             )
             raise InvalidSetting("sasl.oauthbearer.jwks.endpoint.url", "", reason)
 
+        try:
+            rules = unsecured_rules(options)
+        except ValueError as error:
+            setting = settings.name_of(JAAS, OAUTHBEARER)
+            raise InvalidSetting(setting, "[hidden]", str(error)) from None
         log.warning(
             "tokens without a signature are accepted, which any client can write listener=%s",
             settings.listener,
@@ -174,7 +179,7 @@ class Mechanisms:
         def check(question: Question) -> Success | Failure:
             assert isinstance(question, CheckToken)
             try:
-                owner = read_unsecured(question.token, options, self._clock.now_ms())
+                owner = read_unsecured(question.token, rules, self._clock.now_ms())
             except InvalidToken as error:
                 return refusal_of(error)
             return Success(owner.user, expires_ms=owner.expires_ms)

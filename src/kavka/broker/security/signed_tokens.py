@@ -16,7 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.core.sasl.exchange import CheckToken, Failure, Question, Success
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, refusal_of
-from kavka.core.sasl.unsecured_jwt import InvalidToken, TokenOwner, owner_of
+from kavka.core.sasl.unsecured_jwt import InvalidToken, TokenOwner, owner_of_signed
 from kavka.io import Clock
 from kavka.settings.declaration import InvalidSetting
 
@@ -105,17 +105,16 @@ class SignedTokenCheck:
                 audience=self._audience or None,
                 issuer=self._issuer,
                 leeway=self._skew_s,
-                options={"verify_aud": bool(self._audience), "require": ["exp"]},
+                options={"verify_aud": bool(self._audience), "require": ["exp", "iat"]},
             )
         except (jwt.InvalidTokenError, RecursionError) as error:
             raise InvalidToken(f"the token does not hold: {error}") from None
-        return owner_of(
+        return owner_of_signed(
             claims,
             now_ms=self._clock.now_ms(),
             skew_ms=self._skew_s * 1000,
             principal_claim=self._sub_claim,
             scope_claim=self._scope_claim,
-            required_scope=[],
         )
 
     async def _key(self, kid: str | None) -> PyJWK:

@@ -150,12 +150,28 @@ class LimitedRate:
         self.rate.record(value, now_ms)
         excess_ms = min(self.excess_ms(limit, now_ms), self._max_throttle_ms)
         self._set_limit(limit, now_ms)
-        if limit > 0:
-            credit_ms = self._windows.burst_seconds * 1000
-            self._paid_at_ms = max(self._paid_at_ms, now_ms - credit_ms) + value * 1000 / limit
+        self._spend(value, limit, now_ms)
         if excess_ms > 0:
             self._paid_at_ms = max(self._paid_at_ms, now_ms + excess_ms)
         return max(excess_ms, min(self.unpaid_ms(limit, now_ms), self._max_throttle_ms))
+
+    def pay(self, value: float, limit: float, now_ms: int) -> None:
+        """Count what throttles nothing by itself: the next `record` sees it."""
+        self.rate.record(value, now_ms)
+        self._set_limit(limit, now_ms)
+        self._spend(value, limit, now_ms)
+
+    def headroom(self, limit: float, now_ms: int) -> float:
+        """Return how much may be recorded from now on, at any times, before the first of it throttles.
+
+        At least; it is less than what `record` would let through where samples are about to be emptied.
+        """
+        if limit <= 0:
+            return 0.0
+        windows = self._windows
+        by_rate = limit * (windows.count - 1) * windows.seconds - self.rate.total
+        by_payment = limit * min(windows.burst_seconds, (now_ms - self._paid_at_ms) / 1000)
+        return max(0.0, min(by_rate, by_payment))
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
         """Return for how many milliseconds the rate is above the limit, as Apache Kafka says."""
@@ -169,6 +185,12 @@ class LimitedRate:
         """Return for how many milliseconds nothing more should be used: of this, less than one counts as none."""
         self._set_limit(limit, now_ms)
         return _rounded(max(0.0, self._paid_at_ms - now_ms))
+
+    def _spend(self, value: float, limit: float, now_ms: int) -> None:
+        """Have the limit pay for it, by credit first."""
+        if limit > 0:
+            credit_ms = self._windows.burst_seconds * 1000
+            self._paid_at_ms = max(self._paid_at_ms, now_ms - credit_ms) + value * 1000 / limit
 
     def _set_limit(self, limit: float, now_ms: int) -> None:
         """Pay what is left by another limit."""

@@ -6,7 +6,8 @@ Source: RFC 7519, 6; Apache Kafka's `OAuthBearerUnsecuredJws` and its validator.
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+import re
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,10 @@ _STRING: Final = "unsecuredLoginStringClaim_"
 _NUMBER: Final = "unsecuredLoginNumberClaim_"
 _LIST: Final = "unsecuredLoginListClaim_"
 _EXTENSION: Final = "unsecuredLoginExtension_"
+VALIDATOR: Final = "unsecuredValidator"
+"""What the options begin with by which a broker checks tokens."""
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _LIFETIME_S: Final = 3600.0
 
 
@@ -25,7 +30,7 @@ class InvalidToken(ValueError):
     def __init__(
         self, reason: str, status: str = "invalid_token", scope: str | None = None
     ) -> None:
-        """`scope` is the scope that was missing."""
+        """`scope` is the scope that was required."""
         super().__init__(reason)
         self.status = status
         self.scope = scope
@@ -71,53 +76,100 @@ def login_extensions(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def read_unsecured(token: str, options: Mapping[str, str], now_ms: int) -> TokenOwner:
-    """Return whose token it is by the options of the broker's login module. Raise InvalidToken."""
-    header, claims, signature = _decode(token)
-    if header.get("alg") != "none" or signature:
-        raise InvalidToken("the token is signed, and this listener reads unsecured ones")
-    skew_ms = int(options.get("unsecuredValidatorAllowableClockSkewMs", "0"))
-    return owner_of(
-        claims,
-        now_ms=now_ms,
-        skew_ms=skew_ms,
-        principal_claim=options.get("unsecuredValidatorPrincipalClaimName", "sub"),
-        scope_claim=options.get("unsecuredValidatorScopeClaimName", "scope"),
-        required_scope=options.get("unsecuredValidatorRequiredScope", "").split(),
+@frozen
+class UnsecuredRules:
+    """The rules of Kafka's `OAuthBearerUnsecuredValidatorCallbackHandler`: options of the broker's login module."""
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    required_scope: tuple[str, ...] = ()
+    skew_ms: int = 0
+
+
+def unsecured_rules(options: Mapping[str, str]) -> UnsecuredRules:
+    """Return the rules of a login module's options. Raise ValueError, where Kafka would refuse each client."""
+
+    def option(name: str) -> str:
+        return options.get(f"{VALIDATOR}{name}", "").strip()
+
+    required = tuple(filter(None, option("RequiredScope").split(" ")))
+    for item in required:
+        if _SCOPE.fullmatch(item) is None:
+            raise ValueError(f"{VALIDATOR}RequiredScope has an item that is no scope (RFC 6749)")
+    skew = option("AllowableClockSkewMs") or "0"
+    if re.fullmatch(r"\+?[0-9]{1,9}", skew) is None:
+        raise ValueError(f"{VALIDATOR}AllowableClockSkewMs is no number of milliseconds")
+    return UnsecuredRules(
+        option("PrincipalClaimName") or "sub",
+        option("ScopeClaimName") or "scope",
+        required,
+        int(skew),
     )
 
 
-def owner_of(
-    claims: Mapping[str, Any],
-    *,
-    now_ms: int,
-    skew_ms: int,
-    principal_claim: str,
-    scope_claim: str,
-    required_scope: list[str],
+def read_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> TokenOwner:
+    """Return whose token it is. Raise InvalidToken.
+
+    As in Apache Kafka, `nbf` is not looked at, a text is one scope however many words it has, and the scope that is
+    reported as missing is all that is required.
+    """
+    header, claims, signature = _decode(token)
+    if header.get("alg") != "none" or signature:
+        raise InvalidToken("the token is signed, and this listener reads unsecured ones")
+    scope = _unsecured_scope(claims.get(rules.scope_claim), rules.scope_claim)
+    owner = _owner(claims, rules.principal_claim, now_ms, rules.skew_ms)
+    _check_begin(claims, ("iat",), now_ms, rules.skew_ms)
+    if claims.get("iat") is not None and claims["exp"] <= claims["iat"]:
+        raise InvalidToken("the token expires before it was issued")
+    for required in rules.required_scope:
+        if required not in scope:
+            missing = f"[{', '.join(rules.required_scope)}]"
+            raise InvalidToken(
+                f"the token lacks the scope {required}", "insufficient_scope", missing
+            )
+    return TokenOwner(owner.user, owner.expires_ms, scope)
+
+
+def owner_of_signed(
+    claims: Mapping[str, Any], *, now_ms: int, skew_ms: int, principal_claim: str, scope_claim: str
 ) -> TokenOwner:
-    """Return whose claims these are, if they hold now. Raise InvalidToken."""
+    """Return whose claims these are, if they hold now: those of a token whose signature holds. Raise InvalidToken.
+
+    As in Apache Kafka no scope is required, but one that is there has no blank and no double items.
+    """
+    owner = _owner(claims, principal_claim, now_ms, skew_ms)
+    _check_begin(claims, ("iat", "nbf"), now_ms, skew_ms)
+    value = claims.get(scope_claim)
+    items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    scope = tuple(item.strip() if isinstance(item, str) else "" for item in items)
+    if "" in scope or len(set(scope)) < len(scope):
+        raise InvalidToken(f"the claim {scope_claim} has an item that is blank or there twice")
+    return TokenOwner(owner.user.strip(), owner.expires_ms, scope)
+
+
+def _owner(
+    claims: Mapping[str, Any], principal_claim: str, now_ms: int, skew_ms: int
+) -> TokenOwner:
     user, expires = claims.get(principal_claim), claims.get("exp")
-    if not isinstance(user, str) or not user:
+    if not isinstance(user, str) or not user.strip():
         raise InvalidToken(f"the token has no text in the claim {principal_claim}")
     if not _is_number(expires):
         raise InvalidToken("the token has no expiration time")
     assert isinstance(expires, int | float)
-    if expires * 1000 + skew_ms < now_ms:
+    if now_ms - skew_ms >= expires * 1000:
         raise InvalidToken("the token has expired")
-    for name in ("iat", "nbf"):
+    return TokenOwner(user, int(expires * 1000))
+
+
+def _check_begin(
+    claims: Mapping[str, Any], names: tuple[str, ...], now_ms: int, skew_ms: int
+) -> None:
+    for name in names:
         since = claims.get(name)
         if since is None:
             continue
         if not _is_number(since) or int(since * 1000) - skew_ms > now_ms:
             raise InvalidToken(f"the token is not valid yet ({name})")
-    scope = _scope(claims.get(scope_claim))
-    for required in required_scope:
-        if required not in scope:
-            raise InvalidToken(
-                f"the token lacks the scope {required}", "insufficient_scope", required
-            )
-    return TokenOwner(user, int(expires * 1000), scope)
 
 
 def _is_number(value: object) -> bool:
@@ -126,10 +178,12 @@ def _is_number(value: object) -> bool:
     return abs(value) < 1 << 53
 
 
-def _scope(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(map(str, value)) if isinstance(value, list) else ()
+def _unsecured_scope(value: object, claim: str) -> tuple[str, ...]:
+    if _is_number(value):
+        raise InvalidToken(f"the claim {claim} is a number")
+    items = value if isinstance(value, list) else [value if isinstance(value, str) else ""]
+    texts = [item.strip() for item in items if isinstance(item, str)]
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _encode(value: Mapping[str, Any]) -> str:
@@ -146,7 +200,9 @@ def _decode(token: str) -> tuple[dict[str, Any], dict[str, Any], str]:
 
 def _part(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        padded = text.rstrip("=")
+        padded += "=" * (-len(padded) % 4)
+        value = json.loads(b64decode(padded.translate(_URL_SAFE), validate=True))
     except (ValueError, RecursionError):
         raise InvalidToken("a part of the token is not JSON in base64url") from None
     if not isinstance(value, dict):

@@ -99,13 +99,16 @@ class Acceptor:
 class Initiator:
     """Makes contexts to brokers, by tickets from a key tab or from a cache.
 
-    Tickets from a key tab are kept in the memory of this process, and are got again when half of their life is over.
+    Tickets from a key tab are kept in the memory of this process. When half of their life is over, the library gets
+    them again where they are needed, by a connection or by `renew`. Implements `renewal.Tickets`.
     """
 
     def __init__(self, principal: str | None, keytab: str | None, ticket_cache: str | None) -> None:
         """Take no ticket yet. Without a key tab tickets are those of the cache: by default the library's."""
         self._principal = principal
         self._keytab = keytab
+        self.valid_ms = 0
+        """For how long the tickets were valid when a connection or `renew` needed them last."""
         self._store = {} if ticket_cache is None else {"ccache": ticket_cache}
         if keytab is not None:
             # One name for each identity: the library has no call that would free such memory.
@@ -125,14 +128,20 @@ class Initiator:
         with self._getting_tickets:
             return self._initiate(service, host)
 
+    def renew(self) -> None:
+        """Get tickets from the key tab again, if half of their life is over. Blocks: it asks a KDC.
+
+        Raise SaslError, ConnectionError when no KDC answers. While the tickets before are valid, the library says
+        nothing of a KDC that gave none: see `valid_ms`.
+        """
+        assert self._keytab is not None
+        Acceptor(self._principal, self._keytab)
+        with self._getting_tickets, _errors():
+            self._note_life(self._credentials())
+
     def _initiate(self, service: str, host: str) -> tuple[Context, bytes]:
         with _errors():
-            credential = gssapi.Credentials(
-                name=_principal(self._principal),
-                usage="initiate",
-                mechs=[gssapi.MechType.kerberos],
-                store=self._store or None,
-            )
+            credential = self._credentials()
             target = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
             context = Context(
                 gssapi.SecurityContext(
@@ -143,7 +152,24 @@ class Initiator:
                     usage="initiate",
                 )
             )
-            return context, context.step(b"")
+            first = context.step(b"")
+            if self._keytab is not None:
+                self._note_life(credential)
+            return context, first
+
+    def _credentials(self) -> Any:
+        return gssapi.Credentials(
+            name=_principal(self._principal),
+            usage="initiate",
+            mechs=[gssapi.MechType.kerberos],
+            store=self._store or None,
+        )
+
+    def _note_life(self, credential: Any) -> None:
+        try:
+            self.valid_ms = 1000 * int(credential.lifetime or 0)
+        except gssapi.exceptions.ExpiredCredentialsError:
+            self.valid_ms = 0
 
 
 def default_realm() -> str:

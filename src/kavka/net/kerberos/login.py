@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kavka.core.sasl.exchange import ClientExchange, SaslError
 from kavka.core.sasl.gssapi import GSSAPI, GssapiClient
 from kavka.io import Random
+from kavka.net.kerberos.renewal import Renewals, RenewalTimes
 from kavka.net.peer_security import Negotiated
 from kavka.net.sasl_login import MechanismLogin
 from kavka.settings.declaration import InvalidSetting
@@ -28,6 +29,7 @@ EXAMPLE: Final = (
     'keyTab="/etc/security/kafka.keytab" principal="{}";'
 )
 _SERVICE: Final = "sasl.kerberos.service.name"
+DEFAULT_TIMES: Final = RenewalTimes()
 _KDC_SHARE: Final = 0.8
 """Of the time of an authentication, for tickets: so that the error names the KDC and not the broker."""
 
@@ -71,8 +73,10 @@ def service_of(options: Mapping[str, str], configured: str | None, default: str)
     return service
 
 
-def kerberos_login(identity: Identity, service: str, random: Random) -> KerberosLogin:
-    """Return a login. Raise InvalidSetting where the extra is not installed."""
+def kerberos_login(
+    identity: Identity, service: str, random: Random, times: RenewalTimes = DEFAULT_TIMES
+) -> KerberosLogin:
+    """Return a login, which renews the tickets of a key tab. Raise InvalidSetting where the extra is not installed."""
     try:
         from kavka.net.kerberos.contexts import Initiator
     except ImportError as error:
@@ -80,20 +84,31 @@ def kerberos_login(identity: Identity, service: str, random: Random) -> Kerberos
     initiator = Initiator(identity.principal, identity.keytab, identity.ticket_cache)
     has_keytab = identity.keytab is not None
     source = "the key tab" if has_keytab else "the ticket cache, which kinit fills"
-    return KerberosLogin(initiator, service, source, random)
+    return KerberosLogin(initiator, service, source, random, times if has_keytab else None)
 
 
 class KerberosLogin:
     """Implements `peer_security.SaslLogin`. Its text shows the service only."""
 
-    def __init__(self, initiator: Initiator, service: str, source: str, random: Random) -> None:
-        """Authenticate each connection to `service` on its broker's host; `source` is that of tickets, for errors."""
+    def __init__(
+        self,
+        initiator: Initiator,
+        service: str,
+        source: str,
+        random: Random,
+        times: RenewalTimes | None,
+    ) -> None:
+        """Authenticate each connection to `service` on its broker's host; `source` is that of tickets, for errors.
+
+        Without `times` tickets are not renewed.
+        """
         self._initiator = initiator
         self._service = service
         self._source = source
         self._random = random
         # A thread of its own: while a KDC does not answer, the pool of the loop stays free for others.
         self._thread = ThreadPoolExecutor(1, "kavka-kerberos")
+        self._renewals = times and Renewals(initiator, self._thread, times, random)
 
     def __repr__(self) -> str:
         """Name the service."""
@@ -121,6 +136,8 @@ class KerberosLogin:
             raise SaslError(
                 f"no ticket for {self._service}/{host} by {self._source}: {error}"
             ) from None
+        if self._renewals is not None:
+            self._renewals.begin()
         return GssapiClient(context, first)
 
 

@@ -14,6 +14,17 @@ from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponsePartition,
     AddPartitionsToTxnResponseTopic,
 )
+from kavka.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirsResponsePartition,
+    AlterReplicaLogDirsResponseTopic,
+)
+from kavka.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResponseResult,
+)
 from kavka.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -76,23 +87,65 @@ from kavka.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kavka.wire.schema import fields_of
+from kavka.wire.schema import Field, ListOf, fields_of
 
 
 def can_be_refused(key: ApiKey) -> bool:
     """Return whether `refusal` has a response for requests of an API."""
-    kind: Any = APIS[key].response()
-    return key in _BY_ITEM or any(field.name == "error_code" for field in fields_of(kind))
+    request: Any = APIS[key].request()
+    response: Any = APIS[key].response()
+    if key in _BY_ITEM or any(field.name == "error_code" for field in fields_of(response)):
+        return True
+    return _first_list(request) is not None and _first_list(response) is not None
 
 
 def refusal(key: ApiKey, request: Any, code: ErrorCode) -> Any:
-    """Return the response to a request; of an API that is not listed, one with an error code of its own."""
+    """Return the response to a request in which everything meets one error."""
     refuse = _BY_ITEM.get(key)
     if refuse is not None:
         return refuse(request, code)
-    assert can_be_refused(key), f"{key.name} has none"
     kind: Any = APIS[key].response()
-    return kind(error_code=code)
+    if any(field.name == "error_code" for field in fields_of(kind)):
+        return kind(error_code=code)
+    response = kind()
+    rows_of, below = _first_list(kind), _first_list(type(request))
+    assert rows_of is not None, f"{key.name} has no error code"
+    assert below is not None, f"{key.name} has no items"
+    row = _item_of(rows_of)
+    setattr(response, rows_of.name, [_row(row, one, code) for one in getattr(request, below.name)])
+    return response
+
+
+def _first_list(kind: type) -> Field | None:
+    return next((field for field in fields_of(kind) if isinstance(field.type, ListOf)), None)
+
+
+def _item_of(field: Field) -> Any:
+    assert isinstance(field.type, ListOf)
+    return field.type.item
+
+
+def _row(kind: Any, asked: Any, code: ErrorCode) -> Any:
+    """Return the row of a response that stands for an item of a request: its names, the error, and the rows below.
+
+    An item without fields, a group's name say, is what the row has first behind its error.
+    """
+    fields = fields_of(kind)
+    has_code = any(field.name == "error_code" for field in fields)
+    if isinstance(asked, int | str | bytes):
+        first = next(field.name for field in fields if not field.name.startswith("error_"))
+        return kind(**{first: asked}, error_code=code)
+    given: dict[str, Any] = {"error_code": code} if has_code else {}
+    for field in fields:
+        if not isinstance(field.type, ListOf):
+            if hasattr(asked, field.name):
+                given[field.name] = getattr(asked, field.name)
+        elif hasattr(asked, field.name) or not has_code:
+            below = _first_list(type(asked))
+            if below is not None:
+                rows = getattr(asked, below.name)
+                given[field.name] = [_row(_item_of(field), one, code) for one in rows]
+    return kind(**given)
 
 
 def _init_producer_id(_request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
@@ -238,6 +291,7 @@ def _add_partitions(
     request: AddPartitionsToTxnRequest, code: ErrorCode
 ) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
+        error_code=code,  # from version 4 on, those of brokers
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnResponseTopic(
                 name=topic.name,
@@ -249,7 +303,7 @@ def _add_partitions(
                 ],
             )
             for topic in request.v3_and_below_topics
-        ]
+        ],
     )
 
 
@@ -267,7 +321,37 @@ def _describe_groups(request: DescribeGroupsRequest, code: ErrorCode) -> Describ
     return DescribeGroupsResponse(groups=groups)
 
 
+def _alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, code: ErrorCode
+) -> AlterReplicaLogDirsResponse:
+    results = [
+        AlterReplicaLogDirsResponseTopic(
+            topic_name=topic.name,
+            partitions=[
+                AlterReplicaLogDirsResponsePartition(partition_index=index, error_code=code)
+                for index in topic.partitions
+            ],
+        )
+        for asked in request.dirs
+        for topic in asked.topics
+    ]
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+def _alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    names = [asked.name for asked in request.deletions]
+    users = dict.fromkeys([*names, *(asked.name for asked in request.upsertions)])
+    results = [
+        AlterUserScramCredentialsResponseResult(user=user, error_code=code) for user in users
+    ]
+    return AlterUserScramCredentialsResponse(results=results)
+
+
 _BY_ITEM: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
