@@ -10,7 +10,6 @@ from kavka.client.cluster import Cluster
 from kavka.client.producer.batch import (
     Acknowledged,
     Delivery,
-    DeliveryWatcher,
     RecordRange,
 )
 from kavka.client.producer.record_input import RecordInput
@@ -70,12 +69,10 @@ class TableSend:
             state.sticky.count(batch.reserved)
             await self._input.append_batch(batch)
             delivery.add_part()
-            batch.watchers.append(DeliveryWatcher(0, batch.count, delivery))
+            batch.watchers.append((0, batch.count, delivery))
             if self._interceptors:
                 acknowledged = Acknowledged(self._interceptors, None)
-                batch.watchers.extend(
-                    DeliveryWatcher(row, 1, acknowledged) for row in range(batch.count)
-                )
+                batch.watchers.extend((row, 1, acknowledged) for row in range(batch.count))
 
     def _partitioning(self, state: TopicBatches, partition: int | None, sticky: int) -> Any:
         from kavka.client.producer.table_batches import RowPartitions
