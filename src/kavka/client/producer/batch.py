@@ -137,7 +137,7 @@ class ProducerBatch:
     topic_partition: TopicPartition
     created_ms: int
     free_bytes: int
-    """Bytes that may still be added; below 0 once the batch is closed, so that one comparison is enough for both."""
+    """Free ones of those reserved; below 0 once the batch is closed, so that one comparison is enough for both."""
     reserved: int
     """Bytes of `buffer.memory` that the batch holds."""
     keys: list[bytes | None] = field(default_factory=list)
@@ -166,7 +166,7 @@ class ProducerBatch:
     encoded_bytes: int = 0
     """Bytes of the batch as it was sent last."""
     limit: int = 0
-    """Bytes that were allowed when the batch was opened."""
+    """Bytes that the batch may come to; it reserves them step by step."""
     number: int = 0
     """Counts the batches of a producer; the halves of a split one inherit it."""
 
@@ -178,7 +178,7 @@ class ProducerBatch:
     @property
     def size(self) -> int:
         """About how many bytes the records take, without compression."""
-        return self.limit - self.free_bytes if not self.is_closed else self.reserved
+        return self.reserved if self.is_closed else self.reserved - self.free_bytes
 
     @property
     def last_sequence(self) -> int:
@@ -188,7 +188,7 @@ class ProducerBatch:
     def close(self) -> None:
         """Take no more records and give back the memory that was not used."""
         if not self.is_closed:
-            self.reserved = self.limit - self.free_bytes
+            self.reserved -= self.free_bytes
             self.is_closed = True
             self.free_bytes = -1
 

@@ -147,12 +147,12 @@ class RecordAppender:
         self.update_partitions(state)
         is_sticky = partition is None
         if partition is None:
-            if state.sticky_batch.free_bytes >= size:
+            if self._has_room(state.sticky_batch, size):
                 return state.sticky_batch
             state.sticky.count(state.sticky_batch.size)
             partition = state.sticky.choose(state.available, self._cluster.random.random())
         batch = state.open.get(partition)
-        if batch is None or batch.free_bytes < size:
+        if batch is None or not self._has_room(batch, size):
             self.read_clock()
             topic_partition = TopicPartition(state.name, partition)
             batch = self._accumulator.open_batch(
@@ -163,6 +163,9 @@ class RecordAppender:
         if is_sticky:
             state.sticky_batch = batch
         return batch
+
+    def _has_room(self, batch: ProducerBatch, size: int) -> bool:
+        return batch.free_bytes >= size or self._accumulator.grow(batch, size)
 
     def append_batch(self, batch: ProducerBatch) -> None:
         """Add a batch that came with all its records. Raise BufferFull, RuntimeError as `batch_for`."""

@@ -59,7 +59,7 @@ class TableSend:
             table,
             topic,
             self._partitioning(state, partition, sticky),
-            batch_bytes=self._settings.table_batch_bytes,
+            batch_bytes=self._settings.batch_bytes,
             max_request_bytes=self._settings.max_request_bytes,
             now_ms=self._cluster.clock.now_ms(),
             compression=self._sending.compression,
