@@ -1,9 +1,10 @@
-"""Compare Python clients against one broker: 100-byte records produced and consumed, medians of alternating rounds.
+"""Compare Python clients on one broker: rates, CPU and memory, medians with spread, and the goals as ratios.
 
-    python bench/clients.py 127.0.0.1:9092 [--records 500000] [--rounds 5] [--partitions 6] [--size 100]
+    python bench/clients.py 127.0.0.1:9092 [--rounds 5] [--scale 1.0] [--only 100,lz4] [--json clients.json]
 
-A round runs every client once, each in a process of its own, so that no client profits from the warm-up of
-another. Prints thousands of records per second of wall time, and CPU seconds of the client per million records.
+Each way of each client is a process of its own, which connects, warms up, and then waits: in a round all of them
+work once, one after the other. A ratio is taken within a round. All six scenarios take about seven minutes on two
+idle cores. Topics are deleted at the end of a scenario. `client_ways.py` has what the processes do.
 """
 
 from __future__ import annotations
@@ -15,262 +16,235 @@ import os
 import statistics
 import subprocess
 import sys
-import time
-import warnings
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
-PRODUCERS = (
-    "kavka append",
-    "kavka send_many",
-    "kavka send_table",
-    "confluent-kafka",
-    "aiokafka",
-    "kafka-python",
+BATCH = 262_144
+
+
+class Scenario(NamedTuple):
+    """Sizes and settings that all clients of a run have."""
+
+    name: str
+    size: int
+    codec: str
+    defaults: bool
+
+
+SCENARIOS = (
+    Scenario("100 B", 100, "none", False),
+    Scenario("1 KB", 1000, "none", False),
+    Scenario("100 B, lz4", 100, "lz4", False),
+    Scenario("1 KB, lz4", 1000, "lz4", False),
+    Scenario("100 B, default settings", 100, "none", True),
+    Scenario("1 KB, default settings", 1000, "none", True),
 )
-CONSUMERS = (
-    "kavka columns",
-    "kavka records",
-    "kavka iteration",
-    "confluent-kafka",
-    "aiokafka",
-    "kafka-python",
+
+PRODUCE = {
+    "kavka append": 400_000,
+    "kavka append keyed": 200_000,
+    "kavka append headers": 100_000,
+    "kavka append blocking": 200_000,
+    "kavka future each": 100_000,
+    "kavka awaited": 40_000,
+    "kavka send_many": 500_000,
+    "confluent produce": 400_000,
+    "confluent produce keyed": 200_000,
+    "aiokafka send": 50_000,
+    "aiokafka send_and_wait": 30_000,
+    "kafka-python send": 20_000,
+}
+"""Records of 100 bytes in one round, so that a round takes about a second; of 1 KB it is a quarter."""
+CONSUME = {
+    "kavka records": 400_000,
+    "kavka iteration": 400_000,
+    "kavka columns": 400_000,
+    "kavka arrow": 400_000,
+    "confluent consume": 400_000,
+    "aiokafka getmany": 400_000,
+    "kafka-python poll": 40_000,
+}
+GOALS = (
+    ("kavka append", ("confluent produce",), 1.0),
+    ("kavka append keyed", ("confluent produce keyed",), 1.0),
+    ("kavka future each", ("aiokafka send",), 2.0),
+    ("kavka awaited", ("aiokafka send_and_wait",), 2.0),
+    ("kavka send_many", ("confluent produce",), 3.0),
+    ("kavka records", ("confluent consume", "aiokafka getmany", "kafka-python poll"), 1.2),
+    ("kavka arrow", ("confluent consume",), 5.0),
 )
 
 
-async def produce_kavka(way: str, bootstrap: str, topic: str, count: int, size: int) -> None:
-    """Produce with kavka in one of its three ways."""
-    from kavka.client import BufferFull, Producer
+class Measure(NamedTuple):
+    """One way in one round."""
 
-    value = b"x" * size
-    async with Producer({"bootstrap.servers": bootstrap, "linger.ms": 5}) as producer:
-        await producer.partitions_for(topic)
-        if way == "append":
-            append = producer.append
-            for _ in range(count):
-                try:
-                    append(topic, value)
-                except BufferFull:
-                    await producer.wait_for_memory()
-                    append(topic, value)
-            await producer.flush()
-        elif way == "send_many":
-            for start in range(0, count, 10_000):
-                await producer.send_many(topic, [(None, value)] * min(10_000, count - start))
-        else:
-            import pyarrow as pa
-
-            for start in range(0, count, 50_000):
-                rows = min(50_000, count - start)
-                await producer.send_table(topic, pa.table({"value": pa.array([value] * rows)}))
+    rate: float
+    """Records a second."""
+    cpu: float
+    """CPU microseconds of the client's process per record."""
+    memory_mib: float
+    """Largest resident memory of the process so far."""
 
 
-def produce_confluent(bootstrap: str, topic: str, count: int, size: int) -> None:
-    """Produce with confluent-kafka."""
-    from confluent_kafka import Producer
+class Worker:
+    """The process of one way of one client."""
 
-    value = b"x" * size
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True}
-    )
-    for _ in range(count):
-        while True:
-            try:
-                producer.produce(topic, value)
-                break
-            except BufferError:
-                producer.poll(0.01)
-    assert producer.flush(120) == 0
+    def __init__(self, way: str, count: int, job: dict[str, Any]) -> None:
+        """Start it, and wait until it is warm."""
+        self.way = way
+        self._count = count
+        command = [sys.executable, str(Path(__file__).with_name("client_ways.py"))]
+        self._process = subprocess.Popen(
+            [*command, json.dumps(job | {"way": way, "count": count})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._read()
 
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.way} ended with {self._process.wait()}; its error is above")
+        return json.loads(line)
 
-async def produce_aiokafka(bootstrap: str, topic: str, count: int, size: int) -> None:
-    """Produce with aiokafka: its fastest documented way with single records, futures awaited in bunches."""
-    from aiokafka import AIOKafkaProducer
+    def work(self) -> Measure:
+        """Have it produce or consume its records once."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        seconds, cpu, memory_kib = self._read()
+        return Measure(self._count / seconds, cpu / self._count * 1e6, memory_kib / 1024)
 
-    value = b"x" * size
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, enable_idempotence=True)
-    await producer.start()
-    futures = []
-    for _ in range(count):
-        futures.append(await producer.send(topic, value))
-        if len(futures) == 10_000:
-            await asyncio.gather(*futures)
-            futures.clear()
-    await producer.stop()
-
-
-def produce_kafka_python(bootstrap: str, topic: str, count: int, size: int) -> None:
-    """Produce with kafka-python."""
-    from kafka import KafkaProducer
-
-    value = b"x" * size
-    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5)
-    for _ in range(count):
-        producer.send(topic, value)
-    producer.flush()
-    producer.close()
+    def end(self) -> None:
+        """Let it close its client."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
 
-async def consume_kavka(way: str, bootstrap: str, topic: str, count: int) -> None:
-    """Consume with kavka in one of its three ways."""
-    from kavka.client import Consumer
-
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "auto.offset.reset": "earliest",
-        "max.poll.records": 20_000,
-    }
-    async with Consumer(settings) as consumer:
-        consumer.assign(await consumer.partitions_for(topic))
-        seen = 0
-        if way == "iteration":
-            async for _ in consumer:
-                seen += 1
-                if seen == count:
-                    return
-        while seen < count:
-            for batches in await consumer.poll(1000):
-                seen += batches.columns().count if way == "columns" else len(batches.records())
-
-
-def consume_confluent(bootstrap: str, topic: str, count: int) -> None:
-    """Consume with confluent-kafka, in bunches."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False}
-    )
-    partitions = consumer.list_topics(topic).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-    seen = 0
-    while seen < count:
-        seen += sum(1 for message in consumer.consume(10_000, 1.0) if message.value() is not None)
-    consumer.close()
-
-
-async def consume_aiokafka(bootstrap: str, topic: str, count: int) -> None:
-    """Consume with aiokafka, in bunches."""
-    from aiokafka import AIOKafkaConsumer
-
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-    await consumer.start()
-    seen = 0
-    while seen < count:
-        found = await consumer.getmany(timeout_ms=1000)
-        seen += sum(len(records) for records in found.values())
-    await consumer.stop()
-
-
-def consume_kafka_python(bootstrap: str, topic: str, count: int) -> None:
-    """Consume with kafka-python, in bunches."""
-    from kafka import KafkaConsumer
-
-    consumer = KafkaConsumer(
-        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
-    )
-    seen = 0
-    while seen < count:
-        found = consumer.poll(timeout_ms=1000, max_records=10_000)
-        seen += sum(len(records) for records in found.values())
-    consumer.close()
-
-
-def work_of(kind: str, client: str, args: argparse.Namespace) -> Callable[[], None]:
-    """Return what one process has to do."""
-    bootstrap, topic, count = args.bootstrap, args.topic, args.records
-    name, _, way = client.partition(" ")
-    if kind == "produce":
-        makers: dict[str, Callable[[], object]] = {
-            "kavka": lambda: asyncio.run(produce_kavka(way, bootstrap, topic, count, args.size)),
-            "confluent-kafka": lambda: produce_confluent(bootstrap, topic, count, args.size),
-            "aiokafka": lambda: asyncio.run(produce_aiokafka(bootstrap, topic, count, args.size)),
-            "kafka-python": lambda: produce_kafka_python(bootstrap, topic, count, args.size),
-        }
-    else:
-        makers = {
-            "kavka": lambda: asyncio.run(consume_kavka(way, bootstrap, topic, count)),
-            "confluent-kafka": lambda: consume_confluent(bootstrap, topic, count),
-            "aiokafka": lambda: asyncio.run(consume_aiokafka(bootstrap, topic, count)),
-            "kafka-python": lambda: consume_kafka_python(bootstrap, topic, count),
-        }
-    chosen = makers[name]
-    return lambda: (chosen(), None)[1]
-
-
-def import_client(client: str) -> None:
-    """Import before the clock starts."""
-    modules = {
-        "kavka": "kavka.client.producer kavka.client.consumer pyarrow",
-        "confluent-kafka": "confluent_kafka",
-    }
-    for module in modules.get(client.split()[0], client.replace("kafka-python", "kafka")).split():
-        __import__(module)
-
-
-def one(args: argparse.Namespace) -> None:
-    """Be one measured process: print seconds and CPU seconds as JSON."""
-    warnings.simplefilter("ignore")
-    import_client(args.client)
-    work = work_of(args.kind, args.client, args)
-    start, before = time.perf_counter(), os.times()
-    work()
-    after = os.times()
-    cpu = after.user + after.system - before.user - before.system
-    print(json.dumps([time.perf_counter() - start, cpu]))
-
-
-def measure(kind: str, client: str, topic: str, args: argparse.Namespace) -> tuple[float, float]:
-    """Run one client in a process and return its seconds and CPU seconds."""
-    command = [
-        sys.executable, __file__, args.bootstrap, "--one", "--kind", kind, "--client", client, "--topic", topic,
-        "--records", str(args.records), "--size", str(args.size),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        raise SystemExit(f"{client} failed to {kind}:\n{done.stderr[-2000:]}")
-    seconds, cpu = json.loads(done.stdout.splitlines()[-1])
-    return seconds, cpu
-
-
-async def create(bootstrap: str, topic: str, partitions: int) -> None:
-    """Create the topic of a run."""
+async def create(bootstrap: str, topics: dict[str, int]) -> None:
+    """Create the topics of a scenario; their files go at once when they are deleted."""
     from kavka.client import Admin, NewTopic
 
+    config = {"file.delete.delay.ms": "1000"}
     async with Admin({"bootstrap.servers": bootstrap}) as admin:
-        outcome = (await admin.create_topics([NewTopic(topic, partitions, 1)]))[topic]
+        made = await admin.create_topics(
+            [NewTopic(topic, count, 1, configs=config) for topic, count in topics.items()]
+        )
+    for outcome in made.values():
         if isinstance(outcome, Exception):
             raise outcome
 
 
-def compare(args: argparse.Namespace) -> None:
-    """Run all rounds and print the medians."""
-    topic = f"bench-clients-{os.getpid()}"
-    asyncio.run(create(args.bootstrap, topic, args.partitions))
-    for kind, clients in (("produce", PRODUCERS), ("consume", CONSUMERS)):
-        results: dict[str, list[tuple[float, float]]] = {client: [] for client in clients}
-        for _ in range(args.rounds):
-            for client in clients:
-                results[client].append(measure(kind, client, topic, args))
-        print(f"\n{kind}: {args.records} records of {args.size} bytes, median of {args.rounds}")
-        for client, runs in results.items():
-            seconds = statistics.median(run[0] for run in runs)
-            cpu = statistics.median(run[1] for run in runs)
-            rate, cost = args.records / seconds / 1000, cpu / args.records * 1e6
-            print(f"  {client:20s} {rate:8.0f} k records/s  {cost:6.2f} CPU s per million")
+async def fill(bootstrap: str, topic: str, scenario: Scenario, count: int) -> None:
+    """Write what the consumers read."""
+    from kavka.client import Producer
+
+    settings = {"bootstrap.servers": bootstrap, "compression.type": scenario.codec}
+    value = os.urandom(scenario.size // 2).hex().encode()
+    async with Producer(settings) as producer:
+        for start in range(0, count, 10_000):
+            await producer.send_many(topic, [(None, value)] * min(10_000, count - start))
+
+
+async def delete(bootstrap: str, topics: list[str]) -> None:
+    """Delete the topics of a scenario."""
+    from kavka.client import Admin
+
+    async with Admin({"bootstrap.servers": bootstrap}) as admin:
+        await admin.delete_topics(topics)
+
+
+def measure(ways: dict[str, int], job: dict[str, Any], rounds: int) -> dict[str, list[Measure]]:
+    """Run all ways in turns."""
+    workers: list[Worker] = []
+    try:
+        for way, count in ways.items():
+            workers.append(Worker(way, count, job))
+        found: dict[str, list[Measure]] = {way: [] for way in ways}
+        for _ in range(rounds):
+            for worker in workers:
+                found[worker.way].append(worker.work())
+        return found
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def run(scenario: Scenario, args: argparse.Namespace) -> dict[str, list[Measure]]:
+    """Run one scenario."""
+    prefix = f"bench-clients-{os.getpid()}-{SCENARIOS.index(scenario)}"
+    written, read = f"{prefix}-written", f"{prefix}-read"
+    factor = args.scale * (1.0 if scenario.size < 1000 else 0.25)
+    produce = {way: max(10_000, int(count * factor)) for way, count in PRODUCE.items()}
+    consume = {way: max(10_000, int(count * factor)) for way, count in CONSUME.items()}
+    asyncio.run(create(args.bootstrap, {written: args.partitions, read: args.partitions}))
+    try:
+        job = scenario._asdict() | {"bootstrap": args.bootstrap, "batch": BATCH}
+        found = measure(produce, job | {"topic": written}, args.rounds)
+        asyncio.run(fill(args.bootstrap, read, scenario, max(consume.values())))
+        return found | measure(consume, job | {"topic": read}, args.rounds)
+    finally:
+        asyncio.run(delete(args.bootstrap, [written, read]))
+
+
+def spread(values: list[float], digits: int) -> str:
+    """Return the median, with the smallest and the largest."""
+    shown = (statistics.median(values), min(values), max(values))
+    return "{:8.{d}f} ({:.{d}f} to {:.{d}f})".format(*shown, d=digits)
+
+
+def goals(found: dict[str, list[Measure]]) -> list[dict[str, Any]]:
+    """Return the ratios to what a goal names, round by round."""
+    rows = []
+    for ours, others, least in GOALS:
+        rates = zip(*([one.rate for one in found[other]] for other in others), strict=True)
+        ratios = [one.rate / max(best) for one, best in zip(found[ours], rates, strict=True)]
+        rows.append({"way": ours, "others": others, "goal": least, "ratios": ratios})
+    return rows
+
+
+def show(scenario: Scenario, found: dict[str, list[Measure]]) -> None:
+    """Print the rates of a scenario, and how far they are from the goals."""
+    print(f"\n{scenario.name}")
+    for way, measures in found.items():
+        rates = spread([one.rate / 1000 for one in measures], 0)
+        cpu = spread([one.cpu for one in measures], 2)
+        memory = max(one.memory_mib for one in measures)
+        print(f"  {way:24s} {rates:26s} k/s   CPU us {cpu:26s} {memory:5.0f} MiB")
+    for row in goals(found):
+        others = row["others"][0] if len(row["others"]) == 1 else "the best other"
+        is_met = "met" if statistics.median(row["ratios"]) >= row["goal"] else "MISSED"
+        ratios = spread(row["ratios"], 2)
+        print(f"  {row['way']} / {others}: {ratios}, goal {row['goal']}: {is_met}")
 
 
 def main() -> None:
-    """Read the arguments."""
+    """Read the arguments, and run the scenarios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bootstrap", help="host:port of the broker")
-    parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=6)
-    parser.add_argument("--size", type=int, default=100)
-    for hidden in ("--kind", "--client", "--topic"):
-        parser.add_argument(hidden, help=argparse.SUPPRESS)
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the numbers of records")
+    parser.add_argument("--only", default="", help="words that a scenario's name must have")
+    parser.add_argument("--json", type=Path, help="file for all measures")
     args = parser.parse_args()
-    (one if args.one else compare)(args)
+    words = [word.strip() for word in args.only.split(",")]
+    report = []
+    for scenario in SCENARIOS:
+        if not all(word in scenario.name for word in words):
+            continue
+        found = run(scenario, args)
+        show(scenario, found)
+        ways = {way: [one._asdict() for one in measures] for way, measures in found.items()}
+        report.append({"scenario": scenario._asdict(), "ways": ways, "goals": goals(found)})
+    if args.json is not None:
+        args.json.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

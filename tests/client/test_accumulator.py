@@ -1,6 +1,6 @@
 import pytest
 
-from kavka.client.producer.accumulator import Accumulator, BufferFull
+from kavka.client.producer.accumulator import FIRST_BYTES, Accumulator, BufferFull
 from kavka.ids import TopicPartition
 
 AT = TopicPartition("t", 0)
@@ -171,3 +171,39 @@ def test_a_repeat_waits_for_its_back_off_unless_there_is_a_newer_leader() -> Non
         lambda topic_partition: 4,
     ).brokers == {1: [AT]}
     assert drain(accumulator, now_ms=10) == [batch]
+
+
+def test_a_batch_reserves_memory_as_it_grows() -> None:
+    accumulator = Accumulator(100_000, 0, 1_000_000)
+    batch = accumulator.open_batch(AT, 10, 0)
+    assert accumulator.used_bytes == batch.reserved == FIRST_BYTES
+    batch.free_bytes = 0
+    assert accumulator.grow(batch, 10)
+    assert accumulator.used_bytes == batch.reserved == 2 * FIRST_BYTES
+    assert batch.size == batch.free_bytes == FIRST_BYTES
+    batch.free_bytes = 0
+    assert not accumulator.grow(batch, 100_000), "that would pass batch.size"
+    assert accumulator.grow(batch, 100_000 - batch.size)
+    assert batch.reserved == batch.limit == 100_000
+
+
+def test_a_batch_grows_by_what_it_needs_when_memory_is_short() -> None:
+    accumulator = Accumulator(100_000, 0, 20_000)
+    batch = accumulator.open_batch(AT, 10, 0)
+    batch.free_bytes = 0
+    assert accumulator.grow(batch, 500)
+    assert accumulator.used_bytes == FIRST_BYTES + 500
+    batch.free_bytes = 0
+    assert not accumulator.grow(batch, 5000)
+    accumulator.remove(batch)
+    assert accumulator.used_bytes == 0
+
+
+def test_batches_of_many_partitions_are_open_at_once() -> None:
+    accumulator = Accumulator(262_144, 0, 33_554_432)
+    for index in range(1000):
+        add(accumulator, TopicPartition("t", index))
+    assert len(accumulator.queues) == 1000
+    closed = accumulator.queues[TopicPartition("t", 0)][0]
+    closed.close()
+    assert not accumulator.grow(closed, 1)

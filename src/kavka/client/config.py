@@ -1,4 +1,4 @@
-"""Settings of producer, consumer and admin client: Kafka's names, the Java client's defaults. Pure.
+"""Settings of producer, consumer and admin client: Kafka's names, the Java client's defaults but `batch.size`. Pure.
 
 Values may be given as text (from a properties file), or as Python numbers, booleans and lists. Settings that name
 a class in Java take a Python object here: a callable for (de)serializers and `partitioner.class`, a list of
@@ -95,7 +95,7 @@ PRODUCER = Catalogue([
     Setting("acks", _TEXT, "all", "Acknowledgements that the leader must have received before a request is complete.",
             choices=("all", "-1", "0", "1")),
     Setting("enable.idempotence", _BOOL, True, "True writes each record exactly once, in order."),
-    Setting("batch.size", _INT, 16_384, "Bytes that a batch may collect; 0 sends each record alone.", minimum=0),
+    Setting("batch.size", _INT, 262_144, "Bytes that a batch may collect; 0 sends each record alone.", minimum=0),
     Setting("linger.ms", _LONG, 0, "Delay of a batch that is not full, for more records.", minimum=0),
     Setting("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait to be sent.", minimum=0),
     Setting("max.block.ms", _LONG, 60_000, "Maximum time that send blocks for metadata or memory.", minimum=0),

@@ -1,5 +1,6 @@
 """One suite over the compiled kernel and its twin: the same bytes give the same values and the same errors."""
 
+import gc
 import struct
 from typing import Any, NamedTuple
 
@@ -472,3 +473,28 @@ def test_a_count_beyond_all_numbers_of_bytes_is_refused(call: str) -> None:
     more = {"records": (0, 0, 0, 0, Made), "keys": (0,), "keep": (0, b"")}[call]
     expected = ValueError if call == "keep" else ("corrupt", corrupt.FAULTS[corrupt.MISSING], 0)
     assert both(call, bytes(10), 0, 10, count, *more) == expected
+
+
+@given(st.binary(max_size=40))
+@settings(max_examples=examples(200))
+def test_a_key_has_one_hash(key: bytes) -> None:
+    both("murmur2", key)
+
+
+def test_the_collector_need_not_look_at_records() -> None:
+    body = _kernel.encode(2, None, [b"k", None], [b"v", b"w"], None, 0, 0)
+    arguments = (body, 0, len(body), 2, 5, 0, 0, 0)
+    for made in _kernel.records(*arguments, Made):
+        assert not gc.is_tracked(made)
+
+    class Placed(NamedTuple):
+        place: list[int]
+        offset: int
+        timestamp: int
+        timestamp_type: int
+        key: bytes | None
+        value: bytes | None
+        headers: tuple[tuple[str, bytes | None], ...]
+
+    for record in _kernel.records(*arguments, Placed, ([],)):
+        assert gc.is_tracked(record), "its list may hold the record itself"

@@ -166,6 +166,7 @@ def _settings(given: argparse.Namespace) -> dict[str, str]:
         raise BadValue("Either --producer-props or --producer.config must be specified.")
     settings = effective_settings(PRODUCER, settings)
     settings.setdefault("client.id", "perf-producer-client")
+    settings.setdefault("batch.size", str(_DEFAULT_BATCH_BYTES))  # Kafka's, as its tool has it
     return settings
 
 
@@ -219,7 +220,7 @@ async def _run(given: argparse.Namespace, settings: dict[str, str], payloads: li
     producer = Producer(settings)
     await producer.start()
     try:
-        batch_bytes = int(settings.get("batch.size", _DEFAULT_BATCH_BYTES))
+        batch_bytes = int(settings["batch.size"])
         performance = _Performance(given, producer, payloads, batch_bytes)
         if "transactional.id" in settings:
             await performance.use_transactions()

@@ -285,6 +285,9 @@ class Consumer(Client):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         self._counts.polling()
+        if self._fetcher.holds_up_answers:  # a loop of polls would keep it in the socket
+            with self._polls.until_closed():
+                await asyncio.sleep(0)
         while True:
             self._cluster.raise_authentication_failure()
             refusal = self._cluster.metadata.take_error()

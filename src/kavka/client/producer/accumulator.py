@@ -14,6 +14,8 @@ from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kavka.ids import BrokerId, TopicPartition
 from kavka.values import field, mutable
 
+FIRST_BYTES = 16_384
+"""Bytes that a batch reserves when it is opened; then it doubles them up to its limit."""
 _RATIO_WEIGHT = 0.1
 _SMALLEST_RATIO = 0.1
 
@@ -70,7 +72,7 @@ class Accumulator:
     def has_free_memory(self, size: int) -> bool:
         """Return whether a batch for a record of `size` bytes can be opened."""
         return (
-            self.used_bytes + max(self._batch_bytes, size) <= self._memory_bytes
+            self.used_bytes + self._first_bytes(self._batch_bytes, size) <= self._memory_bytes
             or not self.incomplete
         )
 
@@ -87,14 +89,33 @@ class Accumulator:
         Raise BufferFull. A single record larger than the whole buffer is let through when nothing else waits.
         """
         limit = max(int(self._batch_bytes / self._ratios.get(topic_partition.topic, 1.0)), size)
-        if self.used_bytes + limit > self._memory_bytes:
-            limit = max(self._batch_bytes, size)
-            if not self.has_free_memory(size):
-                raise self.refuse(size)
-        batch = ProducerBatch(topic_partition, now_ms, limit, limit, limit=limit)
-        self.used_bytes += limit
+        if not self.has_free_memory(size):
+            raise self.refuse(size)
+        first = self._first_bytes(limit, size)
+        batch = ProducerBatch(topic_partition, now_ms, first, first, limit=limit)
+        self.used_bytes += first
         self._enqueue(batch)
         return batch
+
+    def _first_bytes(self, limit: int, size: int) -> int:
+        return max(min(limit, FIRST_BYTES), size)
+
+    def grow(self, batch: ProducerBatch, size: int) -> bool:
+        """Reserve more memory for an open batch; return whether it has `size` free bytes then.
+
+        It has not when it is closed, would pass its limit, or `buffer.memory` has no more for it.
+        """
+        needed = batch.size + size
+        if batch.is_closed or needed > batch.limit:
+            return False
+        for wanted in (min(max(2 * batch.reserved, needed), batch.limit), needed):
+            more = wanted - batch.reserved
+            if self.used_bytes + more <= self._memory_bytes:
+                batch.reserved += more
+                batch.free_bytes += more
+                self.used_bytes += more
+                return True
+        return False
 
     @property
     def last_number(self) -> int:
@@ -170,7 +191,7 @@ class Accumulator:
     def _due_ms(self, first: ProducerBatch, is_wanted: bool) -> int:
         if first.attempts:
             return first.retry_at_ms
-        if is_wanted or first.is_closed or first.free_bytes <= 0:
+        if is_wanted or first.is_closed or first.size >= first.limit:
             return first.created_ms
         return first.created_ms + self._linger_ms
 

@@ -126,12 +126,8 @@ class Delivery:
 Target = asyncio.Future[RecordMetadata] | Callback | Delivery
 
 
-class DeliveryWatcher(NamedTuple):
-    """The target of the outcome of records `start` to `start + count` of a batch."""
-
-    start: int
-    records: int
-    target: Target
+DeliveryWatcher = tuple[int, int, Target]
+"""Start, count and target of records of a batch whose outcome is reported; plain, as there may be one per record."""
 
 
 @dataclass(eq=False, slots=True)
@@ -141,7 +137,7 @@ class ProducerBatch:
     topic_partition: TopicPartition
     created_ms: int
     free_bytes: int
-    """Bytes that may still be added; below 0 once the batch is closed, so that one comparison is enough for both."""
+    """Free ones of those reserved; below 0 once the batch is closed, so that one comparison is enough for both."""
     reserved: int
     """Bytes of `buffer.memory` that the batch holds."""
     keys: list[bytes | None] = field(default_factory=list)
@@ -170,7 +166,7 @@ class ProducerBatch:
     encoded_bytes: int = 0
     """Bytes of the batch as it was sent last."""
     limit: int = 0
-    """Bytes that were allowed when the batch was opened."""
+    """Bytes that the batch may come to; it reserves them step by step."""
     number: int = 0
     """Counts the batches of a producer; the halves of a split one inherit it."""
 
@@ -182,7 +178,7 @@ class ProducerBatch:
     @property
     def size(self) -> int:
         """About how many bytes the records take, without compression."""
-        return self.limit - self.free_bytes if not self.is_closed else self.reserved
+        return self.reserved if self.is_closed else self.reserved - self.free_bytes
 
     @property
     def last_sequence(self) -> int:
@@ -192,7 +188,7 @@ class ProducerBatch:
     def close(self) -> None:
         """Take no more records and give back the memory that was not used."""
         if not self.is_closed:
-            self.reserved = self.limit - self.free_bytes
+            self.reserved -= self.free_bytes
             self.is_closed = True
             self.free_bytes = -1
 
@@ -228,15 +224,20 @@ class ProducerBatch:
         assert not self.is_done
         self.is_done = True
         topic, partition = self.topic_partition
+        offset, timestamp_ms = -1, log_append_time_ms
+        timestamps = self.timestamps if log_append_time_ms < 0 and self.columns is None else None
+        make: Any = tuple.__new__  # half the time of a NamedTuple's constructor
         for start, count, target in self.watchers:
-            offset = base_offset + start if base_offset >= 0 else -1
+            if base_offset >= 0:
+                offset = base_offset + start
             if isinstance(target, Delivery):
                 target.part_written(RecordRange(topic, partition, offset, count))
                 continue
-            timestamp_ms = log_append_time_ms
-            if timestamp_ms < 0:
+            if timestamps is not None:
+                timestamp_ms = timestamps[start]
+            elif log_append_time_ms < 0:
                 timestamp_ms = self.timestamp_of(start)
-            metadata = RecordMetadata(topic, partition, offset, timestamp_ms)
+            metadata = make(RecordMetadata, (topic, partition, offset, timestamp_ms))
             if isinstance(target, asyncio.Future):
                 if not target.done():
                     target.set_result(metadata)
@@ -305,7 +306,7 @@ class ProducerBatch:
         for first, count, target in self.watchers:
             low, high = max(first, start), min(first + count, end)
             if low < high:
-                part.watchers.append(DeliveryWatcher(low - start, high - low, target))
+                part.watchers.append((low - start, high - low, target))
                 if isinstance(target, Delivery) and first < start:
                     target.add_part()  # this call's records now lie in both halves
         return part

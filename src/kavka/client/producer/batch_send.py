@@ -11,7 +11,6 @@ from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
     Acknowledged,
     Delivery,
-    DeliveryWatcher,
     ProducerBatch,
     RecordRange,
 )
@@ -150,7 +149,7 @@ def _add_watchers(touched: dict[ProducerBatch, int], delivery: Delivery) -> None
     """Add the delivery to the batches that took records since `touched` was cleared."""
     for batch, start in touched.items():
         delivery.add_part()
-        batch.watchers.append(DeliveryWatcher(start, len(batch.values) - start, delivery))
+        batch.watchers.append((start, len(batch.values) - start, delivery))
     touched.clear()
 
 

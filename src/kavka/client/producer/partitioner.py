@@ -7,38 +7,11 @@ makes full batches. A user's callable gets (topic, key, value, count of partitio
 
 from __future__ import annotations
 
-from functools import lru_cache
-from struct import Struct
-
-_MASK = 0xFFFFFFFF
-_FACTOR = 0x5BD1E995
-_SEED = 0x9747B28C
+from kavka.wire.records.kernel import murmur2 as murmur2
 
 
-@lru_cache(maxsize=256)
-def _words(count: int) -> Struct:
-    return Struct(f"<{count}I")
-
-
-def murmur2(data: bytes) -> int:
-    """Return the 32-bit hash, without sign, that Java's default partitioner takes of a key."""
-    length = len(data)
-    count = length >> 2
-    hashed = _SEED ^ length
-    for word in _words(count).unpack_from(data):
-        mixed = (word * _FACTOR) & _MASK
-        mixed = ((mixed ^ (mixed >> 24)) * _FACTOR) & _MASK
-        hashed = ((hashed * _FACTOR) & _MASK) ^ mixed
-    rest = data[count << 2 :]
-    if rest:
-        hashed = ((hashed ^ int.from_bytes(rest, "little")) * _FACTOR) & _MASK
-    hashed = ((hashed ^ (hashed >> 13)) * _FACTOR) & _MASK
-    return hashed ^ (hashed >> 15)
-
-
-@lru_cache(maxsize=65_536)
 def positive_hash(key: bytes) -> int:
-    """Return the hash whose remainder is the partition; keys seen lately are remembered."""
+    """Return the hash whose remainder is the partition."""
     return murmur2(key) & 0x7FFFFFFF
 
 

@@ -38,6 +38,7 @@ from kavka.client.producer.records import (
     ProducerRecord,
     TopicBatches,
     call_back,
+    checked_headers,
     checked_timestamp,
     header_pairs,
 )
@@ -406,12 +407,31 @@ class Producer(Client):
         want_future: bool = False,
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata] | None:
-        self._require_sending()
         pairs = headers if type(headers) is tuple else header_pairs(headers)
-        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
+        state = self._simple_topics.get(topic)
+        future: asyncio.Future[RecordMetadata] | None = None
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
+            if (
+                state is not None
+                and type(value) is bytes
+                and (key is None or type(key) is bytes)
+                and not (want_future and callback)
+            ):
+                if pairs:
+                    pairs = checked_headers(pairs)
+                if self._transaction is not None:
+                    self._transaction.require_open()
+                target: Target | None = callback
+                if want_future:
+                    target = future = self._loop.create_future()
+                self._appender.append_bytes(
+                    state, value, key, partition, timestamp_ms, pairs, target
+                )
+                return future
+            self._require_sending()
+            given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
             record = self._serializer.serialize(given)
             target = self._serializer.delivery_target(callback)
             future = _delivery_future(target) if want_future else None
@@ -435,6 +455,23 @@ class Producer(Client):
         headers: Headers = (),
     ) -> RecordMetadata:
         """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
+        state = self._simple_topics.get(topic)
+        if (
+            state is not None
+            and type(value) is bytes
+            and (key is None or type(key) is bytes)
+            and not headers
+            and timestamp_ms is None
+            and self._transaction is None
+            and asyncio.get_running_loop() is self._loop
+        ):
+            future = self._loop.create_future()
+            try:
+                self._appender.append_bytes(state, value, key, partition, None, (), future)
+            except BufferFull:
+                pass  # the longer way waits for memory
+            else:
+                return await future
         self._require_loop()
         self._require_sending()
         pairs = headers if type(headers) is tuple else header_pairs(headers)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from kavka.client.cluster import Cluster
 from kavka.client.producer.accumulator import Accumulator
-from kavka.client.producer.batch import DeliveryWatcher, ProducerBatch, Target
-from kavka.client.producer.partitioner import positive_hash
-from kavka.client.producer.records import ProducerRecord, TopicBatches, as_bytes, size_of, too_large
+from kavka.client.producer.batch import RECORD_OVERHEAD, HeaderPairs, ProducerBatch, Target
+from kavka.client.producer.partitioner import murmur2
+from kavka.client.producer.records import (
+    LARGE_VALUE,
+    ProducerRecord,
+    TopicBatches,
+    as_bytes,
+    size_of,
+    too_large,
+)
 from kavka.client.producer.sender import Sender
 from kavka.client.producer.settings import AppenderSettings
 from kavka.client.serialization import described
@@ -34,6 +40,8 @@ class RecordAppender:
         self._sender = sender
         self._settings = settings
         self._transaction = transaction
+        self._max_request_bytes = settings.max_request_bytes
+        self._ignores_keys = settings.ignores_keys
         self._now_ms = cluster.clock.now_ms
         self.topics: dict[str, TopicBatches] = {}
         self.cached_now_ms = 0
@@ -73,46 +81,62 @@ class RecordAppender:
         if touched is not None and (type(value) is not bytes or type(key) is not bytes):
             value = as_bytes("value", value, topic, key)
             key = as_bytes("key", key, topic, key)
-        size = self.checked_size(size_of(key, value, headers), topic, key)
+        if partition is None and self._settings.partitioner is not None:
+            self.checked_size(size_of(key, value, headers), topic, key)
+            self.update_partitions(state)
+            partition = state.choose(self._settings.partitioner, key, value)
+        self.append_bytes(state, value, key, partition, timestamp_ms, headers, target, touched)
+
+    def append_bytes(
+        self,
+        state: TopicBatches,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: HeaderPairs,
+        target: Target | None,
+        touched: dict[ProducerBatch, int] | None = None,
+    ) -> None:
+        """Add a record as `append`, to the partition of its key, or to the sticky one, if it names none.
+
+        All is in one function, because each call more would be felt per record.
+        """
+        if value is None or headers or (size := len(value)) >= LARGE_VALUE:
+            size = size_of(key, value, headers)
+        else:
+            size += RECORD_OVERHEAD if key is None else RECORD_OVERHEAD + len(key)
+        if size > self._max_request_bytes:
+            self.checked_size(size, state.name, key)
         if partition is None:
-            partition = self._choose_partition(state, key, value)
+            if key is not None and not self._ignores_keys:
+                if state.updates != self._cluster.metadata.updates:
+                    self.update_partitions(state)
+                partition = (murmur2(key) & 0x7FFFFFFF) % state.count
         elif not 0 <= partition < state.count:
             raise ValueError(
-                f"topic {topic} has the partitions 0 to {state.count - 1}, not {partition}"
+                f"topic {state.name} has the partitions 0 to {state.count - 1}, not {partition}"
             )
         batch = state.sticky_batch if partition is None else state.open.get(partition)
         if batch is None or batch.free_bytes < size:
             batch = self.batch_for(state, partition, size)
+        batch.free_bytes -= size
         index = len(batch.values)
         if touched is not None:
             touched.setdefault(batch, index)
-        batch.free_bytes -= size
         batch.values.append(value)
         batch.timestamps.append(
             (self.cached_now_ms or self.read_clock()) if timestamp_ms is None else timestamp_ms
         )
-        if key is not None and not batch.keys:
-            batch.keys = [None] * index
+        if batch.keys:
             batch.keys.append(key)
-        elif batch.keys:
+        elif key is not None:
+            batch.keys = [None] * index
             batch.keys.append(key)
         if headers:
             batch.headers[index] = headers
         if target is not None:
-            batch.watchers.append(DeliveryWatcher(index, 1, target))
-
-    def _choose_partition(
-        self, state: TopicBatches, key: bytes | None, value: bytes | None
-    ) -> int | None:
-        """Return the partition, or None for the sticky one."""
-        partitioner: Any = self._settings.partitioner
-        if partitioner is None and (key is None or self._settings.ignores_keys):
-            return None
-        self.update_partitions(state)
-        if partitioner is None:
-            assert key is not None
-            return positive_hash(key) % state.count
-        return state.choose(partitioner, key, value)
+            batch.watchers.append((index, 1, target))
 
     def batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
         """Return a batch with `size` free bytes, opening one if need be; partition None is the sticky one.
@@ -123,12 +147,12 @@ class RecordAppender:
         self.update_partitions(state)
         is_sticky = partition is None
         if partition is None:
-            if state.sticky_batch.free_bytes >= size:
+            if self._has_room(state.sticky_batch, size):
                 return state.sticky_batch
             state.sticky.count(state.sticky_batch.size)
             partition = state.sticky.choose(state.available, self._cluster.random.random())
         batch = state.open.get(partition)
-        if batch is None or batch.free_bytes < size:
+        if batch is None or not self._has_room(batch, size):
             self.read_clock()
             topic_partition = TopicPartition(state.name, partition)
             batch = self._accumulator.open_batch(
@@ -139,6 +163,9 @@ class RecordAppender:
         if is_sticky:
             state.sticky_batch = batch
         return batch
+
+    def _has_room(self, batch: ProducerBatch, size: int) -> bool:
+        return batch.free_bytes >= size or self._accumulator.grow(batch, size)
 
     def append_batch(self, batch: ProducerBatch) -> None:
         """Add a batch that came with all its records. Raise BufferFull, RuntimeError as `batch_for`."""

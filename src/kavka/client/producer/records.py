@@ -142,5 +142,6 @@ def checked_headers(headers: HeaderPairs) -> HeaderPairs:
     for name, content in headers:
         if not isinstance(name, str):
             raise TypeError(f"the name of a header is {type(name).__name__}, not str")
-        checked.append((name, as_bytes("header", content)))
+        is_bytes = type(content) is bytes
+        checked.append((name, content if is_bytes else as_bytes("header", content)))
     return checked

@@ -12,15 +12,11 @@ from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
 
-_TABLE_BATCH_BYTES = 256 * 1024
-"""Size of a table's batches unless `batch.size` is given: all rows are there, so small ones gain nothing."""
-
 
 class AppenderSettings(NamedTuple):
     """Settings of appending records."""
 
     batch_bytes: int
-    table_batch_bytes: int
     max_request_bytes: int
     partitioner: Any
     """A callable, `roundrobin`, or None for the default."""
@@ -43,11 +39,15 @@ class SenderSettings(NamedTuple):
 
 def appender_settings(config: Config) -> AppenderSettings:
     """Return the part about partitions and sizes. Raise InvalidSetting."""
-    batch_bytes = config.integer("batch.size")
+    batch_bytes, max_request_bytes = (
+        config.integer("batch.size"),
+        config.integer("max.request.size"),
+    )
+    if "batch.size" not in config.given:
+        batch_bytes = min(batch_bytes, max_request_bytes)
     return AppenderSettings(
         batch_bytes=batch_bytes,
-        table_batch_bytes=batch_bytes if "batch.size" in config.given else _TABLE_BATCH_BYTES,
-        max_request_bytes=config.integer("max.request.size"),
+        max_request_bytes=max_request_bytes,
         partitioner=partitioner_of(config),
         ignores_keys=config.flag("partitioner.ignore.keys"),
     )

@@ -10,7 +10,6 @@ from kavka.client.cluster import Cluster
 from kavka.client.producer.batch import (
     Acknowledged,
     Delivery,
-    DeliveryWatcher,
     RecordRange,
 )
 from kavka.client.producer.record_input import RecordInput
@@ -60,7 +59,7 @@ class TableSend:
             table,
             topic,
             self._partitioning(state, partition, sticky),
-            batch_bytes=self._settings.table_batch_bytes,
+            batch_bytes=self._settings.batch_bytes,
             max_request_bytes=self._settings.max_request_bytes,
             now_ms=self._cluster.clock.now_ms(),
             compression=self._sending.compression,
@@ -70,12 +69,10 @@ class TableSend:
             state.sticky.count(batch.reserved)
             await self._input.append_batch(batch)
             delivery.add_part()
-            batch.watchers.append(DeliveryWatcher(0, batch.count, delivery))
+            batch.watchers.append((0, batch.count, delivery))
             if self._interceptors:
                 acknowledged = Acknowledged(self._interceptors, None)
-                batch.watchers.extend(
-                    DeliveryWatcher(row, 1, acknowledged) for row in range(batch.count)
-                )
+                batch.watchers.extend((row, 1, acknowledged) for row in range(batch.count))
 
     def _partitioning(self, state: TopicBatches, partition: int | None, sticky: int) -> Any:
         from kavka.client.producer.table_batches import RowPartitions

@@ -24,6 +24,7 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         PyObject* (*tp_alloc)(PyTypeObject*, Py_ssize_t) except NULL
     void Py_DECREF_one "Py_DECREF" (PyObject*)
+    void PyObject_GC_UnTrack(void*)
     object PyMemoryView_FromMemory(char* memory, Py_ssize_t size, int flags)
     int PyBUF_READ
 

@@ -39,6 +39,7 @@ keep = chosen.keep
 keys = chosen.keys
 gather = chosen.gather
 first_since = chosen.first_since
+murmur2 = chosen.murmur2
 xxhash32 = chosen.xxhash32
 OffsetMap = cleaning.OffsetMap
 rebase = cleaning.rebase
@@ -56,6 +57,7 @@ __all__ = [
     "gather",
     "keep",
     "keys",
+    "murmur2",
     "outline",
     "rebase",
     "records",

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from kavka.io import Buffer
 from kavka.wire.records import corrupt
+from kavka.wire.records.murmur2 import murmur2 as murmur2
 from kavka.wire.records.pure_fields import (
     SMALLEST_RECORD,
     Cut,

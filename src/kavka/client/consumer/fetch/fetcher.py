@@ -148,13 +148,23 @@ class Fetcher:
             if batches is not None:
                 taken.append(batches)
                 self._on_consumed(batches, count, before - state.buffered_bytes)
-        self.wake()
+        self._send_wanted()  # now, so that brokers read while the user works on these records
         return taken
+
+    @property
+    def holds_up_answers(self) -> bool:
+        """Return whether an answer may be arriving while records are at hand, so that a poll would not wait for it."""
+        return bool(self._in_flight) and any(
+            state.buffered for state in self._subscription.partitions.values()
+        )
 
     # Fetching
 
     def _send_all(self) -> None:
         self._is_scheduled = False
+        self._send_wanted()
+
+    def _send_wanted(self) -> None:
         if self._is_closed:
             return
         now = self._loop.time()

@@ -1,4 +1,5 @@
-# CRC-32C (Castagnoli), eight bytes a step, for work on many batches under a released lock; and lz4's xxHash32.
+# CRC-32C (Castagnoli), eight bytes a step, for work on many batches under a released lock; lz4's xxHash32; and murmur2,
+# from which the partition of a key comes.
 
 cdef uint32_t[8][256] crc_steps
 
@@ -88,3 +89,28 @@ def xxhash32(data):
     with nogil:
         value = xxhash32_of(view.p, view.size)
     return value
+
+
+cdef enum:
+    MURMUR_FACTOR = 0x5BD1E995
+    MURMUR_SEED = 0x9747B28C
+
+
+def murmur2(bytes data):
+    """Return the 32-bit hash, without sign, that Java's default partitioner takes of a key."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0
+    cdef uint32_t hashed = <uint32_t>MURMUR_SEED ^ <uint32_t>size, word
+    while size - at >= 4:
+        word = word_at(p + at) * <uint32_t>MURMUR_FACTOR
+        word = (word ^ word >> 24) * <uint32_t>MURMUR_FACTOR
+        hashed = (hashed * <uint32_t>MURMUR_FACTOR) ^ word
+        at += 4
+    if at < size:
+        word = 0
+        while size > at:
+            size -= 1
+            word = word << 8 | p[size]
+        hashed = (hashed ^ word) * <uint32_t>MURMUR_FACTOR
+    hashed = (hashed ^ hashed >> 13) * <uint32_t>MURMUR_FACTOR
+    return hashed ^ hashed >> 15

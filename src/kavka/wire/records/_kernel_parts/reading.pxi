@@ -21,6 +21,16 @@ cdef tuple header_tuple(Bytes p, Record* r, Py_ssize_t position):
     return tuple(found)
 
 
+cdef bint holds_no_objects(type record_type, tuple prefix):
+    """Tell whether records can be in no circle of references: the garbage collector need not look at them."""
+    if (<object>record_type).__dictoffset__ != 0:
+        return False
+    for item in prefix:
+        if type(item) is not str and type(item) is not int:
+            return False
+    return True
+
+
 def records(
     body, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_offset, int64_t base_timestamp,
     int timestamp_type, int64_t append_time, type record_type, tuple prefix=(),
@@ -41,6 +51,7 @@ def records(
     cdef PyObject* one
     cdef PyTypeObject* factory = <PyTypeObject*>record_type
     cdef Py_ssize_t lead = len(prefix), before
+    cdef bint is_flat = holds_no_objects(record_type, prefix)
     for index in range(count):
         if position == end:
             fail(MISSING, position)
@@ -61,6 +72,8 @@ def records(
         give(one, lead + 3, key)
         give(one, lead + 4, value)
         give(one, lead + 5, headers)
+        if is_flat:
+            PyObject_GC_UnTrack(one)
         item = <object>one
         # tp_alloc gave one reference and `item` took another.
         Py_DECREF_one(one)

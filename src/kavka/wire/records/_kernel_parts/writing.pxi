@@ -65,7 +65,10 @@ cdef list flat_headers(headers, Py_ssize_t count):
             if name is None:
                 raise ValueError("a header without a key")
             found.append(name.encode() if isinstance(name, str) else bytes(memoryview(name)))
-            found.append(content if content is None else bytes(memoryview(content)))
+            if content is None or type(content) is bytes:
+                found.append(content)
+            else:
+                found.append(bytes(memoryview(content)))
         lists.append(found)
     return lists
 
