@@ -402,6 +402,7 @@ WITHOUT_JSON = {
     "server-stop": "answers by its exit code",
     "zookeeper-server-start": "serves",
     "zookeeper-server-stop": "answers by its exit code",
+    "console-users": "prints names, a line for each",
     "metrics-users": "prints names, a line for each",
     "console": "serves",
     "console-producer": "prints nothing",

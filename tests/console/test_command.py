@@ -40,5 +40,7 @@ def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
         f"kavka console: {address} shows the cluster at {cluster.bootstrap}. Ctrl-C ends it.\n"
     )
     assert out == ""
-    assert "change made path=/create-topic message='Topic made was created.'" in err
+    (audited,) = (json.loads(each) for each in err.splitlines() if each.startswith("{"))
+    assert audited["action"] == "POST /api/create-topic"
+    assert (audited["on"]["name"], audited["result"]) == ("made", "ok")
     assert "Traceback" not in err

@@ -7,8 +7,8 @@ import pytest
 from kavka.client.admin.offset_resets import Adjustment, PlannedReset, moved_into_log
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.console import formats
+from kavka.console.access.exposure import Exposure, NotLoopback, checked_exposure, is_loopback_name
 from kavka.console.failures import Refused
-from kavka.console.options import NotLoopback, checked_host, is_loopback_name
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sampler import RateHistory
 from kavka.console.search import forward_windows, newest_windows
@@ -167,14 +167,14 @@ def test_a_planned_offset_is_one_that_the_log_has() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])
 def test_loopback_is_listened_on(host: str) -> None:
-    assert is_loopback_name(checked_host(host))
+    assert is_loopback_name(checked_exposure(host, Exposure(), has_login=False))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "host.example", ""])
 def test_all_else_is_not(host: str) -> None:
     assert not is_loopback_name(host)
-    with pytest.raises(NotLoopback, match="no login yet"):
-        checked_host(host)
+    with pytest.raises(NotLoopback, match="needs a login"):
+        checked_exposure(host, Exposure(), has_login=False)
 
 
 def test_parameters_are_checked_when_they_are_read() -> None:

@@ -213,14 +213,15 @@ def test_a_console_without_acls_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.org"])
-def test_the_command_listens_on_the_loopback_only(
+def test_without_login_and_tls_the_command_listens_on_the_loopback_only(
     host: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["console", "--bootstrap-server", "localhost:9092", "--host", host]
     assert main(words) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert "the console has no login yet" in said.err
+    assert "needs a login: --access FILE" in said.err
+    assert "TLS: --tls-certificate" in said.err
 
 
 def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "zookeeper-server-stop": "stop the registries of this machine",
     "topics": "create, list, describe, alter and delete topics",
     "configs": "describe and alter the configuration of topics and brokers",
+    "console-users": "set the passwords of those that may log in to the console",
     "metrics-users": "set the passwords of those that may read a broker's metrics",
     "acls": "list, add and remove access control lists",
     "delegation-tokens": "create, renew, expire and describe delegation tokens",

@@ -22,6 +22,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from kavka.console import openapi
+from kavka.console.access import login_pages
+from kavka.console.access.exposure import Exposure, sender_of
+from kavka.console.access.gate import Gate, LoginNeeded, set_sender
+from kavka.console.access.permissions import need_of
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
@@ -33,14 +37,14 @@ from kavka.console.rendering import ASSETS, environment, part_of_path
 from kavka.console.sampler import Sampler
 from kavka.console.security import (
     COOKIE,
-    HEADERS,
     TOKEN_FIELD,
     Tokens,
+    headers_of,
     make_id,
     refusal_of_change,
     refusal_of_request,
 )
-from kavka.console.subject import Action, Page, Services
+from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.tail import TailBatch
 from kavka.console.views.messages import record_view
 from kavka.errors import KafkaError
@@ -56,6 +60,13 @@ _MOST_BODY_BYTES: Final = 1 << 20
 
 _EXPECTED: Final = (Refused, KafkaError, OSError)
 """Errors that a cluster or a request causes; others are mistakes of the console."""
+
+_LOG_IN: Final = Failure(
+    401,
+    "You are not logged in",
+    "The session has ended, or there was none.",
+    "Log in. Programs send user and password as JSON to /api/login, and then the cookie that they get.",
+)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -75,6 +86,7 @@ class _Console:
         self._templates = environment()
         self._tokens = Tokens()
         self._notices = Notices()
+        self._gate = Gate(options)
         self._description = openapi.document(PAGES, ACTIONS)
 
     def application(self) -> Starlette:
@@ -82,28 +94,28 @@ class _Console:
         forms = {action.page.path: action for action in ACTIONS}
         routes = [
             Mount("/assets", StaticFiles(directory=ASSETS), name="assets"),
-            Route("/api", self._saying_errors(self._api_page), methods=["GET"]),
-            Route("/api/openapi.json", self._openapi, methods=["GET"]),
-            Route("/topics/{topic}/tail", self._tail_endpoint(self._html_batch), methods=["GET"]),
-            Route("/api/topics/{topic}/tail", self._tail_endpoint(_json_batch), methods=["GET"]),
-            Route(
-                f"{messages.RECORD.path}/value", self._saying_errors(self._value), methods=["GET"]
-            ),
+            *login_pages.routes(self._gate, self._tokens, self._route, self._html),
+            self._route("GET", "/api", self._api_page),
+            self._route("GET", "/api/openapi.json", self._openapi),
+            self._route("GET", "/topics/{topic}/tail", self._tail_endpoint(self._html_batch)),
+            self._route("GET", "/api/topics/{topic}/tail", self._tail_endpoint(_json_batch)),
+            self._route("GET", f"{messages.RECORD.path}/value", self._value),
         ]
         for page in PAGES:
             action = forms.get(page.path)
             api_path = openapi.PREFIX + ("/overview" if page.path == "/" else page.path)
-            routes.append(Route(page.path, self._html_page(page), methods=["GET"]))
-            routes.append(Route(api_path, self._json_page(page), methods=["GET"]))
+            routes.append(self._route("GET", page.path, self._html_page(page)))
+            routes.append(self._route("GET", api_path, self._json_page(page)))
             if action is not None:
-                routes.append(Route(page.path, self._html_action(action), methods=["POST"]))
-                routes.append(Route(api_path, self._json_action(action), methods=["POST"]))
+                routes.append(self._route("POST", page.path, self._html_action(action)))
+                routes.append(self._route("POST", api_path, self._json_action(action)))
         made = Starlette(
             routes=routes,
             lifespan=self._lifespan,
             exception_handlers={HTTPException: self._http_error},
         )
-        made.add_middleware(_Guard, refuse=self._failed)
+        made.state.gate = self._gate
+        made.add_middleware(_Guard, refuse=self._failed, exposure=self._options.exposure)
         return made
 
     @asynccontextmanager
@@ -117,20 +129,33 @@ class _Console:
 
     # Errors
 
-    def _saying_errors(self, answer: Endpoint) -> Endpoint:
+    def _route(self, method: str, path: str, answer: Endpoint) -> Route:
+        """Return a route that compares the user with the need of its path, and says errors as a page or as JSON."""
+        need = need_of(method, path)
+
         async def endpoint(request: Request) -> Response:
             try:
+                self._gate.admit(request, need)
                 return await answer(request)
+            except LoginNeeded:
+                if method == "GET" and not _is_api(request):
+                    return self._gate.to_login(request)
+                return self._failed(request, _LOG_IN)
             except Exception as error:  # whatever it is, the reader gets a page that says so
                 failure = failure_of(error, self._options.bootstrap_servers)
                 if failure.status == 500:
                     log.exception("page failed path=%s", request.url.path)
+                if failure.status == 403:
+                    self._gate.audit(request, request.path_params, f"refused: {failure.detail}")
                 return self._failed(request, failure)
 
-        return endpoint
+        return Route(path, endpoint, methods=[method])
+
+    def _services_of(self, request: Request, page: Page, method: str = "GET") -> Services:
+        return self._gate.services(request, self._services, need_of(method, page.path))
 
     def _failed(self, request: Request, failure: Failure) -> Response:
-        if request.url.path.startswith(openapi.PREFIX + "/"):
+        if _is_api(request):
             return JSONResponse(plain(failure), failure.status)
         return self._html(request, "failure.html", {"failure": failure}, failure.status)
 
@@ -149,36 +174,39 @@ class _Console:
     def _html_page(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(page.parameters, request.query_params, request.path_params)
-            view = await page.load(self._services, arguments)
+            view = await page.load(self._services_of(request, page), arguments)
             return self._html(request, page.template, _context(view, arguments), 200)
 
-        return self._saying_errors(answer)
+        return answer
 
     def _json_page(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(page.parameters, request.query_params, request.path_params)
-            return JSONResponse(plain(await page.load(self._services, arguments)))
+            return JSONResponse(plain(await page.load(self._services_of(request, page), arguments)))
 
-        return self._saying_errors(answer)
+        return answer
 
     def _html(
         self, request: Request, template: str, context: Mapping[str, Any], status: int
     ) -> Response:
-        browser = request.cookies.get(COOKIE, "") or make_id()
+        visit = self._gate.visit(request)
+        browser = self._gate.browser(request) or make_id()
         body = self._templates.get_template(template).render(
             {
                 "request_path": request.url.path,
-                "servers": self._options.bootstrap_servers,
+                "servers": self._options.bootstrap_servers if visit.user else "",
+                "user": visit.user,
+                "may": visit.may,
                 "csrf_token": self._tokens.token(browser),
                 "token_field": TOKEN_FIELD,
-                "notice": self._notices.get(request.query_params.get("notice", "")),
+                "notice": self._notices.get(request.query_params.get("notice", ""), browser),
                 "form_failure": None,
                 **context,
             }
         )
         response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
-        if request.cookies.get(COOKIE, "") != browser:
-            response.set_cookie(COOKIE, browser, httponly=True, samesite="strict")
+        if not visit.session_id and request.cookies.get(COOKIE, "") != browser:
+            self._gate.set_cookie(response, COOKIE, browser)
         return response
 
     async def _api_page(self, request: Request) -> Response:
@@ -189,7 +217,8 @@ class _Console:
 
     async def _value(self, request: Request) -> Response:
         arguments = Arguments((), {}, request.path_params)
-        record = await messages.record_at(self._services, arguments)
+        record = await messages.record_at(self._services_of(request, messages.RECORD), arguments)
+        self._gate.audit(request, request.path_params, "ok")
         name = "-".join(
             part_of_path(arguments.path[part]) for part in ("topic", "partition", "offset")
         )
@@ -206,31 +235,44 @@ class _Console:
             _require_small(request)
             form = {k: v for k, v in (await request.form()).items() if isinstance(v, str)}
             has_token = self._tokens.is_valid(
-                request.cookies.get(COOKIE, ""), form.get(TOKEN_FIELD, "")
+                self._gate.browser(request), form.get(TOKEN_FIELD, "")
             )
             refusal = refusal_of_change(request.headers, has_token=has_token)
             if refusal is not None:
                 raise Refused(refusal)
             arguments = Arguments(action.page.parameters, form, request.path_params)
             try:
-                outcome = await action.act(self._services, arguments)
+                outcome = await self._act(request, action, arguments)
             except _EXPECTED as error:  # the form is shown again with the reason
                 return await self._form_again(request, action, arguments, error)
-            _log_change(action, arguments, outcome.message)
-            notice = self._notices.add(outcome.message)
+            notice = self._notices.add(outcome.message, self._gate.browser(request))
             separator = "&" if "?" in outcome.location else "?"
             return RedirectResponse(f"{outcome.location}{separator}notice={notice}", 303)
 
-        return self._saying_errors(answer)
+        return answer
+
+    async def _act(self, request: Request, action: Action, arguments: Arguments) -> Outcome:
+        """Carry out an action, with a line of the audit whatever comes of it."""
+        on = {**request.path_params, **arguments.values()}
+        try:
+            self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
+            services = self._services_of(request, action.page, "POST")
+            outcome = await action.act(services, arguments)
+        except _EXPECTED as error:
+            failure = failure_of(error, self._options.bootstrap_servers)
+            self._gate.audit(request, on, f"failed: {failure.title}: {failure.detail}")
+            raise
+        self._gate.audit(request, on, "ok")
+        return outcome
 
     async def _form_again(
         self, request: Request, action: Action, arguments: Arguments, error: Exception
     ) -> Response:
         failure = failure_of(error, self._options.bootstrap_servers)
-        if failure.status >= 500:
+        if failure.status >= 500 or failure.status == 403:
             raise error
         try:
-            view = await action.page.load(self._services, arguments)
+            view = await action.page.load(self._services_of(request, action.page), arguments)
         except Refused:  # the value that is wrong keeps the form from being filled
             raise error from None
         context = {**_context(view, arguments), "form_failure": failure}
@@ -244,29 +286,31 @@ class _Console:
                 raise Refused(refusal)
             try:
                 given = json.loads(await request.body())
-            except ValueError:
+            except (ValueError, RecursionError):  # brackets a thousand deep
                 given = None
             if not isinstance(given, dict):
                 raise Refused(bad_request("The body is no JSON object."))
             arguments = Arguments(action.page.parameters, given, request.path_params)
-            outcome = await action.act(self._services, arguments)
-            _log_change(action, arguments, outcome.message)
-            return JSONResponse(plain(outcome))
+            return JSONResponse(plain(await self._act(request, action, arguments)))
 
-        return self._saying_errors(answer)
+        return answer
 
     # The live tail
 
     def _tail_endpoint(self, batch_text: Callable[[Arguments, TailBatch], str]) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
-            batches = messages.tail(self._services, arguments)
+            services = self._services_of(request, messages.MESSAGES)
+            batches = messages.tail(services, arguments)
             first = await anext(batches)  # an error before it is a page, not an event
 
             async def events() -> AsyncIterator[str]:
                 try:
                     yield _event("records", batch_text(arguments, first))
                     async for batch in batches:
+                        if not self._gate.is_still_in(request):
+                            yield _event("failure", json.dumps(plain(_LOG_IN)))
+                            return
                         yield _event("records", batch_text(arguments, batch))
                 except _EXPECTED as error:  # the status was sent long ago: the stream says it
                     failure = failure_of(error, self._options.bootstrap_servers)
@@ -278,7 +322,7 @@ class _Console:
                 events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
             )
 
-        return self._saying_errors(answer)
+        return answer
 
     def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
         views = [record_view(record) for record in reversed(batch.records)]
@@ -312,16 +356,21 @@ def _require_small(request: Request) -> None:
         )
 
 
-def _log_change(action: Action, arguments: Arguments, message: str) -> None:
-    log.info("change made path=%s message=%r", action.page.path, message)
+def _is_api(request: Request) -> bool:
+    path: str = request.url.path
+    return path.startswith(openapi.PREFIX + "/")
 
 
 class _Guard:
     """Around everything: refuses requests of other sites and under other names, and adds headers to every answer."""
 
-    def __init__(self, app: Any, refuse: Callable[[Request, Failure], Response]) -> None:
+    def __init__(
+        self, app: Any, refuse: Callable[[Request, Failure], Response], exposure: Exposure
+    ) -> None:
         self._app = app
         self._refuse = refuse
+        self._exposure = exposure
+        self._headers = [(k.lower().encode(), v.encode()) for k, v in headers_of(exposure).items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -330,12 +379,17 @@ class _Guard:
 
         async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                added = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *added]}
+                message = {**message, "headers": [*message["headers"], *self._headers]}
             await send(message)
 
         request = Request(scope)
-        refusal = refusal_of_request(request.headers)
+        peer = scope["client"][0] if scope.get("client") else ""
+        sender = sender_of(peer, scope["scheme"], request.headers, self._exposure)
+        if isinstance(sender, Failure):
+            refusal: Failure | None = sender
+        else:
+            set_sender(scope, sender)
+            refusal = refusal_of_request(request.headers, self._exposure)
         if refusal is not None:
             await self._refuse(request, refusal)(scope, receive, send_with_headers)
             return

@@ -14,16 +14,17 @@ class Notices:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._texts: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
-    def add(self, text: str) -> str:
-        """Keep a sentence, and return its id."""
+    def add(self, text: str, reader: str = "") -> str:
+        """Keep a sentence for one reader, and return its id."""
         number = secrets.token_urlsafe(9)
-        self._texts[number] = text
+        self._texts[number] = reader, text
         if len(self._texts) > _MOST:
             self._texts.popitem(last=False)
         return number
 
-    def get(self, number: str) -> str:
-        """Return a sentence, nothing when it is not known."""
-        return self._texts.get(number, "")
+    def get(self, number: str, reader: str = "") -> str:
+        """Return a sentence, nothing when it is not known or for another reader."""
+        owner, text = self._texts.get(number, ("", ""))
+        return text if owner == reader else ""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -61,6 +61,14 @@ class RateHistory:
             Rate(round(later.at_s), _rate(earlier, later, topic))
             for earlier, later in pairwise(samples)
         ]
+
+    def restricted(self, sees: Callable[[str], bool]) -> RateHistory:
+        """Return the history of some topics."""
+        made = RateHistory()
+        for at_s, ends in self._samples:
+            kept = ends if ends is None else {n: end for n, end in ends.items() if sees(n)}
+            made.add(at_s, kept)
+        return made
 
     def latest(self, topic: str | None = None) -> float | None:
         """Return the newest rate."""

@@ -1,6 +1,6 @@
 """The defence against other sites: headers of answers, and the checks of requests. Pure but for `make_id`.
 
-Without a login, the danger is a page of another site in the same browser. It may not name this console as another host
+The danger is a page of another site in the same browser. It may not name this console as another host
 (DNS rebinding: the Host header is checked), not frame it, not run scripts in it (no inline script or style is allowed),
 and not change anything: a change needs a token that only the console's own pages hold, or a header that no form sends.
 """
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from kavka.console.access.exposure import Exposure, answers_to
 from kavka.console.failures import Failure
-from kavka.console.options import is_loopback_name
 
 COOKIE: Final = "kavka_console"
 TOKEN_FIELD: Final = "csrf_token"
@@ -33,6 +33,13 @@ HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 """Headers of every answer."""
+
+
+def headers_of(exposure: Exposure) -> dict[str, str]:
+    """Return the headers of every answer; with https a browser keeps to it for a year."""
+    if not exposure.is_secure:
+        return HEADERS
+    return {**HEADERS, "Strict-Transport-Security": "max-age=31536000"}
 
 
 def make_id() -> str:
@@ -56,19 +63,26 @@ class Tokens:
         return bool(browser) and hmac.compare_digest(self.token(browser).encode(), token.encode())
 
 
-def refusal_of_request(headers: Mapping[str, str]) -> Failure | None:
-    """Return why a request is refused whatever it asks: its Host is not this machine, or another site embeds it.
+def refusal_of_request(headers: Mapping[str, str], exposure: Exposure) -> Failure | None:
+    """Return why a request is refused whatever it asks: its Host is not this console's, or another site embeds it.
 
     A link of another site may lead here; its pictures, scripts and event streams would only take readers.
     """
     host = headers.get("host", "")
-    if is_loopback_name(host):
+    if answers_to(host, exposure):
         return _refusal_of_embedding(headers)
+    if exposure.public_url:
+        return Failure(
+            421,
+            "This console answers to its own name only",
+            f"The request names the host {host[:100]!r}.",
+            f"Open {exposure.origin}; a reverse proxy has to pass the header Host on.",
+        )
     return Failure(
         421,
         "This console answers to local names only",
-        f"The request names the host {host[:100]!r}, and a console without a login answers to localhost, 127.0.0.1 "
-        "and [::1] alone.",
+        f"The request names the host {host[:100]!r}, and a console without a public address answers to localhost, "
+        "127.0.0.1 and [::1] alone.",
         "Open it by one of these names.",
     )
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
@@ -12,13 +15,31 @@ from kavka.client.setting_names import effective_settings
 from kavka.settings.declaration import InvalidSetting
 from kavka.termination import termination_as_interrupt
 
-_MODULES = ("jinja2", "starlette", "uvicorn")
+if TYPE_CHECKING:
+    from kavka.console.access.config import Access
+    from kavka.console.access.exposure import Exposure
+
+_MODULES = ("argon2", "authlib", "h11", "jinja2", "joserfc", "requests", "starlette", "uvicorn")
 
 OPTIONS = OptionSet(
-    "Serve pages that show a cluster and act on it, and the same answers as a JSON API. There is no login yet, so "
-    "the console listens on this machine's loopback only.",
+    "Serve pages that show a cluster and act on it, and the same answers as a JSON API. It listens on this machine's "
+    "loopback; for others it needs a login and TLS, of its own or of a reverse proxy.",
     Option("port", "The port to listen on (default: 8080; 0: any that is free).", "port"),
-    Option("host", "The loopback address to listen on (default: 127.0.0.1).", "address"),
+    Option("host", "The address to listen on (default: 127.0.0.1).", "address"),
+    Option("access", "The file with logins, roles and masks, in TOML.", "file"),
+    Option("read-only", "Refuse every change, whatever roles say."),
+    Option(
+        "tls-certificate",
+        "Serve HTTPS with this certificate and those that signed it, PEM.",
+        "file",
+    ),
+    Option("tls-key", "The certificate's key, PEM; by default in the same file.", "file"),
+    Option(
+        "proxy",
+        "The address or network of a reverse proxy that ends TLS; may be given again.",
+        "address",
+    ),
+    Option("public-url", "The address in browsers, such as https://console.example.org.", "url"),
     Option("timeout", "How long a page may wait for the cluster (default: 8000).", "ms"),
 )
 
@@ -43,13 +64,18 @@ def _act(given: Given) -> int:
 
 
 def _serve(given: Given) -> int:
-    from kavka.console.options import DEFAULT_HOST, DEFAULT_PORT, ConsoleOptions
+    from kavka.console.access.exposure import DEFAULT_HOST, DEFAULT_PORT
+    from kavka.console.options import ConsoleOptions
     from kavka.console.server import address_of, listen, serve
 
     port, timeout_ms = given.integer("port"), given.integer("timeout")
     settings = effective_settings(CONSUMER, read_properties(given.one("command-config")))
     options = ConsoleOptions(
-        servers(given), settings, timeout_ms=8000 if timeout_ms is None else timeout_ms
+        servers(given),
+        settings,
+        timeout_ms=8000 if timeout_ms is None else timeout_ms,
+        access=_access(given),
+        exposure=_exposure(given),
     )
     port = DEFAULT_PORT if port is None else port
     if not 0 <= port < 65536:
@@ -57,9 +83,9 @@ def _serve(given: Given) -> int:
     if options.timeout_ms <= 0:
         raise BadValue(f"--timeout {options.timeout_ms} is no time")
     _log_to_standard_error()
-    with listen(given.one("host") or DEFAULT_HOST, port) as listening:
+    with listen(given.one("host") or DEFAULT_HOST, port, options) as listening:
         print(
-            f"kavka console: {address_of(listening)} shows the cluster at {options.bootstrap_servers}. "
+            f"kavka console: {address_of(listening, options)} shows the cluster at {options.bootstrap_servers}. "
             "Ctrl-C ends it.",
             flush=True,
         )
@@ -67,15 +93,50 @@ def _serve(given: Given) -> int:
     return 130
 
 
+def _access(given: Given) -> Access:
+    from kavka.console.access.config import Access, read_access
+
+    path = given.one("access")
+    access = read_access(path) if path is not None else Access()
+    return replace(access, read_only=True) if given.has("read-only") else access
+
+
+def _exposure(given: Given) -> Exposure:
+    from kavka.console.access.exposure import Exposure
+
+    certificate, key = given.one("tls-certificate") or "", given.one("tls-key") or ""
+    if certificate:
+        _check_certificate(certificate, key)
+    return Exposure(certificate, key, tuple(given.all("proxy")), given.one("public-url") or "")
+
+
+def _check_certificate(certificate: str, key: str) -> None:
+    """Say what is wrong with the files before anything listens. Raise ValueError."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            certificate, key or None, password=""
+        )
+    except OSError as error:  # ssl.SSLError is one
+        raise ValueError(
+            f"--tls-certificate {certificate}: {error.strerror or error}; it needs a certificate and its key in PEM, "
+            "without a password"
+        ) from error
+
+
 def _log_to_standard_error() -> None:
-    """Log changes, failed pages, and warnings of everything else."""
+    """Log the audit as lines of JSON, failed pages, and warnings of everything else."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("kavka")
     logger.handlers[:] = [handler]
     logger.propagate = False
     logger.setLevel(logging.WARNING)
-    logging.getLogger("kavka.console.application").setLevel(logging.INFO)
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter("%(message)s"))
+    audit = logging.getLogger("kavka.console.access.audit")
+    audit.handlers[:] = [lines]
+    audit.propagate = False
+    audit.setLevel(logging.INFO)
 
 
 def _failed(sentence: str) -> int:

@@ -90,7 +90,7 @@
     refreshed = Math.max(refreshed, Date.now() - 1000 * Number(live.dataset.refresh) + 2000); // not again within two seconds
     const address = new URL(location.href);
     address.searchParams.delete("notice");
-    htmx.ajax("GET", address.pathname + address.search, { target: "#live", select: "#live", swap: "outerHTML" });
+    htmx.ajax("GET", address.pathname + address.search, { target: "#live", select: "#live", swap: "outerHTML", headers: { "X-Refresh": "1" } });
   }, 1000);
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status === 200) {

@@ -1,0 +1,44 @@
+"""`kavka console-users`: the file of users that may log in to the console, with hashed passwords."""
+
+from __future__ import annotations
+
+import sys
+
+from kavka.cli.arguments.options import Given, Option, OptionSet
+from kavka.cli.arguments.password_files import change
+
+OPTIONS = OptionSet(
+    "Set or remove the password of a user in a file that users-file in the console's --access names.",
+    Option(
+        "file",
+        "REQUIRED: the file; it is made if it is not there, readable by its owner only.",
+        "file",
+    ),
+    Option(
+        "set",
+        "The user whose password is set: asked for twice, or the first line of standard input.",
+        "user",
+    ),
+    Option("remove", "The user that is removed; the sessions of the user end.", "user"),
+    Option("list", "List the users."),
+    asks_a_broker=False,
+)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; 1 when the file or the name cannot be used."""
+    return OPTIONS.run(argv, _act)
+
+
+def _act(given: Given) -> int:
+    try:
+        from kavka.console.access.passwords import hashed, users_of
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "argon2":
+            raise
+        print(
+            "kavka console-users: argon2 is missing: install it with `pip install 'kavka[console]'`",
+            file=sys.stderr,
+        )
+        return 1
+    return change(given, lambda text: list(users_of(text)), hashed)

@@ -1,0 +1,347 @@
+"""The cluster as one user sees it: without topics and groups of others, changes only by role, records masked.
+
+Pages ask `ScopedCluster` as they ask the connection. Calls of the admin client that are not known here are refused, so
+a new page cannot show too much by oversight; a route whose need is the scope `cluster` has the client itself, because
+its users may see everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final, TypeVar, cast
+
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.configs import ConfigResource, ResourceType
+from kavka.client.admin.groups import GroupDescription
+from kavka.client.admin.nodes import LogDir
+from kavka.client.admin.topics import NewTopic, TopicDescription
+from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+from kavka.client.consumer.consumer import Consumer
+from kavka.console.access.masks import Masks
+from kavka.console.access.roles import Need, Role, User
+from kavka.console.connection import ClusterConnection
+from kavka.console.failures import Failure, Refused
+from kavka.console.sampler import Rate, RateHistory, Sampler
+from kavka.console.subject import Services
+from kavka.ids import TopicPartition
+
+T = TypeVar("T")
+
+
+def scoped(
+    services: Services, user: User, needed: Need, masks: Callable[[str], Masks] | None
+) -> Services:
+    """Return the services for a request of a user to a route with this need; `masks` are those of a topic."""
+    is_unbounded = user.may_on_all(Role.ADMINISTRATOR) or needed.scope == "cluster"
+    if is_unbounded and masks is None:
+        return services
+    cluster = ScopedCluster(services.cluster, None if is_unbounded else user, masks)
+    sees_all = user.may_on_all(Role.VIEWER)
+    sampler = services.sampler if sees_all else ScopedSampler(services.sampler, user)
+    return replace(
+        services, cluster=cast(ClusterConnection, cluster), sampler=cast(Sampler, sampler)
+    )
+
+
+def forbidden(detail: str) -> Refused:
+    """Return the refusal of what a role does not include."""
+    return Refused(
+        Failure(
+            403,
+            "Your role does not allow this",
+            detail,
+            "Ask an administrator of the console for a grant.",
+        )
+    )
+
+
+def _require_topic(user: User, role: Role, topic: str) -> None:
+    if not user.may(role, topic=topic):
+        raise forbidden(f"It needs the role {role.label} on the topic {topic[:250]!r}.")
+
+
+def _require_group(user: User, role: Role, group: str) -> None:
+    if not user.may(role, group=group):
+        raise forbidden(f"It needs the role {role.label} on the group {group[:250]!r}.")
+
+
+class ScopedCluster:
+    """The connection for one user; None for one who may do everything, and whose records are masked."""
+
+    def __init__(
+        self, cluster: ClusterConnection, user: User | None, masks: Callable[[str], Masks] | None
+    ) -> None:
+        """Wrap the connection."""
+        self._cluster = cluster
+        self._user = user
+        self._masks = masks or _no_masks
+        self.options = cluster.options
+
+    async def ask(self, call: Callable[[Any], Awaitable[T]]) -> T:
+        """Return what the admin client answers, as the user may see it."""
+        user = self._user
+        if user is None:
+            return await self._cluster.ask(call)
+        return await self._cluster.ask(lambda admin: call(ScopedAdmin(admin, user)))
+
+    async def offsets(self, keys: Sequence[TopicPartition], spec: int) -> dict[TopicPartition, int]:
+        """Return one offset of each partition."""
+        for key in keys:
+            self._require(key.topic)
+        return await self._cluster.offsets(keys, spec)
+
+    async def topics(self) -> dict[str, TopicDescription]:
+        """Return the topics that the user may see."""
+        found = await self._cluster.topics()
+        return {name: topic for name, topic in found.items() if self._sees(name)}
+
+    def forget_topics(self) -> None:
+        """Ask again for all topics."""
+        self._cluster.forget_topics()
+
+    @asynccontextmanager
+    async def consumer(self, **settings: str) -> AsyncIterator[Consumer]:
+        """Open a consumer that reads topics of the user, and masks their records."""
+        async with self._cluster.consumer(**settings) as consumer:
+            yield cast(Consumer, ScopedConsumer(consumer, self._require, self._masks))
+
+    def _sees(self, topic: str) -> bool:
+        return self._user is None or self._user.may(Role.VIEWER, topic=topic)
+
+    def _require(self, topic: str) -> None:
+        if self._user is not None:
+            _require_topic(self._user, Role.VIEWER, topic)
+
+
+def _no_masks(topic: str) -> Masks:
+    return Masks(())
+
+
+class ScopedAdmin:
+    """The calls of the admin client that pages make for a user with grants; others are refused."""
+
+    def __init__(self, admin: Admin, user: User) -> None:
+        """Wrap the client."""
+        self._admin = admin
+        self._user = user
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse a call that is not known."""
+        raise forbidden(f"{name} needs a role on all topics and groups.")
+
+    # Topics
+
+    async def describe_cluster(self, **options: Any) -> Any:
+        """Return the brokers, which all users may see."""
+        return await self._admin.describe_cluster(**options)
+
+    async def describe_topics(self, names: Iterable[str] | None = None, **options: Any) -> Any:
+        """Return topics of the user."""
+        if names is not None:
+            names = list(names)
+            for name in names:
+                _require_topic(self._user, Role.VIEWER, name)
+        found = await self._admin.describe_topics(names, **options)
+        return {name: topic for name, topic in found.items() if self._sees(name)}
+
+    async def describe_log_dirs(self, *arguments: Any, **options: Any) -> Any:
+        """Return the directories with the replicas of the user's topics."""
+        found = await self._admin.describe_log_dirs(*arguments, **options)
+        return {
+            broker: answer
+            if isinstance(answer, Exception)
+            else {path: self._of_user(log_dir) for path, log_dir in answer.items()}
+            for broker, answer in found.items()
+        }
+
+    def _of_user(self, log_dir: LogDir) -> LogDir:
+        kept = {key: one for key, one in log_dir.replicas.items() if self._sees(key.topic)}
+        return log_dir._replace(replicas=kept)
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int], **options: Any) -> Any:
+        """Return offsets of the user's topics."""
+        self._require_all(Role.VIEWER, wanted)
+        return await self._admin.list_offsets(wanted, **options)
+
+    async def lags(self, positions: Mapping[TopicPartition, int], **options: Any) -> Any:
+        """Return lags in the user's topics."""
+        self._require_all(Role.VIEWER, positions)
+        return await self._admin.lags(positions, **options)
+
+    async def create_topics(self, new_topics: Sequence[NewTopic], **options: Any) -> Any:
+        """Create topics whose names the user's prefixes have."""
+        for new in new_topics:
+            _require_topic(self._user, Role.OPERATOR, new.name)
+        return await self._admin.create_topics(new_topics, **options)
+
+    async def delete_topics(self, names: Sequence[str], **options: Any) -> Any:
+        """Delete topics of which the user is administrator."""
+        for name in names:
+            _require_topic(self._user, Role.ADMINISTRATOR, name)
+        return await self._admin.delete_topics(names, **options)
+
+    # Settings
+
+    async def describe_configs(self, resources: Iterable[ConfigResource], **options: Any) -> Any:
+        """Return settings of brokers and of the user's topics."""
+        resources = list(resources)
+        for resource in resources:
+            if resource.type != ResourceType.BROKER:
+                self._require_resource(Role.VIEWER, resource)
+        return await self._admin.describe_configs(resources, **options)
+
+    async def incremental_alter_configs(
+        self, changes: Mapping[ConfigResource, Any], **options: Any
+    ) -> Any:
+        """Change settings of topics that the user operates."""
+        for resource in changes:
+            self._require_resource(Role.OPERATOR, resource)
+        return await self._admin.incremental_alter_configs(changes, **options)
+
+    def _require_resource(self, role: Role, resource: ConfigResource) -> None:
+        if resource.type != ResourceType.TOPIC:
+            raise forbidden("It needs a role on all topics and groups.")
+        _require_topic(self._user, role, resource.name)
+
+    # Groups
+
+    async def list_groups(self, *arguments: Any, **options: Any) -> Any:
+        """Return groups of the user."""
+        found = await self._admin.list_groups(*arguments, **options)
+        return [one for one in found if self._user.may(Role.VIEWER, group=one.group_id)]
+
+    async def describe_groups(self, group_ids: Iterable[str], **options: Any) -> Any:
+        """Return groups of the user; their members have the partitions of the user's topics."""
+        group_ids = list(group_ids)
+        for group_id in group_ids:
+            _require_group(self._user, Role.VIEWER, group_id)
+        found = await self._admin.describe_groups(group_ids, **options)
+        return {
+            group_id: self._with_topics(one) if isinstance(one, GroupDescription) else one
+            for group_id, one in found.items()
+        }
+
+    def _with_topics(self, group: GroupDescription) -> GroupDescription:
+        members = [
+            member._replace(assignment=[key for key in member.assignment if self._sees(key.topic)])
+            for member in group.members
+        ]
+        return group._replace(members=members)
+
+    async def list_group_offsets(self, group_id: str, *arguments: Any, **options: Any) -> Any:
+        """Return what a group of the user has committed in the user's topics."""
+        _require_group(self._user, Role.VIEWER, group_id)
+        found = await self._admin.list_group_offsets(group_id, *arguments, **options)
+        return {key: one for key, one in found.items() if self._sees(key.topic)}
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, Any], **options: Any
+    ) -> Any:
+        """Set offsets of a group and in topics that the user operates."""
+        _require_group(self._user, Role.OPERATOR, group_id)
+        self._require_all(Role.OPERATOR, offsets)
+        return await self._admin.alter_group_offsets(group_id, offsets, **options)
+
+    def _sees(self, topic: str) -> bool:
+        return self._user.may(Role.VIEWER, topic=topic)
+
+    def _require_all(self, role: Role, keys: Iterable[TopicPartition]) -> None:
+        for topic in {key.topic for key in keys}:
+            _require_topic(self._user, role, topic)
+
+
+_CONSUMER_CALLS: Final = frozenset({"assignment", "position", "seek", "pause", "resume"})
+"""Calls that are about partitions which were assigned."""
+
+
+class ScopedConsumer:
+    """A consumer for one user: other topics cannot be assigned, records are masked."""
+
+    def __init__(
+        self, consumer: Consumer, require: Callable[[str], None], masks_of: Callable[[str], Masks]
+    ) -> None:
+        """Wrap a consumer."""
+        self._consumer = consumer
+        self._require = require
+        self._masks_of = masks_of
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a call about assigned partitions; refuse others."""
+        if name not in _CONSUMER_CALLS:
+            raise forbidden(f"{name} needs a role on all topics and groups.")
+        return getattr(self._consumer, name)
+
+    def assign(self, keys: Iterable[TopicPartition]) -> None:
+        """Read these partitions."""
+        keys = list(keys)
+        for key in keys:
+            self._require(key.topic)
+        self._consumer.assign(keys)
+
+    async def end_offsets(self, keys: Iterable[TopicPartition], *arguments: Any) -> Any:
+        """Return the ends of partitions."""
+        keys = list(keys)
+        for key in keys:
+            self._require(key.topic)
+        return await self._consumer.end_offsets(keys, *arguments)
+
+    async def poll(self, *arguments: Any) -> list[FetchedBatches]:
+        """Return masked batches."""
+        found = await self._consumer.poll(*arguments)
+        masked = []
+        for batches in found:
+            masks = self._masks_of(batches.topic)
+            masked.append(cast(FetchedBatches, MaskedBatches(batches, masks)) if masks else batches)
+        return masked
+
+
+class MaskedBatches:
+    """Fetched batches whose records are masked."""
+
+    def __init__(self, batches: FetchedBatches, masks: Masks) -> None:
+        """Wrap batches."""
+        self._batches = batches
+        self._masks = masks
+        self.topic_partition = batches.topic_partition
+        self.topic = batches.topic
+        self.partition = batches.partition
+        self.first_offset = batches.first_offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after these batches, which ends before a record that cannot be returned."""
+        return self._batches.next_offset
+
+    def __len__(self) -> int:
+        """Return how many records there are."""
+        return len(self._batches)
+
+    def records(self) -> list[ConsumerRecord]:
+        """Return the records as the user may see them."""
+        return [self._masks.apply(record) for record in self._batches.records()]
+
+
+class ScopedSampler:
+    """The rates of the user's topics."""
+
+    def __init__(self, sampler: Sampler, user: User) -> None:
+        """Wrap the sampler."""
+        self.history = ScopedHistory(sampler.history, user)
+
+
+class ScopedHistory:
+    """The rates of the user's topics; those of all together are of these alone."""
+
+    def __init__(self, history: RateHistory, user: User) -> None:
+        """Wrap the history."""
+        self._history = history.restricted(lambda topic: user.may(Role.VIEWER, topic=topic))
+
+    def rates(self, topic: str | None = None) -> list[Rate]:
+        """Return the rates of a topic, or of all together, from old to new."""
+        return self._history.rates(topic)
+
+    def latest(self, topic: str | None = None) -> float | None:
+        """Return the newest rate."""
+        return self._history.latest(topic)
