@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 DEFAULT_PORT = 8080
 DEFAULT_HOST = "127.0.0.1"
@@ -29,6 +30,16 @@ class ConsoleOptions:
     """Consumers that read messages or follow a topic; one more is refused."""
     sample_interval_ms: int = 5_000
     """Time between two looks at the ends of all partitions, for rates; 0 looks never."""
+    history: Path | None = None
+    """The file of the history; None keeps it in memory."""
+    history_interval_ms: int = 20_000
+    """Time between two looks that are kept and that alerts are decided on; 0 looks never."""
+    most_history_bytes: int = 1 << 30
+    """Bound on the history's file."""
+    most_series: int = 50_000
+    """Series that are kept; more are left out, and the page says so."""
+    rules: Path | None = None
+    """The file of the alerts' rules; None has the default rules, and no channels."""
 
 
 def checked_host(host: str) -> str:

@@ -13,6 +13,7 @@ import jinja2
 
 from kavka import __version__
 from kavka.console import formats
+from kavka.console.views.history import amount
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"
@@ -33,6 +34,7 @@ def environment() -> jinja2.Environment:
         rate=formats.rate_text,
         seconds=formats.seconds_text,
         when=formats.time_text,
+        amount=amount,
         iso=iso_time,
         part=part_of_path,
         query=query_with,
