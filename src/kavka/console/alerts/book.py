@@ -79,6 +79,8 @@ class Change(NamedTuple):
     is_new: bool
     """True for the beginning and the end, which the history keeps; False when it is only sent."""
     is_sent: bool
+    is_again: bool = False
+    """True if it was sent before."""
 
     @property
     def incident(self) -> str:
@@ -161,13 +163,14 @@ class Book:
             state.sent_ms is None
             or (rule.repeat_ms > 0 and now_ms - state.sent_ms >= rule.repeat_ms)
         )
+        is_again = state.sent_ms is not None
         reason = muted(key.rule, key.subject) if state.phase is Phase.FIRING else ""
         is_sent = is_due and not reason
         state = replace(state, muted=reason, sent_ms=now_ms if is_sent else state.sent_ms)
         self.states[key] = state
         if not (is_new or is_sent):
             return []
-        return [Change(FIRING, key.rule, key.subject, state, now_ms, is_new, is_sent)]
+        return [Change(FIRING, key.rule, key.subject, state, now_ms, is_new, is_sent, is_again)]
 
     def _resolved(self, key: Key, state: State, now_ms: int) -> list[Change]:
         del self.states[key]

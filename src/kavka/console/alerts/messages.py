@@ -18,7 +18,7 @@ from typing import Any, Final
 from kavka.console.alerts.book import Change
 from kavka.console.alerts.channels import Channel, Mail
 from kavka.console.alerts.rules import Rule, Rules
-from kavka.console.formats import time_text
+from kavka.console.formats import iso_time
 
 _LISTED: Final = 20
 """Alerts that a message for people lists."""
@@ -42,6 +42,7 @@ class Alert:
     link: str
     value: float | None
     since: str
+    """The first value beyond the threshold, as ISO 8601."""
     time: str
     repeated: bool = False
 
@@ -59,9 +60,9 @@ def alert_of(change: Change, rule: Rule | None, address: str) -> Alert:
         advice=rule.advice if rule else "",
         link=f"{address}{state.location or '/alerts'}" if address else state.location or "/alerts",
         value=state.value,
-        since=time_text(state.since_ms),
-        time=time_text(change.time_ms),
-        repeated=change.event == "firing" and not change.is_new,
+        since=iso_time(state.since_ms),
+        time=iso_time(change.time_ms),
+        repeated=change.is_again,
     )
 
 
@@ -77,8 +78,8 @@ def test_alert(address: str, now_ms: int) -> Alert:
         advice="Nothing is to be done.",
         link=f"{address}/alerts",
         value=None,
-        since=time_text(now_ms),
-        time=time_text(now_ms),
+        since=iso_time(now_ms),
+        time=iso_time(now_ms),
     )
 
 
