@@ -144,9 +144,11 @@ class GroupTracker:
             if end is None:
                 is_whole = False
                 continue
-            place.behind = end > position
+            was_behind, place.behind = place.behind, end > position
+            if not was_behind:
+                place.since_s = at_s
             if not place.behind:
-                place.since_s, place.is_watched = at_s, True
+                place.is_watched = True
             lag += max(end - place.first_unread, 0)
         if is_whole:
             known.lags.append((at_s, lag))
