@@ -112,23 +112,67 @@ MISTAKES = [
     ("rules:\n  - {alert: A, watch: offline, above: .nan}", 2, "above is a number"),
     ("rules:\n  - {alert: A, watch: group_empty, above: 1}", 2, "has no threshold"),
     ("rules:\n  - {alert: A, watch: certificate_expires, below: 14d}", 2, "names no certificates"),
-    ("rules:\n  - {alert: A, watch: certificate_expires, certificates: b, below: 1d}", 2, "'b' is no address"),  # fmt: skip
+    (
+        "rules:\n  - {alert: A, watch: certificate_expires, certificates: b, below: 1d}",
+        2,
+        "'b' is no address",
+    ),  # fmt: skip
     ("rules: []\naddress: ftp://x", 2, "address is a URL"),
-    ("rules: []\nmaintenance:\n  - {name: m, from: '25:00', to: '1:00'}", 3, "from is a time of the day"),  # fmt: skip
-    ("rules: []\nmaintenance:\n  - {name: m, from: '01:00', to: '02:00', timezone: X/Y}", 3, "no time zone"),  # fmt: skip
-    ("rules: []\nmaintenance:\n  - {name: m, from: '01:00', to: '02:00', days: [tag]}", 3, "no day such as"),  # fmt: skip
+    (
+        "rules: []\nmaintenance:\n  - {name: m, from: '25:00', to: '1:00'}",
+        3,
+        "from is a time of the day",
+    ),  # fmt: skip
+    (
+        "rules: []\nmaintenance:\n  - {name: m, from: '01:00', to: '02:00', timezone: X/Y}",
+        3,
+        "no time zone",
+    ),  # fmt: skip
+    (
+        "rules: []\nmaintenance:\n  - {name: m, from: '01:00', to: '02:00', days: [tag]}",
+        3,
+        "no day such as",
+    ),  # fmt: skip
     ("rules: []\nchannels:\n  - channel: c", 3, "it needs a `webhook`"),
     ("rules: []\nchannels:\n  - channel: c\n    webhook: ftp://x", 4, "not a URL of a webhook"),
-    ("rules: []\nchannels:\n  - channel: c\n    webhook: 'http://a b'", 4, "not a URL of a webhook"),
+    (
+        "rules: []\nchannels:\n  - channel: c\n    webhook: 'http://a b'",
+        4,
+        "not a URL of a webhook",
+    ),
     ("rules: []\nchannels:\n  - channel: c\n    webhook_file: none", 4, "cannot be read"),
     ("rules: []\nchannels:\n  - channel: c\n    shape: teams", 4, "shape is one of json, slack"),
     ("rules: []\nchannels:\n  - channel: c\n    shape: pagerduty", 3, "has a `key` or `key_file`"),
-    ('rules: []\nchannels:\n  - channel: c\n    webhook: http://a\n    headers: {X: "a\\nb"}', 5, "not `Name: value`"),  # fmt: skip
-    ("rules: []\nchannels:\n  - channel: c\n    webhook: http://a\n    headers: {Host: b}", 5, "set by the command"),  # fmt: skip
-    ("rules: []\nchannels:\n  - channel: c\n    webhook: http://a\n    body: {a: '{nothing}'}", 5, "{nothing} is not known"),  # fmt: skip
-    ('rules: []\nchannels:\n  - channel: c\n    mail: {server: "m:25", from: a@b.c, to: ["x@y.z\\nBcc: q@r.s"]}', 4, "is no address such as"),  # fmt: skip
-    ("rules: []\nchannels:\n  - channel: c\n    mail: {server: m, from: a@b.c, to: [x@y.z]}", 4, "server is a name and a port"),  # fmt: skip
-    ("rules: []\nchannels:\n  - channel: c\n    mail: {server: 'm:25', security: none, user: u, password: p, from: a@b.c, to: x@y.z}", 4, "starttls or tls only"),  # fmt: skip
+    (
+        'rules: []\nchannels:\n  - channel: c\n    webhook: http://a\n    headers: {X: "a\\nb"}',
+        5,
+        "not `Name: value`",
+    ),  # fmt: skip
+    (
+        "rules: []\nchannels:\n  - channel: c\n    webhook: http://a\n    headers: {Host: b}",
+        5,
+        "set by the command",
+    ),  # fmt: skip
+    (
+        "rules: []\nchannels:\n  - channel: c\n    webhook: http://a\n    body: {a: '{nothing}'}",
+        5,
+        "{nothing} is not known",
+    ),  # fmt: skip
+    (
+        'rules: []\nchannels:\n  - channel: c\n    mail: {server: "m:25", from: a@b.c, to: ["x@y.z\\nBcc: q@r.s"]}',
+        4,
+        "is no address such as",
+    ),  # fmt: skip
+    (
+        "rules: []\nchannels:\n  - channel: c\n    mail: {server: m, from: a@b.c, to: [x@y.z]}",
+        4,
+        "server is a name and a port",
+    ),  # fmt: skip
+    (
+        "rules: []\nchannels:\n  - channel: c\n    mail: {server: 'm:25', security: none, user: u, password: p, from: a@b.c, to: x@y.z}",
+        4,
+        "starttls or tls only",
+    ),  # fmt: skip
 ]
 
 

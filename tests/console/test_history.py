@@ -116,13 +116,13 @@ def test_more_series_than_there_is_room_for_are_counted(tmp_path: Path) -> None:
     assert (file.left_out, file.names("topic")) == (3, ["0", "1"])
 
 
-def test_the_file_stays_below_its_bound(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_file_stays_below_its_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = HistoryFile(tmp_path / "h.sqlite", 120_000, 1000)
     for number in range(160):
         at_s = BEGIN + number * 20
-        file.add(at_s, {Key("topic", str(n), "size"): (n * 7919 + number) % 9973 for n in range(250)})
+        file.add(
+            at_s, {Key("topic", str(n), "size"): (n * 7919 + number) % 9973 for n in range(250)}
+        )
         assert file.used_bytes() <= 120_000
     assert "history cut" in caplog.text
     assert points(file, Key("topic", "1", "size"))[-1][0] == 159 * 20
@@ -206,7 +206,10 @@ def test_a_lag_that_grows_in_each_third_falls_behind() -> None:
     assert falling_behind(lags(list(range(100, 1600, 100)))) == (True, pytest.approx(1.7, rel=0.1))
     assert falling_behind(lags([0, 50, 0, 60, 0, 900, 0, 70, 0, 50, 0, 60, 0, 50, 0]))[0] is False
     assert falling_behind(lags([1000] * 15))[0] is False
-    assert falling_behind(lags([1000, 900, 800, 700, 600, 500, 400, 300, 200, 100] * 2)[:15])[0] is False
+    assert (
+        falling_behind(lags([1000, 900, 800, 700, 600, 500, 400, 300, 200, 100] * 2)[:15])[0]
+        is False
+    )
     assert falling_behind(lags([5, 6, 7]))[0] is None
     assert falling_behind(lags([0]))[0] is False
 

@@ -132,6 +132,7 @@ class _Console:
             lifespan=self._lifespan,
             exception_handlers={HTTPException: self._http_error},
         )
+        made.state.services = self._services
         made.add_middleware(_Guard, refuse=self._failed)
         return made
 
