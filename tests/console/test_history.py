@@ -143,7 +143,7 @@ def test_a_file_that_is_no_history_is_refused(tmp_path: Path, content: bytes | N
         database.close()
     else:
         path.write_bytes(content)
-    with pytest.raises(HistoryError, match="another release|cannot be opened"):
+    with pytest.raises(HistoryError, match=r"another release|cannot be opened"):
         HistoryFile(path, 1 << 30, 10)
 
 
