@@ -12,7 +12,15 @@ from support.console import Cluster
 
 
 def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
-    command = ["console", "--bootstrap-server", cluster.bootstrap, "--port", "0"]
+    command = [
+        "console",
+        "--bootstrap-server",
+        cluster.bootstrap,
+        "--port",
+        "0",
+        "--history",
+        "none",
+    ]
     with subprocess.Popen(
         [sys.executable, "-m", "kavka", *command],
         stdout=subprocess.PIPE,

@@ -32,6 +32,14 @@ PATHS = (
     "/groups",
     "/group/reset?id=readers",
     "/group?id=readers",
+    "/history",
+    "/history?kind=group&name=readers&range=30d",
+    "/alerts",
+    "/alerts/rules",
+    "/alerts/history",
+    "/alerts/silence",
+    "/alerts/end-silence?id=none",
+    "/alerts/test?channel=none",
 )
 
 
@@ -99,6 +107,9 @@ def test_the_api_is_described(pages: TestClient) -> None:
         "/api/topics/{topic}/settings",
         "/api/topics/{topic}/delete",
         "/api/group/reset",
+        "/api/alerts/silence",
+        "/api/alerts/end-silence",
+        "/api/alerts/test",
     ]
     schemas = described["components"]["schemas"]
     for path in PATHS:

@@ -12,6 +12,7 @@ from support.stories.shard_story import play
 MACHINES = {
     "access": 8,
     "alerts": 15,
+    "console_alerts": 12,
     "controller": 30,
     "file_tracker": 20,
     "follower": 8,

@@ -11,8 +11,10 @@ from starlette.testclient import TestClient
 
 from kavka.client import TopicPartition, blocking
 from kavka.client.admin import NewTopic
+from kavka.console.alerts.service import Alerts
 from kavka.console.application import create_application
 from kavka.console.connection import ClusterConnection
+from kavka.console.history.recorder import History
 from kavka.console.options import ConsoleOptions
 from kavka.console.sampler import Sampler
 from kavka.console.subject import Services
@@ -69,7 +71,9 @@ class Cluster:
 @contextmanager
 def console(bootstrap: str, **options: Any) -> Iterator[TestClient]:
     """Run a console and yield a client of it, which names it as a browser on this machine does."""
-    chosen = ConsoleOptions(bootstrap, **{"sample_interval_ms": 0, **options})
+    chosen = ConsoleOptions(
+        bootstrap, **{"sample_interval_ms": 0, "history_interval_ms": 0, **options}
+    )
     with TestClient(create_application(chosen), base_url="http://127.0.0.1:8080") as client:
         yield client
 
@@ -78,10 +82,16 @@ def with_services(bootstrap: str, use: Callable[[Services], Awaitable[T]], **opt
     """Run a coroutine with the services of a console, without its pages."""
 
     async def run() -> T:
-        cluster = ClusterConnection(ConsoleOptions(bootstrap, **options))
+        chosen = ConsoleOptions(bootstrap, **options)
+        cluster = ClusterConnection(chosen)
+        history = History(cluster, chosen)
+        alerts = Alerts(history, cluster, chosen.rules)
+        await alerts.start()
         try:
-            return await use(Services(cluster, Sampler(cluster, 0)))
+            return await use(Services(cluster, Sampler(cluster, 0), history, alerts))
         finally:
+            await alerts.stop()
+            await history.stop()
             await cluster.close()
 
     return asyncio.run(run())

@@ -26,12 +26,23 @@ from kavka.console.access import login_pages
 from kavka.console.access.exposure import Exposure, sender_of
 from kavka.console.access.gate import Gate, LoginNeeded, set_sender
 from kavka.console.access.permissions import need_of
+from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
+from kavka.console.history.recorder import History
 from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
-from kavka.console.pages import brokers, groups, messages, overview, topic_changes, topics
+from kavka.console.pages import (
+    alerts,
+    brokers,
+    groups,
+    history,
+    messages,
+    overview,
+    topic_changes,
+    topics,
+)
 from kavka.console.parameters import Arguments
 from kavka.console.rendering import ASSETS, environment, part_of_path
 from kavka.console.sampler import Sampler
@@ -51,7 +62,16 @@ from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
-SUBJECTS: Final = (overview, brokers, topics, topic_changes, messages, groups)
+SUBJECTS: Final = (
+    overview,
+    brokers,
+    topics,
+    topic_changes,
+    messages,
+    groups,
+    history,
+    alerts,
+)
 PAGES: Final[tuple[Page, ...]] = tuple(page for subject in SUBJECTS for page in subject.PAGES)
 ACTIONS: Final[tuple[Action, ...]] = tuple(
     action for subject in SUBJECTS for action in subject.ACTIONS
@@ -72,7 +92,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_application(options: ConsoleOptions) -> Starlette:
-    """Return the application; it connects with the first page. Raise InvalidSetting for settings of clients."""
+    """Return the application; it connects with the first page. Raise InvalidSetting for settings of clients.
+
+    Raise InvalidRules and HistoryError for the files of rules and history.
+    """
     return _Console(options).application()
 
 
@@ -82,7 +105,13 @@ class _Console:
     def __init__(self, options: ConsoleOptions) -> None:
         self._options = options
         cluster = ClusterConnection(options)
-        self._services = Services(cluster, Sampler(cluster, options.sample_interval_ms))
+        kept = History(cluster, options)
+        self._services = Services(
+            cluster,
+            Sampler(cluster, options.sample_interval_ms),
+            kept,
+            Alerts(kept, cluster, options.rules),
+        )
         self._templates = environment()
         self._tokens = Tokens()
         self._notices = Notices()
@@ -115,16 +144,21 @@ class _Console:
             exception_handlers={HTTPException: self._http_error},
         )
         made.state.gate = self._gate
+        made.state.services = self._services
         made.add_middleware(_Guard, refuse=self._failed, exposure=self._options.exposure)
         return made
 
     @asynccontextmanager
     async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
+        await self._services.alerts.start()
         self._services.sampler.start()
+        self._services.history.start()
         try:
             yield
         finally:
             await self._services.sampler.stop()
+            await self._services.alerts.stop()
+            await self._services.history.stop()
             await self._services.cluster.close()
 
     # Errors

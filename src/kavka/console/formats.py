@@ -68,6 +68,16 @@ def time_text(timestamp_ms: int | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d} UTC"
 
 
+def iso_time(timestamp_ms: int | None) -> str:
+    """Return a time as the attribute `datetime` has it; empty for none."""
+    if timestamp_ms is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return ""
+
+
 class Shown(NamedTuple):
     """Bytes of a record as a page shows them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kavka.console.access.config import Access
 from kavka.console.access.exposure import Exposure
@@ -28,3 +29,13 @@ class ConsoleOptions:
     """Logins, roles and masks; by default none."""
     exposure: Exposure = field(default_factory=Exposure)
     """The way in from other machines; by default none."""
+    history: Path | None = None
+    """The file of the history; None keeps it in memory."""
+    history_interval_ms: int = 20_000
+    """Time between two looks that are kept and that alerts are decided on; 0 looks never."""
+    most_history_bytes: int = 1 << 30
+    """Bound on the history's file."""
+    most_series: int = 50_000
+    """Series that are kept; more are left out, and the page says so."""
+    rules: Path | None = None
+    """The file of the alerts' rules; None has the default rules, and no channels."""

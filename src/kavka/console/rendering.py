@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -13,6 +12,7 @@ import jinja2
 
 from kavka import __version__
 from kavka.console import formats
+from kavka.console.views.history import amount
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"
@@ -33,22 +33,13 @@ def environment() -> jinja2.Environment:
         rate=formats.rate_text,
         seconds=formats.seconds_text,
         when=formats.time_text,
-        iso=iso_time,
+        amount=amount,
+        iso=formats.iso_time,
         part=part_of_path,
         query=query_with,
     )
     made.globals.update(version=__version__, assets_version=_assets_version())
     return made
-
-
-def iso_time(timestamp_ms: int | None) -> str:
-    """Return a time as the attribute `datetime` has it; empty for none."""
-    if timestamp_ms is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, OSError, ValueError):
-        return ""
 
 
 def part_of_path(text: str) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
+from kavka.console.history.recorder import History
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sampler import Sampler
 
@@ -21,6 +23,8 @@ class Services:
 
     cluster: ClusterConnection
     sampler: Sampler
+    history: History
+    alerts: Alerts
 
 
 Load = Callable[[Services, Arguments], Awaitable[Any]]

@@ -1,11 +1,14 @@
-"""`kavka console`: pages of a cluster in a browser."""
+"""`kavka console`: pages of a cluster in a browser, its history and alerts; `kavka console check-rules`."""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 import ssl
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
@@ -19,11 +22,14 @@ if TYPE_CHECKING:
     from kavka.console.access.config import Access
     from kavka.console.access.exposure import Exposure
 
-_MODULES = ("argon2", "authlib", "h11", "jinja2", "joserfc", "requests", "starlette", "uvicorn")
+_MODULES = ("argon2", "authlib", "h11", "jinja2", "joserfc", "requests", "starlette", "uvicorn", "yaml")
+_CHECK_RULES = "check-rules"
+_IN_MEMORY = "none"
 
 OPTIONS = OptionSet(
     "Serve pages that show a cluster and act on it, and the same answers as a JSON API. It listens on this machine's "
-    "loopback; for others it needs a login and TLS, of its own or of a reverse proxy.",
+    "loopback; for others it needs a login and TLS, of its own or of a reverse proxy. "
+    "`kavka console check-rules FILE` checks a file of rules.",
     Option("port", "The port to listen on (default: 8080; 0: any that is free).", "port"),
     Option("host", "The address to listen on (default: 127.0.0.1).", "address"),
     Option("access", "The file with logins, roles and masks, in TOML.", "file"),
@@ -41,11 +47,20 @@ OPTIONS = OptionSet(
     ),
     Option("public-url", "The address in browsers, such as https://console.example.org.", "url"),
     Option("timeout", "How long a page may wait for the cluster (default: 8000).", "ms"),
+    Option(
+        "history",
+        "The file of the history and the alerts, or none to keep them in memory (default: one for each "
+        "--bootstrap-server in ~/.local/state/kavka).",
+        "file",
+    ),
+    Option("rules", "A YAML file with rules of alerts, and where alerts are sent.", "file"),
 )
 
 
 def main(argv: list[str]) -> int:
     """Run the command: 130 after Ctrl-C and SIGTERM, 1 when it cannot start."""
+    if argv[:1] == [_CHECK_RULES]:
+        return _check_rules(argv[1:])
     return OPTIONS.run(argv, _act)
 
 
@@ -65,17 +80,22 @@ def _act(given: Given) -> int:
 
 def _serve(given: Given) -> int:
     from kavka.console.access.exposure import DEFAULT_HOST, DEFAULT_PORT
+    from kavka.console.alerts.service import InvalidRules
+    from kavka.console.history.file import HistoryError
     from kavka.console.options import ConsoleOptions
     from kavka.console.server import address_of, listen, serve
 
     port, timeout_ms = given.integer("port"), given.integer("timeout")
     settings = effective_settings(CONSUMER, read_properties(given.one("command-config")))
+    rules = given.one("rules")
     options = ConsoleOptions(
         servers(given),
         settings,
         timeout_ms=8000 if timeout_ms is None else timeout_ms,
         access=_access(given),
         exposure=_exposure(given),
+        history=_history(given.one("history"), servers(given)),
+        rules=None if rules is None else Path(rules),
     )
     port = DEFAULT_PORT if port is None else port
     if not 0 <= port < 65536:
@@ -89,7 +109,10 @@ def _serve(given: Given) -> int:
             "Ctrl-C ends it.",
             flush=True,
         )
-        serve(options, listening)
+        try:
+            serve(options, listening)
+        except (HistoryError, InvalidRules) as error:
+            return _failed(str(error))
     return 130
 
 
@@ -121,6 +144,50 @@ def _check_certificate(certificate: str, key: str) -> None:
             f"--tls-certificate {certificate}: {error.strerror or error}; it needs a certificate and its key in PEM, "
             "without a password"
         ) from error
+
+
+def _history(given: str | None, bootstrap_servers: str) -> Path | None:
+    """Return the file of the history, None for one in memory."""
+    if given == _IN_MEMORY:
+        return None
+    if given is not None:
+        return Path(given)
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    name = re.sub("[^A-Za-z0-9.-]+", "_", bootstrap_servers)[:150]
+    return Path(state).expanduser() / "kavka" / f"console-{name}.sqlite"
+
+
+def _check_rules(words: list[str]) -> int:
+    """Print the mistakes of files of rules, each with its line: 1 when there are any."""
+    if not words or any(word.startswith("-") for word in words):
+        print("usage: kavka console check-rules FILE...", file=sys.stderr)
+        return 1
+    try:
+        found = [_mistakes(word) for word in words]
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _MODULES:
+            raise
+        return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
+    return 1 if any(found) else 0
+
+
+def _mistakes(name: str) -> bool:
+    """Print what is wrong with a file, or what it has; return whether it has mistakes."""
+    from kavka.console.alerts.rules import load
+
+    try:
+        rules, problems = load(Path(name))
+    except OSError as error:
+        print(f"{name}:1: cannot be read: {error.strerror or error}", file=sys.stderr)
+        return True
+    for problem in problems:
+        print(f"{name}:{problem.line}: {problem.sentence}", file=sys.stderr)
+    if not problems:
+        print(
+            f"{name}: {len(rules.rules)} rules, {len(rules.channels)} channels, "
+            f"{len(rules.windows)} times of maintenance"
+        )
+    return bool(problems)
 
 
 def _log_to_standard_error() -> None:

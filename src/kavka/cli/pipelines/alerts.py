@@ -144,8 +144,8 @@ def _row(event: Row) -> tuple[str, ...]:
 
 def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
     from kavka.collect.shutdown import ShutdownTimeout, run_until_signal
+    from kavka.net.webhook import Endpoint, InvalidWebhook, read_headers
     from kavka.pipelines.operations.delivery import AlertDelivery, DeliveryOptions
-    from kavka.pipelines.operations.webhook import Endpoint, read_headers
 
     lines = list(given.header)
     if given.header_file is not None:
@@ -158,9 +158,11 @@ def _deliver(given: argparse.Namespace, settings: dict[str, Any]) -> int:
         given.retry_for,
         is_once=given.once,
     )
-    delivery = AlertDelivery(
-        settings, options, Endpoint(given.webhook, read_headers(lines), given.timeout)
-    )
+    try:
+        endpoint = Endpoint(given.webhook, read_headers(lines), given.timeout)
+    except InvalidWebhook as error:
+        raise PipelineError(str(error)) from error
+    delivery = AlertDelivery(settings, options, endpoint)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     try:
         asyncio.run(run_until_signal(delivery.run))

@@ -22,12 +22,26 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) =>
     value >= 1e6 ? `${+(value / 1e6).toFixed(2)} M` : value >= 1e3 ? `${+(value / 1e3).toFixed(1)} k` : `${+value.toFixed(1)}`;
+  // The units of the history's charts; a chart without one has records a second.
+  const duration = (seconds) =>
+    seconds >= 86400 ? `${+(seconds / 86400).toFixed(1)} d` : seconds >= 3600 ? `${+(seconds / 3600).toFixed(1)} h` : seconds >= 60 ? `${+(seconds / 60).toFixed(1)} min` : `${+seconds.toFixed(1)} s`;
+  const bytes = (value) => {
+    let unit = 0;
+    while (value >= 999.5 && unit < 5) { value /= 1000; unit += 1; }
+    return `${+value.toFixed(unit ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB", "PB"][unit]}`;
+  };
+  const UNITS = { seconds: duration, bytes, share: (value) => `${+(value * 100).toFixed(1)}%` };
+  const day = (at) => new Date(at * 1000).toLocaleDateString("en-GB", { day: "2-digit", month: "2-digit" });
   const clock = (at, seconds) => new Date(at * 1000).toLocaleTimeString("en-GB", seconds ? {} : { hour: "2-digit", minute: "2-digit" });
   function draw(element) {
     const times = JSON.parse(element.dataset.times);
     const values = JSON.parse(element.dataset.values);
     if (times.length < 2) return;
     element.textContent = "";
+    const amount = UNITS[element.dataset.unit];
+    const least = element.dataset.unit === "share" ? 0.01 : 1;
+    const isLong = times[times.length - 1] - times[0] > 172800;
+    const tick = (at, step) => (step >= 86400 ? day(at) : isLong ? `${day(at)} ${clock(at)}` : clock(at, step < 60));
     const axis = { stroke: colour("--muted"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const chart = new uPlot(
       {
@@ -36,18 +50,18 @@
         padding: [8, 24, 0, 0],
         cursor: { y: false, drag: { x: false, y: false } },
         legend: { show: true },
-        scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-        axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => clock(at, step < 60)) }, { ...axis, size: 52, values: (_, marks) => marks.map(short) }],
+        scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, least)] } },
+        axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => tick(at, step)) }, { ...axis, size: 60, values: (_, marks) => marks.map(amount || short) }],
         series: [
-          { label: "Time", value: (_, at) => (at == null ? "–" : clock(at, true)) },
+          { label: "Time", value: (_, at) => (at == null ? "–" : isLong ? `${day(at)} ${clock(at)}` : clock(at, true)) },
           {
-            label: "records/s",
+            label: element.dataset.label || "records/s",
             stroke: colour("--accent"),
             width: 1.75,
             fill: colour("--accent") + "1f",
             spanGaps: false,
             points: { show: false },
-            value: (_, value) => (value == null ? "–" : Math.round(value).toLocaleString("en")),
+            value: (_, value) => (value == null ? "–" : amount ? amount(value) : Math.round(value).toLocaleString("en")),
           },
         ],
       },

@@ -28,7 +28,7 @@ from kavka.client.producer import Producer
 from kavka.client.setting_names import settings_for
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
-from kavka.pipelines.operations.webhook import Endpoint, Outcome, Verdict, wait_s
+from kavka.net.webhook import Endpoint, Outcome, Verdict, wait_s
 from kavka.pipelines.project import PipelineError
 
 log = logging.getLogger(__name__)

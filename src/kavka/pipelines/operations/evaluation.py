@@ -21,18 +21,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from kavka.core.incident import FIRING, RESOLVED, Phase, ended, is_stale, step
 from kavka.pipelines.operations.baseline import Baseline, severity_of
-from kavka.pipelines.operations.incidents import (
-    FIRING,
-    RESOLVED,
-    Event,
-    Instance,
-    Phase,
-    Subject,
-    ended,
-    is_stale,
-    step,
-)
+from kavka.pipelines.operations.incidents import Event, Instance, Subject
 from kavka.pipelines.operations.rules import (
     Rule,
     Rules,

@@ -1,16 +1,7 @@
-"""An incident of one instance of a rule: when it begins, when it ends, and the two events that say so. Pure.
+"""Incidents of the operations pipeline: what Spark keeps of an instance, and the two events of an incident. Pure.
 
-    phase     what comes                            becomes     event
-    ok        a value beyond the threshold          pending     (with `for: 0` firing at once)
-    pending   the same for `for`                    firing      firing
-    pending   a value that is not beyond it         ok
-    pending   no value for `stale_after`, then one  ok, and what the value says
-    firing    `clear` or better for `clear_for`     ok          resolved
-    firing    worse than `clear`                    firing      (the time for `clear_for` begins again)
-    firing    no value for `stale_after`            ok          resolved, with the reason
-
-So an incident has one firing and one resolved event, however many values say the same. Its id follows from the rule,
-the instance and the time of its first value, so that the same values give the same ids.
+`kavka.core.incident` decides when one begins and ends. Its id follows from the rule, the instance and the time of its
+first value, so that the same values give the same ids.
 """
 
 from __future__ import annotations
@@ -18,35 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from kavka.collect.record import time_text
+from kavka.core import incident
+from kavka.core.incident import EventName, Phase
 from kavka.pipelines.operations.baseline import Baseline
-from kavka.pipelines.operations.rules import Rule
-
-FIRING, RESOLVED = "firing", "resolved"
-
-
-class Phase(StrEnum):
-    """The state of an instance: ok, pending or firing."""
-
-    OK = "ok"
-    PENDING = "pending"
-    FIRING = "firing"
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """One instance of a rule; times are those of samples, in milliseconds."""
+class Instance(incident.Instance):
+    """One instance of a rule, and what is learnt of its values."""
 
-    phase: Phase = Phase.OK
-    since_ms: int = 0
-    """The first value beyond the threshold of this incident."""
-    clear_ms: int | None = None
-    """Since when a firing one is clear."""
-    last_ms: int = 0
     baseline: Baseline | None = None
 
     def to_list(self) -> list[Any]:
@@ -78,7 +53,7 @@ class Subject:
 class Event:
     """The beginning or the end of an incident."""
 
-    event: Literal["firing", "resolved"]
+    event: EventName
     alert: str
     severity: str
     summary: str
@@ -117,38 +92,3 @@ class Event:
             **self.facts,
         }
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def step(rule: Rule, before: Instance, time_ms: int, value: float) -> tuple[Instance, str | None]:
-    """Return the instance after a value that is compared with the threshold, and `firing`, `resolved` or None."""
-    seen = replace(before, last_ms=time_ms)
-    if before.phase is Phase.FIRING:
-        return _step_firing(rule, seen, time_ms, value)
-    if not rule.is_breached(value):
-        return replace(seen, phase=Phase.OK, since_ms=0), None
-    is_new = before.phase is Phase.OK or time_ms - before.last_ms > rule.stale_ms
-    since_ms = time_ms if is_new else before.since_ms
-    if time_ms - since_ms < rule.for_ms:
-        return replace(seen, phase=Phase.PENDING, since_ms=since_ms), None
-    return replace(seen, phase=Phase.FIRING, since_ms=since_ms, clear_ms=None), FIRING
-
-
-def _step_firing(
-    rule: Rule, seen: Instance, time_ms: int, value: float
-) -> tuple[Instance, str | None]:
-    if not rule.is_clear(value):
-        return replace(seen, clear_ms=None), None
-    clear_ms = time_ms if seen.clear_ms is None else seen.clear_ms
-    if time_ms - clear_ms < rule.clear_for_ms:
-        return replace(seen, clear_ms=clear_ms), None
-    return ended(seen), RESOLVED
-
-
-def ended(instance: Instance) -> Instance:
-    """Return the instance without its incident."""
-    return replace(instance, phase=Phase.OK, since_ms=0, clear_ms=None)
-
-
-def is_stale(rule: Rule, instance: Instance, clock_ms: int) -> bool:
-    """Return whether the values of an instance have ended, at a time of its source that is over."""
-    return clock_ms - instance.last_ms > rule.stale_ms

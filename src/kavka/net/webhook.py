@@ -1,4 +1,6 @@
-"""One attempt to give an alert to a webhook, and what its outcome means.
+"""One attempt to give a document to a webhook, and what its outcome means.
+
+Redirects are not followed: a webhook is where its configuration says.
 
 outcome                                             verdict       then
 2xx                                                 delivered     the offset is committed
@@ -21,7 +23,6 @@ from enum import Enum
 from urllib.parse import SplitResult, urlsplit
 
 from kavka import __version__
-from kavka.pipelines.project import PipelineError
 
 MAX_WAIT_S = 60.0
 """The longest pause between two attempts, unless the endpoint asks for a longer one."""
@@ -30,6 +31,10 @@ MAX_RETRY_AFTER_S = 600.0
 _UNAVAILABLE = (408, 425, 429, 502, 503, 504)
 _REFUSED = (400, 413, 415, 422)
 _OWN_HEADERS = ("content-length", "host", "transfer-encoding", "idempotency-key")
+
+
+class InvalidWebhook(ValueError):
+    """An address or a header that cannot be used; the sentence does not repeat it, since it may be a secret."""
 
 
 class Verdict(Enum):
@@ -69,7 +74,7 @@ def wait_s(first_s: float, attempts: int, outcome: Outcome, chance: float) -> fl
 
 
 def check_url(url: str) -> SplitResult:
-    """Return the parts of a webhook's URL. Raise PipelineError."""
+    """Return the parts of a webhook's URL. Raise InvalidWebhook."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -78,19 +83,19 @@ def check_url(url: str) -> SplitResult:
         is_good = False
     if not is_good:
         # It is not repeated here: many webhooks have their secret in it.
-        raise PipelineError(
+        raise InvalidWebhook(
             "this is not a URL of a webhook: it needs a form such as https://example.org/alerts, in ASCII, "
             "with other letters and spaces percent-encoded"
         )
     if parts.username is not None:
-        raise PipelineError(
-            "the URL of the webhook has a user: give a line `Authorization: Basic ...` in --header-file"
+        raise InvalidWebhook(
+            "the URL of the webhook has a user: give a header `Authorization: Basic ...`"
         )
     return parts
 
 
 def read_headers(lines: list[str]) -> dict[str, str]:
-    """Return headers that were given as `Name: value`. Raise PipelineError."""
+    """Return headers that were given as `Name: value`. Raise InvalidWebhook."""
     headers = {}
     for number, line in enumerate(lines, 1):
         name, colon, value = line.partition(":")
@@ -98,9 +103,9 @@ def read_headers(lines: list[str]) -> dict[str, str]:
         is_token = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
         if not (colon and is_token and value.isprintable() and value.isascii()):
             # The line itself may be a secret.
-            raise PipelineError(f"header {number} is not `Name: value`")
+            raise InvalidWebhook(f"header {number} is not `Name: value`")
         if name.lower() in _OWN_HEADERS:
-            raise PipelineError(f"the header {name} is set by the command itself")
+            raise InvalidWebhook(f"the header {name} is set by the command itself")
         headers[name] = value
     return headers
 
@@ -109,7 +114,7 @@ class Endpoint:
     """A webhook, to which one attempt after the other is made, each with a connection of its own."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
-        """Set what is common to all attempts. Raise PipelineError for a URL that is none."""
+        """Set what is common to all attempts. Raise InvalidWebhook for a URL that is none."""
         self._parts = check_url(url)
         self._headers = {
             "Content-Type": "application/json",

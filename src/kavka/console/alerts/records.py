@@ -1,0 +1,207 @@
+"""What the alerts keep in the history's file: states, events, deliveries, silences. On the file's thread.
+
+The states, events and deliveries of one look are one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final, NamedTuple
+
+from kavka.console.alerts.book import Key, State
+from kavka.console.alerts.messages import Alert
+from kavka.console.history.file import HistoryFile
+
+KEPT_S: Final = 30 * 86_400
+_MOST_EVENTS: Final = 100_000
+WAITING, DELIVERED, GIVEN_UP = "waiting", "delivered", "given up"
+
+
+class NewDelivery(NamedTuple):
+    """A message for a channel."""
+
+    channel: str
+    key: str
+    document: str
+    """JSON, without secrets."""
+
+
+class Delivery(NamedTuple):
+    """A message, and how far it came."""
+
+    number: int
+    channel: str
+    key: str
+    document: str
+    made_s: int
+    attempts: int
+    due_s: int
+    state: str
+    reason: str
+
+
+class Silence(NamedTuple):
+    """A time in which alerts are not sent."""
+
+    id: str
+    alert: str
+    """A pattern of names of rules."""
+    subject: str
+    until_s: int
+    comment: str
+    made_s: int
+
+
+def read_states(file: HistoryFile) -> dict[Key, State]:
+    """Return the states that were kept."""
+    rows = file.connection.execute("select rule, subject, state from alert_states")
+    return {Key(rule, subject): State.from_json(state) for rule, subject, state in rows}
+
+
+def keep(
+    file: HistoryFile,
+    now_s: int,
+    states: dict[Key, State],
+    events: Sequence[Alert],
+    deliveries: Sequence[NewDelivery],
+) -> None:
+    """Keep the states, and the events and messages of one look."""
+    with file.connection as database:
+        kept = {Key(*row) for row in database.execute("select rule, subject from alert_states")}
+        database.executemany(
+            "delete from alert_states where rule = ? and subject = ?", kept - states.keys()
+        )
+        database.executemany(
+            "insert or replace into alert_states values (?, ?, ?)",
+            [(*key, state.to_json()) for key, state in states.items()],
+        )
+        database.executemany(
+            "insert into alert_events (at, incident, event, document) values (?, ?, ?, ?)",
+            [(now_s, one.incident, one.event, json.dumps(asdict(one))) for one in events],
+        )
+        add_deliveries(file, now_s, deliveries)
+
+
+def add_deliveries(file: HistoryFile, now_s: int, deliveries: Sequence[NewDelivery]) -> None:
+    """Add messages that are due now; within the caller's transaction."""
+    file.connection.executemany(
+        "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
+        "values (?, ?, ?, ?, 0, ?, 'waiting', '')",
+        [(*one, now_s, now_s) for one in deliveries],
+    )
+
+
+def remove_old(file: HistoryFile, now_s: int) -> None:
+    """Remove what is older than 30 days, and silences that are over."""
+    with file.connection as database:
+        database.execute("delete from alert_events where at < ?", (now_s - KEPT_S,))
+        database.execute(
+            "delete from alert_events where number <= (select max(number) from alert_events) - ?",
+            (_MOST_EVENTS,),
+        )
+        database.execute(
+            "delete from deliveries where state != 'waiting' and made < ?", (now_s - KEPT_S,)
+        )
+        database.execute("delete from silences where until < ?", (now_s - KEPT_S,))
+
+
+def events(
+    file: HistoryFile, limit: int, offset: int = 0, incident: str = ""
+) -> tuple[list[Alert], int]:
+    """Return events, the newest first, all or those of one alert, and how many there are."""
+    where, values = ("where incident = ?", [incident]) if incident else ("", [])
+    rows = file.connection.execute(
+        f"select document from alert_events {where} order by number desc limit ? offset ?",
+        (*values, limit, offset),
+    ).fetchall()
+    [count] = file.connection.execute(
+        f"select count(*) from alert_events {where}", values
+    ).fetchone()
+    return [Alert(**json.loads(document)) for (document,) in rows], count
+
+
+# Deliveries
+
+_COLUMNS: Final = "number, channel, key, document, made, attempts, due, state, reason"
+
+
+def due(file: HistoryFile, now_s: int, channel: str) -> Delivery | None:
+    """Return the oldest message of a channel that waits, if it is due: messages keep their order."""
+    row = file.connection.execute(
+        f"select {_COLUMNS} from deliveries where state = 'waiting' and channel = ? order by number limit 1",
+        (channel,),
+    ).fetchone()
+    found = None if row is None else Delivery(*row)
+    return found if found is not None and found.due_s <= now_s else None
+
+
+def update(
+    file: HistoryFile, number: int, *, state: str, attempts: int, due_s: int, reason: str
+) -> None:
+    """Note an attempt."""
+    with file.connection as database:
+        database.execute(
+            "update deliveries set state = ?, attempts = ?, due = ?, reason = ? where number = ?",
+            (state, attempts, due_s, reason[:500], number),
+        )
+
+
+def give_up_unknown(file: HistoryFile, channels: Sequence[str]) -> None:
+    """Give up the messages of channels that the rules have no more."""
+    marks = ", ".join("?" * len(channels))
+    with file.connection as database:
+        database.execute(
+            "update deliveries set state = 'given up', reason = 'the rules have no such channel any more' "
+            f"where state = 'waiting' and channel not in ({marks})",
+            tuple(channels),
+        )
+
+
+def deliveries(file: HistoryFile, limit: int) -> list[Delivery]:
+    """Return messages, the newest first."""
+    rows = file.connection.execute(
+        f"select {_COLUMNS} from deliveries order by number desc limit ?", (limit,)
+    )
+    return [Delivery(*row) for row in rows.fetchall()]
+
+
+# Silences
+
+
+def silences(file: HistoryFile, now_s: int) -> list[Silence]:
+    """Return the silences that are not over."""
+    rows = file.connection.execute(
+        "select id, document, until from silences where until > ? order by until", (now_s,)
+    )
+    found = []
+    for number, document, until_s in rows.fetchall():
+        given = json.loads(document)
+        found.append(
+            Silence(
+                number, given["alert"], given["subject"], until_s, given["comment"], given["made"]
+            )
+        )
+    return found
+
+
+def add_silence(file: HistoryFile, silence: Silence) -> None:
+    """Keep a silence."""
+    document = {
+        "alert": silence.alert,
+        "subject": silence.subject,
+        "comment": silence.comment,
+        "made": silence.made_s,
+    }
+    with file.connection as database:
+        database.execute(
+            "insert into silences values (?, ?, ?)",
+            (silence.id, json.dumps(document), silence.until_s),
+        )
+
+
+def end_silence(file: HistoryFile, number: str) -> bool:
+    """End a silence, and return whether there was one."""
+    with file.connection as database:
+        return database.execute("delete from silences where id = ?", (number,)).rowcount > 0

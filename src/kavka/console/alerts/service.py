@@ -1,0 +1,256 @@
+"""The alerts of a console: at each look the rules are decided, what changed is kept, and messages are sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kavka.console.alerts import records
+from kavka.console.alerts.book import Book, Change, Key, State
+from kavka.console.alerts.conditions import Observation
+from kavka.console.alerts.delivery import Deliveries
+from kavka.console.alerts.located import Problem
+from kavka.console.alerts.messages import alert_of, grouped, messages_of, test_alert
+from kavka.console.alerts.probes import Certificates, disk_forecasts, read_pipelines
+from kavka.console.alerts.records import NewDelivery, Silence
+from kavka.console.alerts.rules import (
+    DEFAULT_RULES,
+    Rule,
+    Rules,
+    is_about_failure,
+    load,
+    matches,
+    parse,
+)
+from kavka.console.connection import ClusterConnection
+from kavka.console.failures import Failure, Refused, bad_request, not_found
+from kavka.console.history.recorder import History
+from kavka.console.history.snapshot import Snapshot
+from kavka.errors import KafkaError
+from kavka.net.webhook import Verdict
+
+log = logging.getLogger(__name__)
+
+_MOST_SILENCES: Final = 1000
+
+
+class InvalidRules(ValueError):
+    """The file of rules has mistakes; the sentence has the first ones, with their lines."""
+
+
+class Alerts:
+    """The alerts, while the console runs: `start`, then `stop`."""
+
+    def __init__(self, history: History, cluster: ClusterConnection, path: Path | None) -> None:
+        """Read the rules, the default ones without a file. Raise InvalidRules."""
+        self._history, self._cluster, self.path = history, cluster, path
+        self.rules, self.text, self._changed = _read(path)
+        self.problems: list[Problem] = []
+        """Mistakes of a file that was changed while the console runs; the rules before it are kept."""
+        self.book = Book()
+        self.silences: list[Silence] = []
+        self.deliveries = Deliveries(history)
+        self._certificates = Certificates()
+        history.on_look = self._on_look
+
+    async def start(self) -> None:
+        """Take the states that were kept, and begin to send."""
+        self.book = Book(await self._history.run(records.read_states))
+        await self._read_silences()
+        await self.deliveries.use(self.rules.channels)
+
+    async def stop(self) -> None:
+        """Send no more."""
+        await self.deliveries.stop()
+
+    # The file of rules
+
+    async def _reread(self) -> None:
+        """Take the file again where it was changed; one with mistakes is not taken, and the page says so."""
+        if self.path is None:
+            return
+        try:
+            stat = self.path.stat()
+            if (stat.st_mtime_ns, stat.st_size) == self._changed:
+                return
+            self._changed = (stat.st_mtime_ns, stat.st_size)
+            rules, problems = load(self.path)
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            rules, problems, text = Rules(), [Problem(1, f"cannot be read: {error}")], ""
+        self.problems = problems
+        if problems:
+            log.error("rules not taken path=%s reason=%s", self.path, _said(self.path, problems))
+            return
+        log.info("rules taken path=%s rules=%d", self.path, len(rules.rules))
+        self.rules, self.text = rules, text
+        await self.deliveries.use(rules.channels)
+
+    # A look
+
+    async def _on_look(self, snapshot: Snapshot | None, reason: str) -> None:
+        now_s = time.time()
+        await self._reread()
+        await self._read_silences()
+        if snapshot is not None:
+            snapshot = await self._completed(snapshot)
+        await self.decide(snapshot, reason, now_s)
+
+    async def _completed(self, snapshot: Snapshot) -> Snapshot:
+        """Return a look with what some rules need besides."""
+        pipelines = None
+        if self.rules.watches("pipelines"):
+            try:
+                pipelines = await read_pipelines(self._cluster)
+            except (KafkaError, OSError, Refused) as error:
+                log.info("progress of pipelines not read reason=%s", error)
+        addresses = [
+            one for rule in self.rules.watches("certificates") for one in rule.target.exact
+        ]
+        return replace(
+            snapshot,
+            pipelines=pipelines,
+            disk_full_s=await disk_forecasts(self._history, snapshot),
+            certificates=await self._certificates.look(addresses),
+        )
+
+    async def decide(self, snapshot: Snapshot | None, reason: str, now_s: float) -> None:
+        """Decide all rules, keep what changed, and send it. None is a look that failed."""
+        now_ms = int(now_s * 1000)
+        changes = self.book.end_missing(now_ms, self.rules.rules)
+        for rule in self.rules.rules:
+            observations = _observations(rule, snapshot, reason)
+            if observations is not None:
+                changes += self.book.evaluate(
+                    now_ms, rule, observations, lambda alert, subject: self.muted(now_s, alert, subject)
+                )  # fmt: skip
+        await self._keep(changes, int(now_s))
+
+    async def _keep(self, changes: Sequence[Change], now_s: int) -> None:
+        by_name = {rule.name: rule for rule in self.rules.rules}
+        events = [
+            alert_of(change, by_name.get(change.rule), self.rules.address)
+            for change in changes
+            if change.is_new
+        ]
+        for event in events:
+            level = logging.WARNING if event.event == "firing" else logging.INFO
+            log.log(level, "alert %s alert=%s subject=%r", event.event, event.alert, event.subject)
+        new = [
+            NewDelivery(channel.name, key, json.dumps(document))
+            for channel, alerts in grouped(self.rules, changes)
+            for key, document in messages_of(channel, alerts)
+        ]
+        states = dict(self.book.states)
+        await self._history.run(lambda file: records.keep(file, now_s, states, events, new))
+        await self._history.run(lambda file: records.remove_old(file, now_s))
+        if new:
+            self.deliveries.wake()
+
+    # Silences
+
+    def muted(self, now_s: float, alert: str, subject: str) -> str:
+        """Return why an alert is not sent at a time, empty if it is."""
+        for silence in self.silences:
+            is_meant = matches((silence.alert,), alert) and matches((silence.subject,), subject)
+            if is_meant and silence.until_s > now_s:
+                return f"silenced: {silence.comment}" if silence.comment else "silenced"
+        for window in self.rules.windows:
+            if window.covers(now_s, alert, subject):
+                return f"maintenance {window.name}"
+        return ""
+
+    async def _read_silences(self) -> None:
+        now_s = int(time.time())
+        self.silences = await self._history.run(lambda file: records.silences(file, now_s))
+
+    async def silence(self, alert: str, subject: str, until_s: int, comment: str) -> Silence:
+        """Begin a silence. Raise Refused."""
+        now_s = int(time.time())
+        if until_s <= now_s:
+            raise Refused(bad_request("The silence would be over already."))
+        if len(self.silences) >= _MOST_SILENCES:
+            raise Refused(bad_request(f"There are {len(self.silences)} silences.", "End some."))
+        made = Silence(secrets.token_urlsafe(9), alert, subject, until_s, comment, now_s)
+        await self._history.run(lambda file: records.add_silence(file, made))
+        await self._read_silences()
+        return made
+
+    async def end_silence(self, number: str) -> None:
+        """End a silence. Raise Refused."""
+        if not await self._history.run(lambda file: records.end_silence(file, number)):
+            raise Refused(
+                not_found("There is no such silence.", "It may be over: look at the list.")
+            )
+        await self._read_silences()
+
+    # Channels
+
+    async def test(self, name: str) -> str:
+        """Send a test through a channel, and return the answer. Raise Refused with it where it was not taken."""
+        channel = self.rules.channels.get(name)
+        if channel is None:
+            raise Refused(not_found(f"There is no channel {name!r}.", "Look at the list."))
+        now_ms = int(time.time() * 1000)
+        [(key, document)] = messages_of(channel, [test_alert(self.rules.address, now_ms)])
+        outcome = await self.deliveries.attempt(channel, document, f"{key}:{now_ms}")
+        if outcome.verdict is not Verdict.DELIVERED:
+            raise Refused(
+                Failure(
+                    422,
+                    f"The channel {name} did not take the test",
+                    f"{channel.target} answered: {outcome.text}.",
+                    "Correct the channel in the file of rules, which is read again at the next look.",
+                )
+            )
+        return outcome.text
+
+    # Pages
+
+    def current(self) -> list[tuple[Key, State, Rule | None]]:
+        """Return what is pending or firing, the worst and the oldest first."""
+        by_name = {rule.name: rule for rule in self.rules.rules}
+        order = {"critical": 0, "warning": 1, "info": 2}
+        return sorted(
+            ((key, state, by_name.get(key.rule)) for key, state in self.book.states.items()),
+            key=lambda one: (one[1].phase != "firing", order.get(one[1].severity, 3), one[1].since_ms),
+        )  # fmt: skip
+
+
+def _observations(rule: Rule, snapshot: Snapshot | None, reason: str) -> list[Observation] | None:
+    """Return the observations of a rule, None where a look says nothing about it."""
+    if snapshot is not None:
+        if rule.condition.subjects == "pipelines" and snapshot.pipelines is None:
+            return None
+        return list(rule.condition.observe(snapshot, rule.target))
+    if not is_about_failure(rule):
+        return None
+    return [Observation("cluster", 1.0, f"The console cannot look at the cluster: {reason}.", "/")]
+
+
+def _read(path: Path | None) -> tuple[Rules, str, tuple[int, int]]:
+    if path is None:
+        rules, problems = parse(DEFAULT_RULES, Path())
+        assert not problems, problems
+        return rules, DEFAULT_RULES, (0, 0)
+    try:
+        stat = path.stat()
+        rules, problems = load(path)
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InvalidRules(f"the rules {path} cannot be read: {error.strerror or error}") from error
+    if problems:
+        raise InvalidRules(_said(path, problems))
+    return rules, text, (stat.st_mtime_ns, stat.st_size)
+
+
+def _said(path: Path, problems: Sequence[Problem]) -> str:
+    said = "; ".join(f"{path}:{one.line}: {one.sentence}" for one in problems[:5])
+    more = len(problems) - 5
+    return f"{said}; and {more} more: see `kavka console check-rules {path}`" if more > 0 else said

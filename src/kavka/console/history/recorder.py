@@ -1,0 +1,152 @@
+"""The history of a console: looks at the cluster every few seconds, keeps them, and gives what charts show.
+
+SQLite runs on a thread of its own. A look that failed is a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple, TypeVar
+
+from kavka.console.connection import ClusterConnection
+from kavka.console.history.file import HistoryFile
+from kavka.console.history.look import Looks
+from kavka.console.history.series import Key, Metric, aggregate_of, tier_for, with_gaps
+from kavka.console.history.snapshot import Snapshot, values_of
+from kavka.console.options import ConsoleOptions
+from kavka.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_SHARE: Final = 33
+"""The time between two looks is at least so many times the processor's time of one: 3% of a core at most."""
+
+OnLook = Callable[[Snapshot | None, str], Awaitable[None]]
+"""Called after each look with what it found; with None and the reason after one that failed."""
+
+
+class Chart(NamedTuple):
+    """The points of one series."""
+
+    metric: Metric
+    times: list[int]
+    values: list[float | None]
+
+
+class History:
+    """The history, while the console runs: `start`, then `stop`."""
+
+    def __init__(self, cluster: ClusterConnection, options: ConsoleOptions) -> None:
+        """Open the file. Raise HistoryError."""
+        self._file = HistoryFile(options.history, options.most_history_bytes, options.most_series)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kavka-console-history")
+        self._looks = Looks(cluster)
+        self._interval_s = options.history_interval_ms / 1000
+        self._task: asyncio.Task[None] | None = None
+        self._took_s = 0.0
+        self.on_look: OnLook | None = None
+        self.latest: Snapshot | None = None
+        self.note = ""
+        """The reason why nothing is kept, empty where all is well."""
+
+    @property
+    def path(self) -> str:
+        """Return the file's path, empty for a history in memory."""
+        return str(self._file.path or "")
+
+    @property
+    def interval_s(self) -> float:
+        """Return the time between two looks."""
+        return max(self._interval_s, self._took_s * _SHARE)
+
+    async def run(self, work: Callable[[HistoryFile], T]) -> T:
+        """Return what a function makes of the file, on the file's thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, work, self._file)
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._interval_s > 0:
+            self._task = asyncio.create_task(self._run(), name="kavka-console-history")
+
+    async def stop(self) -> None:
+        """Look no more, and close the file."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self.run(HistoryFile.close)
+        self._thread.shutdown()
+
+    async def _run(self) -> None:
+        while True:
+            began_s = time.monotonic()
+            await self.look()
+            await asyncio.sleep(max(self.interval_s - (time.monotonic() - began_s), 0.1))
+
+    async def look(self) -> None:
+        """Look once, now."""
+        used_s = time.thread_time()
+        reason = ""
+        try:
+            self.latest = snapshot = await self._looks.look()
+        except (KafkaError, OSError) as error:
+            log.info("look at the cluster failed reason=%s", error)
+            snapshot, reason = None, str(error) or type(error).__name__
+        try:
+            if snapshot is not None:
+                await self._keep(snapshot)
+            if self.on_look is not None:
+                await self.on_look(snapshot, reason)
+        except (
+            Exception
+        ) as error:  # a disk that is full or a rule that fails must not end the looks
+            log.exception("look was not kept")
+            self.note = f"The last look was not kept: {error}"
+        self._took_s = time.thread_time() - used_s
+
+    async def _keep(self, snapshot: Snapshot) -> None:
+        if snapshot.cluster_id and not await self.run(
+            lambda file: file.is_of_cluster(snapshot.cluster_id)
+        ):
+            self.note = (
+                f"{self.path} has the history of another cluster, so nothing is kept of this one. Start the console "
+                "with another file: --history FILE"
+            )
+            return
+        values = values_of(snapshot)
+        left_out = await self.run(lambda file: _add(file, int(snapshot.at_s), values))
+        self.note = (
+            f"{left_out} series are not kept: there are more than the history has room for."
+            if left_out
+            else ""
+        )
+
+    async def charts(
+        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int
+    ) -> list[Chart]:
+        """Return the charts of a subject over the last seconds, of those metrics that have a point."""
+        until_s = int(time.time())
+        from_s = until_s - span_s
+        tier, step_s = tier_for(span_s)
+        keys = {Key(kind, name, metric.name): metric for metric in metrics}
+        points = await self.run(lambda file: file.points(keys, tier, from_s, until_s))
+        longest_s = int(max(step_s, self.interval_s) * 2.5)
+        charts = []
+        for key, metric in keys.items():
+            times, values = with_gaps(
+                points[key], from_s, until_s, step_s, longest_s, aggregate_of(key)
+            )
+            if any(value is not None for value in values):
+                charts.append(Chart(metric, times, values))
+        return charts
+
+
+def _add(file: HistoryFile, at_s: int, values: dict[Key, float]) -> int:
+    file.add(at_s, values)
+    return file.left_out

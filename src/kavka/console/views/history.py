@@ -1,0 +1,102 @@
+"""Charts of the history. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from kavka.console.formats import count_text, rate_text, seconds_text, size_text
+from kavka.console.history.groups import GroupFigures
+from kavka.console.history.recorder import Chart
+
+
+@dataclass(frozen=True, slots=True)
+class ChartView:
+    """One metric over the range; values are null in gaps, times are seconds since 1970."""
+
+    metric: str
+    label: str
+    unit: str
+    """records, seconds, bytes, records/s, share, brokers or partitions."""
+    aggregate: str
+    """The value that a point has of the samples in its step: mean, max or min."""
+    times: list[int]
+    values: list[float | None]
+    latest: float | None
+    lowest: float
+    highest: float
+    summary: str
+    """The chart in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryView:
+    """The history of a subject."""
+
+    kind: str
+    name: str
+    range: str
+    ranges: list[str]
+    charts: list[ChartView]
+    finding: str
+    """What the samples of a group say: that it is stuck or falls behind; empty where neither is so."""
+    note: str
+    """The reason why nothing is kept at this time."""
+    location: str
+    """The page of the subject."""
+
+
+def chart_view(chart: Chart) -> ChartView:
+    """Return a chart that has at least one point."""
+    metric = chart.metric
+    known = [value for value in chart.values if value is not None]
+    latest, lowest, highest = known[-1], min(known), max(known)
+    return ChartView(
+        metric=metric.name,
+        label=metric.label,
+        unit=metric.unit,
+        aggregate=metric.aggregate,
+        times=chart.times,
+        values=chart.values,
+        latest=latest,
+        lowest=lowest,
+        highest=highest,
+        summary=f"{metric.label}: {amount(latest, metric.unit)} now, from {amount(lowest, metric.unit)} to "
+        f"{amount(highest, metric.unit)}",
+    )
+
+
+def amount(value: float | None, unit: str) -> str:
+    """Return a value in its unit, as people read it."""
+    if value is None:
+        return count_text(None)
+    if unit == "seconds":
+        return seconds_text(value)
+    if unit == "bytes":
+        return size_text(round(value))
+    if unit == "records/s":
+        return rate_text(value)
+    return f"{value:.1%}" if unit == "share" else count_text(round(value))
+
+
+def finding_of(group: GroupFigures | None, stuck_from_s: float) -> str:
+    """Return what is wrong with a group, empty where nothing is."""
+    if group is None:
+        return ""
+    if group.stuck_s >= stuck_from_s:
+        return (
+            f"Stuck: nothing was committed in {group.stuck_partition} for {seconds_text(group.stuck_s)}, and records "
+            "wait."
+        )
+    if group.is_falling_behind:
+        return f"Falling behind: the lag grows by {rate_text(group.growth_per_s)}."
+    return ""
+
+
+def location_of(kind: str, name: str) -> str:
+    """Return the page of a subject."""
+    if kind == "group":
+        return f"/group?{urlencode({'id': name})}"
+    if kind in ("topic", "broker"):
+        return f"/{kind}s/{quote(name, safe='')}"
+    return "/"

@@ -1,0 +1,234 @@
+"""Alerts from a cluster to a webhook and to a mail server, through the pages of a console."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP
+from starlette.testclient import TestClient
+
+from support.console import Cluster, console
+from support.waiting import wait_until
+
+RULES = """\
+address: https://console.example.org
+channels:
+  - channel: hook
+    webhook: {url}/hook
+    retry_for: 1h
+  - channel: post
+    mail: {{server: "127.0.0.1:{port}", security: none, from: kavka@example.org, to: [ops@example.org]}}
+rules:
+  - {{alert: Late, watch: group_lag_records, groups: "late*", above: 1, clear: 0, severity: critical}}
+"""
+
+
+class Hook:
+    """An HTTP server that keeps what it was sent; `answers` says what comes next, 200 when it is empty."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, str, dict[str, Any]]] = []
+        self.answers: list[int] = []
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                hook.received.append((self.path, self.headers["Idempotency-Key"], body))
+                self.send_response(hook.answers.pop(0) if hook.answers else 200)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class Letters:
+    """What a mail server has taken; `answers` says what comes next, 250 when it is empty."""
+
+    def __init__(self) -> None:
+        self.taken: list[Message] = []
+        self.answers: list[str] = []
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        if self.answers:
+            return self.answers.pop(0)
+        self.taken.append(message_from_bytes(envelope.content))
+        return "250 taken"
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    made = Hook()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def letters() -> Iterator[tuple[Letters, int]]:
+    handler = Letters()
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(
+        loop.create_server(lambda: SMTP(handler, loop=loop), "127.0.0.1", 0)
+    )
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield handler, server.sockets[0].getsockname()[1]
+    loop.call_soon_threadsafe(server.close)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def late(cluster: Cluster) -> None:
+    cluster.create("orders")
+    cluster.write("orders", [(None, b"v")] * 5, timestamp_ms=int(time.time() * 1000) - 600_000)
+    cluster.commit("late", {("orders", 0): 2})
+    cluster.commit("fine", {("orders", 0): 5})
+
+
+def look(pages: TestClient) -> None:
+    """Look at the cluster once, as the console does every some seconds."""
+    services = pages.app.state.services  # type: ignore[attr-defined]
+    assert pages.portal is not None
+    pages.portal.call(services.history.look)
+
+
+def test_an_alert_goes_from_a_lag_to_a_webhook_and_a_mail(
+    cluster: Cluster, tmp_path: Path, hook: Hook, letters: tuple[Letters, int]
+) -> None:
+    handler, port = letters
+    rules, history = tmp_path / "rules.yml", tmp_path / "history.sqlite"
+    rules.write_text(RULES.format(url=hook.url, port=port))
+    with console(cluster.bootstrap, rules=rules, history=history) as pages:
+        look(pages)
+        look(pages)
+        wait_until(lambda: len(hook.received) == 1 and len(handler.taken) == 1)
+        path, key, body = hook.received[0]
+        [alert] = body["alerts"]
+        assert (path, body["event"]) == ("/hook", "firing")
+        assert key == f"{alert['incident']}:firing"
+        assert alert["sentence"] == "Group late has 3 records to read."
+        assert alert["link"] == "https://console.example.org/group?id=late"
+        assert "Add members" in alert["advice"]
+        letter = handler.taken[0]
+        assert letter["Subject"] == "[CRITICAL] Late: late"
+        assert "What to do:" in letter.get_payload()
+        listed = pages.get("/api/alerts").json()
+        assert [(one["alert"], one["subject"], one["phase"]) for one in listed["alerts"]] == [
+            ("Late", "late", "firing")
+        ]
+        assert "Group late has 3 records to read." in pages.get("/alerts").text
+    # Another console goes on: the alert is not sent again, and its end is.
+    with console(cluster.bootstrap, rules=rules, history=history) as pages:
+        look(pages)
+        cluster.commit("late", {("orders", 0): 5})
+        look(pages)
+        wait_until(lambda: len(hook.received) == 2 and len(handler.taken) == 2)
+        assert hook.received[1][1] == f"{alert['incident']}:resolved"
+        assert handler.taken[1]["Subject"] == "[RESOLVED] Late: late"
+        cluster.commit("late", {("orders", 0): 2})
+        past = pages.get("/api/alerts/history").json()
+        assert [one["event"] for one in past["events"]] == ["resolved", "firing"]
+        assert {one["state"] for one in past["deliveries"]} == {"delivered"}
+        one = pages.get(f"/api/alerts/history?incident={alert['incident']}&page=9").json()
+        assert len(one["events"]) == 2
+
+
+def test_a_silence_and_a_test_are_made_in_the_page(
+    cluster: Cluster, tmp_path: Path, hook: Hook, letters: tuple[Letters, int]
+) -> None:
+    handler, port = letters
+    rules = tmp_path / "rules.yml"
+    rules.write_text(RULES.format(url=hook.url, port=port))
+    with console(cluster.bootstrap, rules=rules) as pages:
+        made = pages.post(
+            "/api/alerts/silence", json={"alert": "La*", "for": "1h", "comment": "known"}
+        )
+        assert made.json()["message"] == "Alerts La* of * are silenced for 1h."
+        for length in ("", "soon", "1s", "400d"):
+            refused = pages.post("/api/alerts/silence", json={"alert": "La*", "for": length})
+            assert refused.status_code == 400
+        look(pages)
+        listed = pages.get("/api/alerts").json()
+        assert listed["alerts"][0]["muted"] == "silenced: known"
+        [silence] = listed["silences"]
+        assert pages.post("/api/alerts/end-silence", json={"id": silence["id"]}).status_code == 200
+        assert pages.post("/api/alerts/end-silence", json={"id": silence["id"]}).status_code == 404
+        assert hook.received == []
+        look(pages)
+        wait_until(lambda: len(hook.received) == 1)
+        tested = pages.post("/api/alerts/test", json={"channel": "hook"})
+        assert tested.json()["message"] == "The channel hook took the test: HTTP 200 OK."
+        assert pages.post("/api/alerts/test", json={"channel": "none"}).status_code == 404
+        # A redirect is not followed: it would lead where the rules do not.
+        hook.answers = [302]
+        refused = pages.post("/api/alerts/test", json={"channel": "hook"})
+        assert refused.status_code == 422
+        assert "HTTP 302" in refused.json()["detail"]
+        assert {path for path, _, _ in hook.received} == {"/hook"}
+        wait_until(lambda: len(handler.taken) == 1)
+        handler.answers = ["554 no"]
+        refused = pages.post("/api/alerts/test", json={"channel": "post"})
+        assert "554 no" in refused.json()["detail"]
+
+
+def test_changed_rules_are_taken_and_wrong_ones_are_not(
+    cluster: Cluster, tmp_path: Path, hook: Hook
+) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(RULES.format(url=hook.url, port=1))
+    with console(cluster.bootstrap, rules=rules) as pages:
+        look(pages)
+        rules.write_text("rules:\n  - {alert: Late, watch: nothing}\n")
+        look(pages)
+        listed = pages.get("/api/alerts").json()
+        assert listed["firing"] == 1
+        assert listed["problems"][0].startswith("line 2: the rule Late: watch is one of")
+        assert "is not taken" in pages.get("/alerts").text
+        rules.write_text("rules:\n  - {alert: Other, watch: offline}\n")
+        look(pages)
+        listed = pages.get("/api/alerts").json()
+        assert (listed["firing"], listed["problems"], listed["channels"]) == (0, [], [])
+        assert pages.get("/api/alerts/rules").json()["rules"][0]["name"] == "Other"
+
+
+def test_charts_come_from_the_looks(cluster: Cluster, tmp_path: Path) -> None:
+    with console(cluster.bootstrap, history=tmp_path / "h.sqlite") as pages:
+        look(pages)
+        look(pages)
+        shown = pages.get("/api/history?kind=group&name=late&range=1h").json()
+        found = {chart["metric"]: chart["latest"] for chart in shown["charts"]}
+        assert found["lag_records"] == 3
+        assert 590 < found["lag_seconds"] < 900
+        known = [v for v in shown["charts"][0]["values"] if v is not None]
+        assert known == [found["lag_seconds"]]
+        assert pages.get("/api/history?kind=group&name=none").json()["charts"] == []
+        assert "Lag in time" in pages.get("/history?kind=group&name=late").text
+        overall = pages.get("/api/history").json()
+        assert {chart["metric"] for chart in overall["charts"]} >= {"brokers", "under_replicated"}
+        assert pages.get("/history?kind=topic").status_code == 400
+        for path in ("/", "/group?id=late", "/topics/orders", "/brokers/1"):
+            assert 'hx-get="/history?kind=' in pages.get(path).text, path
