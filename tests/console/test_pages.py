@@ -32,6 +32,23 @@ PATHS = (
     "/groups",
     "/group/reset?id=readers",
     "/group?id=readers",
+    "/topics/shown/partitions",
+    "/reassign",
+    "/reassign?topics=shown&variant=2",
+    "/moves",
+    "/elect",
+    "/elect?kind=unclean&topics=shown",
+    "/transactions",
+    "/transactions?search=none&state=Ongoing",
+    "/transactions/hanging",
+    "/transactions/hanging?find=true&minutes=0",
+    "/acls",
+    "/acls/new",
+    "/acls/remove?principal=User:alice&name=shown",
+    "/users",
+    "/users/password?user=alice",
+    "/quotas",
+    "/quotas/change?user=alice",
 )
 
 
@@ -98,7 +115,18 @@ def test_the_api_is_described(pages: TestClient) -> None:
         "/api/create-topic",
         "/api/topics/{topic}/settings",
         "/api/topics/{topic}/delete",
+        "/api/reassign",
+        "/api/moves",
+        "/api/elect",
+        "/api/topics/{topic}/partitions",
         "/api/group/reset",
+        "/api/transaction",
+        "/api/transactions/abort",
+        "/api/acls/new",
+        "/api/acls/remove",
+        "/api/users/password",
+        "/api/users/remove",
+        "/api/quotas/change",
     ]
     schemas = described["components"]["schemas"]
     for path in PATHS:

@@ -27,7 +27,20 @@ from kavka.console.failures import Failure, Refused, bad_request, failure_of, no
 from kavka.console.formats import plain
 from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
-from kavka.console.pages import brokers, groups, messages, overview, topic_changes, topics
+from kavka.console.pages import (
+    acls,
+    brokers,
+    elections,
+    groups,
+    messages,
+    overview,
+    quotas,
+    reassignments,
+    topic_changes,
+    topics,
+    transactions,
+    users,
+)
 from kavka.console.parameters import Arguments
 from kavka.console.rendering import ASSETS, environment, part_of_path
 from kavka.console.sampler import Sampler
@@ -47,7 +60,20 @@ from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
-SUBJECTS: Final = (overview, brokers, topics, topic_changes, messages, groups)
+SUBJECTS: Final = (
+    overview,
+    brokers,
+    topics,
+    topic_changes,
+    reassignments,
+    elections,
+    messages,
+    groups,
+    transactions,
+    acls,
+    users,
+    quotas,
+)
 PAGES: Final[tuple[Page, ...]] = tuple(page for subject in SUBJECTS for page in subject.PAGES)
 ACTIONS: Final[tuple[Action, ...]] = tuple(
     action for subject in SUBJECTS for action in subject.ACTIONS

@@ -83,7 +83,10 @@ def _path(page: Page) -> str:
 def _get(page: Page, schemas: _Schemas) -> dict[str, Any]:
     return {
         "summary": page.summary,
-        "parameters": [*_of_path(page), *(_of_query(one) for one in page.parameters)],
+        "parameters": [
+            *_of_path(page),
+            *(_of_query(one) for one in page.parameters if one.kind != "secret"),
+        ],
         "responses": _responses(schemas, schemas.of(page.view), "The view."),
     }
 
@@ -147,6 +150,8 @@ def _of_query(parameter: Parameter) -> dict[str, Any]:
 def _schema(parameter: Parameter) -> dict[str, Any]:
     kinds = {"integer": "integer", "flag": "boolean"}
     made: dict[str, Any] = {"type": kinds.get(parameter.kind, "string")}
+    if parameter.kind == "secret":
+        made["format"] = "password"
     if parameter.choices:
         made["enum"] = list(parameter.choices)
     if parameter.default:

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 from kavka.console.failures import Refused, bad_request
 
-Kind = Literal["text", "integer", "flag", "choice", "time"]
+Kind = Literal["text", "integer", "flag", "choice", "time", "secret"]
+"""A `secret` is taken from a form or a body alone, and no page shows it."""
 
 _TRUE: Final = ("1", "true", "on", "yes")
 _FALSE: Final = ("", "0", "false", "off", "no")
@@ -120,6 +121,7 @@ class Arguments:
             if self._given.get(name) is None
             else _as_text(self._given[name])
             for name, parameter in self._declared.items()
+            if parameter.kind != "secret"
         }
 
 
