@@ -108,7 +108,7 @@ def test_another_site_may_link_here_and_embed_nothing(pages: TestClient) -> None
 
 def test_the_api_is_described(pages: TestClient) -> None:
     described = pages.get("/api/openapi.json").json()
-    assert described == document(application.PAGES, application.ACTIONS)
+    assert described == document(application.PAGES, application.ACTIONS, application.DOWNLOADS)
     assert described["openapi"] == "3.1.0"
     posts = [path for path, methods in described["paths"].items() if "post" in methods]
     assert posts == [

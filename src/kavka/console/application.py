@@ -31,9 +31,11 @@ from kavka.console.pages import (
     acls,
     brokers,
     elections,
+    export,
     groups,
     messages,
     overview,
+    produce,
     quotas,
     reassignments,
     topic_changes,
@@ -42,6 +44,7 @@ from kavka.console.pages import (
     users,
 )
 from kavka.console.parameters import Arguments
+from kavka.console.registry import Registry
 from kavka.console.rendering import ASSETS, environment, part_of_path
 from kavka.console.sampler import Sampler
 from kavka.console.security import (
@@ -53,9 +56,8 @@ from kavka.console.security import (
     refusal_of_change,
     refusal_of_request,
 )
-from kavka.console.subject import Action, Page, Services
+from kavka.console.subject import Action, Download, Page, Services
 from kavka.console.tail import TailBatch
-from kavka.console.views.messages import record_view
 from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ SUBJECTS: Final = (
     reassignments,
     elections,
     messages,
+    produce,
     groups,
     transactions,
     acls,
@@ -78,6 +81,7 @@ PAGES: Final[tuple[Page, ...]] = tuple(page for subject in SUBJECTS for page in 
 ACTIONS: Final[tuple[Action, ...]] = tuple(
     action for subject in SUBJECTS for action in subject.ACTIONS
 )
+DOWNLOADS: Final = export.DOWNLOADS
 _MOST_BODY_BYTES: Final = 1 << 20
 
 _EXPECTED: Final = (Refused, KafkaError, OSError)
@@ -97,11 +101,13 @@ class _Console:
     def __init__(self, options: ConsoleOptions) -> None:
         self._options = options
         cluster = ClusterConnection(options)
-        self._services = Services(cluster, Sampler(cluster, options.sample_interval_ms))
+        registry = Registry(options.registry, options.timeout_ms) if options.registry else None
+        sampler = Sampler(cluster, options.sample_interval_ms)
+        self._services = Services(cluster, sampler, registry)
         self._templates = environment()
         self._tokens = Tokens()
         self._notices = Notices()
-        self._description = openapi.document(PAGES, ACTIONS)
+        self._description = openapi.document(PAGES, ACTIONS, DOWNLOADS)
 
     def application(self) -> Starlette:
         """Return the routes in one application."""
@@ -111,11 +117,16 @@ class _Console:
             Route("/api", self._saying_errors(self._api_page), methods=["GET"]),
             Route("/api/openapi.json", self._openapi, methods=["GET"]),
             Route("/topics/{topic}/tail", self._tail_endpoint(self._html_batch), methods=["GET"]),
-            Route("/api/topics/{topic}/tail", self._tail_endpoint(_json_batch), methods=["GET"]),
+            Route(
+                "/api/topics/{topic}/tail", self._tail_endpoint(self._json_batch), methods=["GET"]
+            ),
             Route(
                 f"{messages.RECORD.path}/value", self._saying_errors(self._value), methods=["GET"]
             ),
         ]
+        for download in DOWNLOADS:
+            for path in (download.path, openapi.PREFIX + download.path):
+                routes.append(Route(path, self._download(download), methods=["GET"]))
         for page in PAGES:
             action = forms.get(page.path)
             api_path = openapi.PREFIX + ("/overview" if page.path == "/" else page.path)
@@ -140,6 +151,8 @@ class _Console:
         finally:
             await self._services.sampler.stop()
             await self._services.cluster.close()
+            if self._services.registry is not None:
+                self._services.registry.close()
 
     # Errors
 
@@ -195,6 +208,7 @@ class _Console:
             {
                 "request_path": request.url.path,
                 "servers": self._options.bootstrap_servers,
+                "has_registry": self._services.registry is not None,
                 "csrf_token": self._tokens.token(browser),
                 "token_field": TOKEN_FIELD,
                 "notice": self._notices.get(request.query_params.get("notice", "")),
@@ -224,6 +238,17 @@ class _Console:
             media_type="application/octet-stream",
             headers={"Content-Disposition": f'attachment; filename="{name}.bin"'},
         )
+
+    def _download(self, download: Download) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            arguments = Arguments(download.parameters, request.query_params, request.path_params)
+            file = await download.load(self._services, arguments)
+            headers = {"Content-Disposition": f'attachment; filename="{part_of_path(file.name)}"'}
+            if file.note:
+                headers["Kavka-Reach"] = file.note
+            return Response(file.data, media_type=file.media_type, headers=headers)
+
+        return self._saying_errors(answer)
 
     # Actions
 
@@ -283,7 +308,9 @@ class _Console:
 
     # The live tail
 
-    def _tail_endpoint(self, batch_text: Callable[[Arguments, TailBatch], str]) -> Endpoint:
+    def _tail_endpoint(
+        self, batch_text: Callable[[Arguments, TailBatch], Awaitable[str]]
+    ) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             batches = messages.tail(self._services, arguments)
@@ -291,9 +318,9 @@ class _Console:
 
             async def events() -> AsyncIterator[str]:
                 try:
-                    yield _event("records", batch_text(arguments, first))
+                    yield _event("records", await batch_text(arguments, first))
                     async for batch in batches:
-                        yield _event("records", batch_text(arguments, batch))
+                        yield _event("records", await batch_text(arguments, batch))
                 except _EXPECTED as error:  # the status was sent long ago: the stream says it
                     failure = failure_of(error, self._options.bootstrap_servers)
                     yield _event("failure", json.dumps(plain(failure)))
@@ -306,8 +333,8 @@ class _Console:
 
         return self._saying_errors(answer)
 
-    def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
-        views = [record_view(record) for record in reversed(batch.records)]
+    async def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
+        views = await messages.record_views(self._services, batch.records[::-1])
         rows = self._templates.get_template("record_rows.html").render(
             topic=arguments.path["topic"], records=views
         )
@@ -315,10 +342,9 @@ class _Console:
             {"rows": rows, "shown": len(views), "seen": batch.seen, "kept": batch.kept}
         )
 
-
-def _json_batch(arguments: Arguments, batch: TailBatch) -> str:
-    views = [record_view(record) for record in batch.records]
-    return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
+    async def _json_batch(self, arguments: Arguments, batch: TailBatch) -> str:
+        views = await messages.record_views(self._services, batch.records)
+        return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
 
 
 def _event(name: str, data: str) -> str:

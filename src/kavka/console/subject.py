@@ -12,6 +12,7 @@ from typing import Any
 
 from kavka.console.connection import ClusterConnection
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.registry import Registry
 from kavka.console.sampler import Sampler
 
 
@@ -21,6 +22,7 @@ class Services:
 
     cluster: ClusterConnection
     sampler: Sampler
+    registry: Registry | None = None
 
 
 Load = Callable[[Services, Arguments], Awaitable[Any]]
@@ -47,6 +49,28 @@ class Outcome:
 
     message: str
     location: str
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What a download gives; `note` says how far was looked."""
+
+    name: str
+    media_type: str
+    data: bytes
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file of one subject, served at its path and below `/api`."""
+
+    path: str
+    summary: str
+    media_types: tuple[str, ...]
+    load: Callable[[Services, Arguments], Awaitable[File]]
+    parameters: tuple[Parameter, ...] = ()
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 Act = Callable[[Services, Arguments], Awaitable[Outcome]]

@@ -25,6 +25,7 @@ _MOST_PARTITIONS = 100_000
 
 
 async def _rows(services: Services, arguments: Arguments) -> tuple[list[ElectionRow], list[str]]:
+    services.cluster.forget_topics()  # leaders as they are now
     cluster, topics = await asyncio.gather(
         services.cluster.ask(lambda admin: admin.describe_cluster()), services.cluster.topics()
     )
@@ -52,7 +53,6 @@ async def _elect(services: Services, arguments: Arguments) -> Outcome:
                 "Type unclean to hold it.",
             )
         )
-    services.cluster.forget_topics()
     rows, _ = await _rows(services, arguments)
     wanted = [TopicPartition(row.topic, row.partition) for row in rows if row.is_possible]
     if not wanted:

@@ -92,6 +92,7 @@ class _Planned:
 
 
 async def _plan(services: Services, arguments: Arguments) -> _Planned:
+    services.cluster.forget_topics()  # a plan is made of what is there now
     cluster, every, under_way = await asyncio.gather(
         services.cluster.ask(lambda admin: admin.describe_cluster()),
         services.cluster.topics(),
@@ -175,7 +176,6 @@ async def _load_plan(services: Services, arguments: Arguments) -> MovePlan:
 async def _start(services: Services, arguments: Arguments) -> Outcome:
     if not names_of(arguments.text("topics")):
         raise Refused(bad_request("topics is missing: the topics to move."))
-    services.cluster.forget_topics()
     plan = await _plan(services, arguments)
     if not plan.targets:
         raise Refused(bad_request("The plan moves nothing.", "Ask for another plan."))
