@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,12 +16,19 @@ from kavka.testing.local_cluster import LocalCluster
 from support.access import AUTHORIZER
 from support.console import Cluster, console
 
-SETTINGS = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
+SETTINGS = {
+    "authorizer.class.name": AUTHORIZER,
+    "super.users": "User:ANONYMOUS",
+    "kavka.audit.topic": "audit",
+    "kavka.audit.topic.replication.factor": "1",
+}
 
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path_factory.mktemp("two"), brokers=2, settings=SETTINGS) as started:
+    directory = tmp_path_factory.mktemp("two")
+    settings = {**SETTINGS, "kavka.audit.log": str(directory / "audit.log")}
+    with LocalCluster(directory, brokers=2, settings=settings) as started:
         yield started
 
 
@@ -35,7 +43,7 @@ def pages(cluster: Cluster) -> Iterator[TestClient]:
         yield client
 
 
-def ask(pages: TestClient, path: str, **params: object) -> dict:
+def ask(pages: TestClient, path: str, **params: object) -> dict[str, Any]:
     answer = pages.get(f"/api{path}", params=params)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -67,7 +75,7 @@ def test_a_plan_is_looked_at_and_then_carried_out(
     assert (loads[1]["replicas_after"], loads[2]["replicas_after"]) == (0, 4)
     assert not loads[1]["is_target"]
 
-    wanted = {"topics": "moved", "brokers": "2"}
+    wanted: dict[str, Any] = {"topics": "moved", "brokers": "2"}
     assert "not the one that was looked at" in change(pages, "/reassign", 409, **wanted, plan="x")
     said = change(pages, "/reassign", **wanted, plan=plan["plan_id"], throttle=50_000_000)
     assert f"{plan['moves']} partition" in said
@@ -144,9 +152,8 @@ def test_an_open_transaction_is_seen_and_ended(
         brokers.until(lambda: ask(pages, "/transaction", id=name)["is_open"] is False)
         with pytest.raises(Exception, match=r"(?i)fenced|epoch|PRODUCER"):
             producer.send("paid", b"v")
-            producer.commit_transaction()
     assert pages.get("/api/transaction", params={"id": "none"}).status_code == 404
-    given = {"topic": "paid", "partition": 0, "start_offset": 0}
+    given: dict[str, Any] = {"topic": "paid", "partition": 0, "start_offset": 0}
     assert pages.get("/api/transactions/abort", params=given).status_code == 404
 
 
@@ -158,7 +165,7 @@ def test_an_open_transaction_is_aborted_in_one_partition(
         producer.init_transactions()
         producer.begin_transaction()
         producer.send("hung", b"v")
-        given = {"topic": "hung", "partition": 0, "start_offset": 0}
+        given: dict[str, Any] = {"topic": "hung", "partition": 0, "start_offset": 0}
         shown = ask(pages, "/transactions/abort", **given)
         assert shown["confirmation"] == "hung-0"
         assert "was not aborted" in change(pages, "/transactions/abort", 400, **given)
@@ -167,7 +174,7 @@ def test_an_open_transaction_is_aborted_in_one_partition(
 
 
 def test_an_acl_is_added_and_removed(pages: TestClient) -> None:
-    acl = {
+    acl: dict[str, Any] = {
         "resource_type": "Topic",
         "name": "orders <i>",
         "pattern": "prefixed",
@@ -198,7 +205,7 @@ def test_an_acl_is_added_and_removed(pages: TestClient) -> None:
 
 def test_a_user_gets_a_password_that_no_page_shows(pages: TestClient) -> None:
     secret = "hunter2-hunter2"
-    both = {"user": "bob", "password": secret, "again": secret}
+    both: dict[str, Any] = {"user": "bob", "password": secret, "again": secret}
     assert secret not in pages.get("/users/password", params=both).text
     refused = change(pages, "/users/password", 400, user="bob", password=secret, again="other")
     assert secret not in refused
@@ -211,7 +218,7 @@ def test_a_user_gets_a_password_that_no_page_shows(pages: TestClient) -> None:
     assert ask(pages, "/users")["rows"] == [
         {"name": "bob", "credentials": [{"mechanism": "SCRAM-SHA-256", "iterations": 8192}]}
     ]
-    gone = {"user": "bob", "mechanism": "SCRAM-SHA-256"}
+    gone: dict[str, Any] = {"user": "bob", "mechanism": "SCRAM-SHA-256"}
     assert ask(pages, "/users/remove", **gone)["name"] == "bob"
     assert "was not removed" in change(pages, "/users/remove", 400, **gone)
     change(pages, "/users/remove", **gone, confirm="bob")
@@ -224,7 +231,7 @@ def test_a_user_gets_a_password_that_no_page_shows(pages: TestClient) -> None:
 
 
 def test_a_quota_is_set_changed_and_removed(pages: TestClient) -> None:
-    quota = {"user": "bob", "client_id": "<default>", "key": "producer_byte_rate"}
+    quota: dict[str, Any] = {"user": "bob", "client_id": "<default>", "key": "producer_byte_rate"}
     change(pages, "/quotas/change", **quota, value="1048576")
     row = ask(pages, "/quotas")["rows"][0]
     assert (row["user"], row["client_id"], row["ip"], row["value"]) == (
@@ -236,10 +243,23 @@ def test_a_quota_is_set_changed_and_removed(pages: TestClient) -> None:
     assert 'value="1048576"' in pages.get("/quotas/change", params=quota).text
     change(pages, "/quotas/change", **quota, remove=True)
     assert ask(pages, "/quotas")["rows"] == []
-    for given, sentence in (
+    wrong: dict[str, Any]
+    for wrong, sentence in (
         ({"value": "1"}, "Neither user nor client id nor address"),
         ({"ip": "127.0.0.1", "user": "a", "value": "1"}, "An address has quotas of its own"),
         ({"user": "a", "value": "many"}, "not a number"),
         ({"user": "a", "value": "-1"}, "a number above 0"),
     ):
-        assert sentence in change(pages, "/quotas/change", 400, **given)
+        assert sentence in change(pages, "/quotas/change", 400, **wrong)
+
+
+def test_the_audit_is_searched(brokers: LocalCluster, pages: TestClient) -> None:
+    change(pages, "/create-topic", name="audited")
+    brokers.until(lambda: ask(pages, "/audit", search="audited")["rows"])
+    row = ask(pages, "/audit", search="audited", event="administrative")["rows"][0]
+    assert row["what"].startswith("CreateTopics")
+    assert "audited" in row["what"]
+    assert (row["principal"], row["result"]) == ("User:ANONYMOUS", "done")
+    assert ask(pages, "/audit", event="denied")["rows"] == []
+    assert ask(pages, "/audit", principal="User:carol")["rows"] == []
+    assert "CreateTopics" in pages.get("/audit").text

@@ -49,6 +49,13 @@ PATHS = (
     "/users/password?user=alice",
     "/quotas",
     "/quotas/change?user=alice",
+    "/topics/shown/produce?from=0:0",
+    "/topics/shown/records/0/0",
+    "/topics/shown/records/0/0/copy",
+    "/schemas",
+    "/pipelines",
+    "/audit",
+    "/sql",
 )
 
 
@@ -119,6 +126,8 @@ def test_the_api_is_described(pages: TestClient) -> None:
         "/api/moves",
         "/api/elect",
         "/api/topics/{topic}/partitions",
+        "/api/topics/{topic}/produce",
+        "/api/topics/{topic}/records/{partition}/{offset}/copy",
         "/api/group/reset",
         "/api/transaction",
         "/api/transactions/abort",
@@ -127,6 +136,8 @@ def test_the_api_is_described(pages: TestClient) -> None:
         "/api/users/password",
         "/api/users/remove",
         "/api/quotas/change",
+        "/api/schema",
+        "/api/schema/new",
     ]
     schemas = described["components"]["schemas"]
     for path in PATHS:
@@ -134,6 +145,7 @@ def test_the_api_is_described(pages: TestClient) -> None:
         template = re.sub(
             "/shown|/1", lambda m: "/{topic}" if m[0] == "/shown" else "/{broker}", name
         ).partition("?")[0]
+        template = template.replace("/0/0", "/{partition}/{offset}")
         ref = described["paths"][template]["get"]["responses"]["200"]
         schema = ref["content"]["application/json"]["schema"]
         conforms(pages.get(name).json(), schema, schemas)

@@ -21,7 +21,7 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from kavka.console import openapi
+from kavka.console import live, openapi
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
@@ -29,15 +29,19 @@ from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
 from kavka.console.pages import (
     acls,
+    audit,
     brokers,
     elections,
     export,
     groups,
     messages,
     overview,
+    pipelines,
     produce,
     quotas,
     reassignments,
+    schemas,
+    sql,
     topic_changes,
     topics,
     transactions,
@@ -76,6 +80,10 @@ SUBJECTS: Final = (
     acls,
     users,
     quotas,
+    schemas,
+    pipelines,
+    sql,
+    audit,
 )
 PAGES: Final[tuple[Page, ...]] = tuple(page for subject in SUBJECTS for page in subject.PAGES)
 ACTIONS: Final[tuple[Action, ...]] = tuple(
@@ -107,6 +115,7 @@ class _Console:
         self._templates = environment()
         self._tokens = Tokens()
         self._notices = Notices()
+        self._live = live.LivePages(self._services, options.bootstrap_servers)
         self._description = openapi.document(PAGES, ACTIONS, DOWNLOADS)
 
     def application(self) -> Starlette:
@@ -188,7 +197,14 @@ class _Console:
     def _html_page(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(page.parameters, request.query_params, request.path_params)
-            view = await page.load(self._services, arguments)
+            if live.is_wanted(page, request):
+
+                def text(view: Any) -> str:
+                    context = _context(view, arguments)
+                    return json.dumps({"html": self._text(request, page.template, context)})
+
+                return self._live.response(page, arguments, "page", text)
+            view = await self._loaded(page, request, arguments)
             return self._html(request, page.template, _context(view, arguments), 200)
 
         return self._saying_errors(answer)
@@ -196,19 +212,35 @@ class _Console:
     def _json_page(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(page.parameters, request.query_params, request.path_params)
-            return JSONResponse(plain(await page.load(self._services, arguments)))
+            if live.is_wanted(page, request):
+                return self._live.response(
+                    page, arguments, "view", lambda view: json.dumps(plain(view))
+                )
+            return JSONResponse(plain(await self._loaded(page, request, arguments)))
 
         return self._saying_errors(answer)
+
+    async def _loaded(self, page: Page, request: Request, arguments: Arguments) -> Any:
+        loading = page.load(self._services, arguments)
+        return await (live.while_connected(request, loading) if page.ends_with_reader else loading)
 
     def _html(
         self, request: Request, template: str, context: Mapping[str, Any], status: int
     ) -> Response:
         browser = request.cookies.get(COOKIE, "") or make_id()
-        body = self._templates.get_template(template).render(
+        body = self._text(request, template, context, browser)
+        response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
+        if request.cookies.get(COOKIE, "") != browser:
+            response.set_cookie(COOKIE, browser, httponly=True, samesite="strict")
+        return response
+
+    def _text(
+        self, request: Request, template: str, context: Mapping[str, Any], browser: str = ""
+    ) -> str:
+        text: str = self._templates.get_template(template).render(
             {
                 "request_path": request.url.path,
                 "servers": self._options.bootstrap_servers,
-                "has_registry": self._services.registry is not None,
                 "csrf_token": self._tokens.token(browser),
                 "token_field": TOKEN_FIELD,
                 "notice": self._notices.get(request.query_params.get("notice", "")),
@@ -216,10 +248,7 @@ class _Console:
                 **context,
             }
         )
-        response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
-        if request.cookies.get(COOKIE, "") != browser:
-            response.set_cookie(COOKIE, browser, httponly=True, samesite="strict")
-        return response
+        return text
 
     async def _api_page(self, request: Request) -> Response:
         return self._html(request, "api.html", {"paths": self._description["paths"]}, 200)

@@ -60,14 +60,11 @@ def condition_of(text: str) -> Condition:
     steps: list[Step] = []
     while rest and not _CONDITION.match(rest):
         found = _STEP.match(rest)
-        if found is None or len(steps) == _MOST_STEPS:
+        is_joined = not steps or rest[0] in ".["
+        if found is None or not is_joined or len(steps) == _MOST_STEPS:
             raise ValueError(f"the path is not understood at {rest[:30]!r}")
         steps.append(_step(found))
-        rest = (
-            rest[found.end() :].lstrip()
-            if rest[found.end() : found.end() + 1].isspace()
-            else rest[found.end() :]
-        )
+        rest = rest[found.end() :]
     if not rest:
         return Condition(tuple(steps), "", None)
     match = _CONDITION.fullmatch(rest)

@@ -41,6 +41,10 @@ class Page:
     parameters: tuple[Parameter, ...] = ()
     path_parameters: Mapping[str, str] = field(default_factory=dict)
     """The parts of the path in braces, and what each is."""
+    ends_with_reader: bool = False
+    """`load` is cancelled when the browser has left: its work is for nothing then."""
+    live_s: float = 0
+    """Seconds between two views of the page as server-sent events; 0: there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,16 @@ OPTIONS = OptionSet(
     "the console listens on this machine's loopback only.",
     Option("port", "The port to listen on (default: 8080; 0: any that is free).", "port"),
     Option("host", "The loopback address to listen on (default: 127.0.0.1).", "address"),
+    Option(
+        "schema-registry",
+        "The schema registry of values that Confluent's serializers wrote: http://host:8081.",
+        "url",
+    ),
+    Option(
+        "schema-registry-config",
+        "A properties file with its settings: basic.auth.user.info, ssl.ca.location and the like.",
+        "file",
+    ),
     Option("timeout", "How long a page may wait for the cluster (default: 8000).", "ms"),
 )
 
@@ -49,7 +59,10 @@ def _serve(given: Given) -> int:
     port, timeout_ms = given.integer("port"), given.integer("timeout")
     settings = effective_settings(CONSUMER, read_properties(given.one("command-config")))
     options = ConsoleOptions(
-        servers(given), settings, timeout_ms=8000 if timeout_ms is None else timeout_ms
+        servers(given),
+        settings,
+        registry=_registry_settings(given),
+        timeout_ms=8000 if timeout_ms is None else timeout_ms,
     )
     port = DEFAULT_PORT if port is None else port
     if not 0 <= port < 65536:
@@ -65,6 +78,16 @@ def _serve(given: Given) -> int:
         )
         serve(options, listening)
     return 130
+
+
+def _registry_settings(given: Given) -> dict[str, str]:
+    """Return the settings of the registry, none without one. Raise BadValue."""
+    url, file = given.one("schema-registry"), given.one("schema-registry-config")
+    if url is None:
+        if file is not None:
+            raise BadValue("--schema-registry-config goes with --schema-registry")
+        return {}
+    return {**read_properties(file), "url": url}
 
 
 def _log_to_standard_error() -> None:

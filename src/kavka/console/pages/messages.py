@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -225,6 +225,18 @@ async def _reader(services: Services, arguments: Arguments) -> AsyncIterator[Con
         isolation_level=isolation, max_partition_fetch_bytes=_FETCH_BYTES, auto_offset_reset="none"
     ) as consumer:
         yield consumer
+
+
+async def newest_of(
+    services: Services, topic: str, keep: Callable[[ConsumerRecord], bool], bounds: Bounds
+) -> Found:
+    """Return the newest records of a topic that are kept. Raise Refused, KafkaError, OSError."""
+    known = await describe(services, topic)
+    starts, ends = await _bounds(services, topic, known.available)
+    each = max(bounds.records // max(len(known.available), 1), 1)
+    windows = newest_windows(starts, ends, {}, each)
+    async with services.cluster.consumer(auto_offset_reset="none") as consumer:
+        return await search(consumer, topic, windows, keep, bounds, newest=True)
 
 
 # One record
