@@ -40,6 +40,30 @@ PATHS = (
     "/alerts/silence",
     "/alerts/end-silence?id=none",
     "/alerts/test?channel=none",
+    "/topics/shown/partitions",
+    "/reassign",
+    "/reassign?topics=shown&variant=2",
+    "/moves",
+    "/elect",
+    "/elect?kind=unclean&topics=shown",
+    "/transactions",
+    "/transactions?search=none&state=Ongoing",
+    "/transactions/hanging",
+    "/transactions/hanging?find=true&minutes=0",
+    "/acls",
+    "/acls/new",
+    "/acls/remove?principal=User:alice&name=shown",
+    "/users",
+    "/users/password?user=alice",
+    "/quotas",
+    "/quotas/change?user=alice",
+    "/topics/shown/produce?from=0:0",
+    "/topics/shown/records/0/0",
+    "/topics/shown/records/0/0/copy",
+    "/schemas",
+    "/pipelines",
+    "/audit",
+    "/sql",
 )
 
 
@@ -99,17 +123,32 @@ def test_another_site_may_link_here_and_embed_nothing(pages: TestClient) -> None
 
 def test_the_api_is_described(pages: TestClient) -> None:
     described = pages.get("/api/openapi.json").json()
-    assert described == document(application.PAGES, application.ACTIONS)
+    assert described == document(application.PAGES, application.ACTIONS, application.DOWNLOADS)
     assert described["openapi"] == "3.1.0"
     posts = [path for path, methods in described["paths"].items() if "post" in methods]
     assert posts == [
         "/api/create-topic",
         "/api/topics/{topic}/settings",
         "/api/topics/{topic}/delete",
+        "/api/reassign",
+        "/api/moves",
+        "/api/elect",
+        "/api/topics/{topic}/partitions",
+        "/api/topics/{topic}/produce",
+        "/api/topics/{topic}/records/{partition}/{offset}/copy",
         "/api/group/reset",
         "/api/alerts/silence",
         "/api/alerts/end-silence",
         "/api/alerts/test",
+        "/api/transaction",
+        "/api/transactions/abort",
+        "/api/acls/new",
+        "/api/acls/remove",
+        "/api/users/password",
+        "/api/users/remove",
+        "/api/quotas/change",
+        "/api/schema",
+        "/api/schema/new",
     ]
     schemas = described["components"]["schemas"]
     for path in PATHS:
@@ -117,6 +156,7 @@ def test_the_api_is_described(pages: TestClient) -> None:
         template = re.sub(
             "/shown|/1", lambda m: "/{topic}" if m[0] == "/shown" else "/{broker}", name
         ).partition("?")[0]
+        template = template.replace("/0/0", "/{partition}/{offset}")
         ref = described["paths"][template]["get"]["responses"]["200"]
         schema = ref["content"]["application/json"]["schema"]
         conforms(pages.get(name).json(), schema, schemas)

@@ -21,7 +21,7 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from kavka.console import openapi
+from kavka.console import live, openapi
 from kavka.console.access import login_pages
 from kavka.console.access.exposure import Exposure, sender_of
 from kavka.console.access.gate import Gate, LoginNeeded, set_sender
@@ -34,16 +34,29 @@ from kavka.console.history.recorder import History
 from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
 from kavka.console.pages import (
+    acls,
     alerts,
+    audit,
     brokers,
+    elections,
+    export,
     groups,
     history,
     messages,
     overview,
+    pipelines,
+    produce,
+    quotas,
+    reassignments,
+    schemas,
+    sql,
     topic_changes,
     topics,
+    transactions,
+    users,
 )
 from kavka.console.parameters import Arguments
+from kavka.console.registry import Registry
 from kavka.console.rendering import ASSETS, environment, part_of_path
 from kavka.console.sampler import Sampler
 from kavka.console.security import (
@@ -55,9 +68,8 @@ from kavka.console.security import (
     refusal_of_change,
     refusal_of_request,
 )
-from kavka.console.subject import Action, Outcome, Page, Services
+from kavka.console.subject import Action, Download, Outcome, Page, Services
 from kavka.console.tail import TailBatch
-from kavka.console.views.messages import record_view
 from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -67,15 +79,27 @@ SUBJECTS: Final = (
     brokers,
     topics,
     topic_changes,
+    reassignments,
+    elections,
     messages,
+    produce,
     groups,
     history,
     alerts,
+    transactions,
+    acls,
+    users,
+    quotas,
+    schemas,
+    pipelines,
+    sql,
+    audit,
 )
 PAGES: Final[tuple[Page, ...]] = tuple(page for subject in SUBJECTS for page in subject.PAGES)
 ACTIONS: Final[tuple[Action, ...]] = tuple(
     action for subject in SUBJECTS for action in subject.ACTIONS
 )
+DOWNLOADS: Final = export.DOWNLOADS
 _MOST_BODY_BYTES: Final = 1 << 20
 
 _EXPECTED: Final = (Refused, KafkaError, OSError)
@@ -106,17 +130,20 @@ class _Console:
         self._options = options
         cluster = ClusterConnection(options)
         kept = History(cluster, options)
+        registry = Registry(options.registry, options.timeout_ms) if options.registry else None
         self._services = Services(
             cluster,
             Sampler(cluster, options.sample_interval_ms),
             kept,
             Alerts(kept, cluster, options.rules),
+            registry,
         )
         self._templates = environment()
         self._tokens = Tokens()
         self._notices = Notices()
         self._gate = Gate(options)
-        self._description = openapi.document(PAGES, ACTIONS)
+        self._live = live.LivePages(options.bootstrap_servers, self._gate.is_still_in)
+        self._description = openapi.document(PAGES, ACTIONS, DOWNLOADS)
 
     def application(self) -> Starlette:
         """Return the routes in one application."""
@@ -127,9 +154,12 @@ class _Console:
             self._route("GET", "/api", self._api_page),
             self._route("GET", "/api/openapi.json", self._openapi),
             self._route("GET", "/topics/{topic}/tail", self._tail_endpoint(self._html_batch)),
-            self._route("GET", "/api/topics/{topic}/tail", self._tail_endpoint(_json_batch)),
+            self._route("GET", "/api/topics/{topic}/tail", self._tail_endpoint(self._json_batch)),
             self._route("GET", f"{messages.RECORD.path}/value", self._value),
         ]
+        for download in DOWNLOADS:
+            for path in (download.path, openapi.PREFIX + download.path):
+                routes.append(self._route("GET", path, self._download(download)))
         for page in PAGES:
             action = forms.get(page.path)
             api_path = openapi.PREFIX + ("/overview" if page.path == "/" else page.path)
@@ -160,6 +190,8 @@ class _Console:
             await self._services.alerts.stop()
             await self._services.history.stop()
             await self._services.cluster.close()
+            if self._services.registry is not None:
+                self._services.registry.close()
 
     # Errors
 
@@ -208,7 +240,15 @@ class _Console:
     def _html_page(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(page.parameters, request.query_params, request.path_params)
-            view = await page.load(self._services_of(request, page), arguments)
+            services = self._services_of(request, page)
+            if live.is_wanted(page, request):
+
+                def text(view: Any) -> str:
+                    context = _context(view, arguments)
+                    return json.dumps({"html": self._text(request, page.template, context)})
+
+                return self._live.response(request, page, services, arguments, "page", text)
+            view = await _loaded(page, request, services, arguments)
             return self._html(request, page.template, _context(view, arguments), 200)
 
         return answer
@@ -216,16 +256,30 @@ class _Console:
     def _json_page(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(page.parameters, request.query_params, request.path_params)
-            return JSONResponse(plain(await page.load(self._services_of(request, page), arguments)))
+            services = self._services_of(request, page)
+            if live.is_wanted(page, request):
+                return self._live.response(
+                    request, page, services, arguments, "view", lambda view: json.dumps(plain(view))
+                )
+            return JSONResponse(plain(await _loaded(page, request, services, arguments)))
 
         return answer
 
     def _html(
         self, request: Request, template: str, context: Mapping[str, Any], status: int
     ) -> Response:
-        visit = self._gate.visit(request)
         browser = self._gate.browser(request) or make_id()
-        body = self._templates.get_template(template).render(
+        body = self._text(request, template, context, browser)
+        response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
+        if not self._gate.visit(request).session_id and request.cookies.get(COOKIE, "") != browser:
+            self._gate.set_cookie(response, COOKIE, browser)
+        return response
+
+    def _text(
+        self, request: Request, template: str, context: Mapping[str, Any], browser: str = ""
+    ) -> str:
+        visit = self._gate.visit(request)
+        text: str = self._templates.get_template(template).render(
             {
                 "request_path": request.url.path,
                 "servers": self._options.bootstrap_servers if visit.user else "",
@@ -238,10 +292,7 @@ class _Console:
                 **context,
             }
         )
-        response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
-        if not visit.session_id and request.cookies.get(COOKIE, "") != browser:
-            self._gate.set_cookie(response, COOKIE, browser)
-        return response
+        return text
 
     async def _api_page(self, request: Request) -> Response:
         return self._html(request, "api.html", {"paths": self._description["paths"]}, 200)
@@ -261,6 +312,21 @@ class _Console:
             media_type="application/octet-stream",
             headers={"Content-Disposition": f'attachment; filename="{name}.bin"'},
         )
+
+    def _download(self, download: Download) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            arguments = Arguments(download.parameters, request.query_params, request.path_params)
+            services = self._gate.services(
+                request, self._services, need_of("GET", download.path)
+            )
+            file = await download.load(services, arguments)
+            self._gate.audit(request, {**request.path_params, **arguments.values()}, "ok")
+            headers = {"Content-Disposition": f'attachment; filename="{part_of_path(file.name)}"'}
+            if file.note:
+                headers["Kavka-Reach"] = file.note
+            return Response(file.data, media_type=file.media_type, headers=headers)
+
+        return answer
 
     # Actions
 
@@ -331,7 +397,9 @@ class _Console:
 
     # The live tail
 
-    def _tail_endpoint(self, batch_text: Callable[[Arguments, TailBatch], str]) -> Endpoint:
+    def _tail_endpoint(
+        self, batch_text: Callable[[Arguments, TailBatch], Awaitable[str]]
+    ) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             services = self._services_of(request, messages.MESSAGES)
@@ -340,12 +408,12 @@ class _Console:
 
             async def events() -> AsyncIterator[str]:
                 try:
-                    yield _event("records", batch_text(arguments, first))
+                    yield _event("records", await batch_text(arguments, first))
                     async for batch in batches:
                         if not self._gate.is_still_in(request):
                             yield _event("failure", json.dumps(plain(_LOG_IN)))
                             return
-                        yield _event("records", batch_text(arguments, batch))
+                        yield _event("records", await batch_text(arguments, batch))
                 except _EXPECTED as error:  # the status was sent long ago: the stream says it
                     failure = failure_of(error, self._options.bootstrap_servers)
                     yield _event("failure", json.dumps(plain(failure)))
@@ -358,8 +426,8 @@ class _Console:
 
         return answer
 
-    def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
-        views = [record_view(record) for record in reversed(batch.records)]
+    async def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
+        views = await messages.record_views(self._services, batch.records[::-1])
         rows = self._templates.get_template("record_rows.html").render(
             topic=arguments.path["topic"], records=views
         )
@@ -367,15 +435,19 @@ class _Console:
             {"rows": rows, "shown": len(views), "seen": batch.seen, "kept": batch.kept}
         )
 
-
-def _json_batch(arguments: Arguments, batch: TailBatch) -> str:
-    views = [record_view(record) for record in batch.records]
-    return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
+    async def _json_batch(self, arguments: Arguments, batch: TailBatch) -> str:
+        views = await messages.record_views(self._services, batch.records)
+        return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
 
 
 def _event(name: str, data: str) -> str:
     """Return a server-sent event; JSON has no line breaks of its own."""
     return f"event: {name}\ndata: {data}\n\n"
+
+
+async def _loaded(page: Page, request: Request, services: Services, arguments: Arguments) -> Any:
+    loading = page.load(services, arguments)
+    return await (live.while_connected(request, loading) if page.ends_with_reader else loading)
 
 
 def _context(view: Any, arguments: Arguments) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeVar
 
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import TopicDescription
-from kavka.client.config import ADMIN, CONSUMER
+from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.consumer.consumer import Consumer
 from kavka.client.list_offsets import OffsetAndTimestamp
+from kavka.client.producer.producer import Producer
 from kavka.client.setting_names import settings_for
 from kavka.console.failures import Failure, Refused
 from kavka.console.options import ConsoleOptions
@@ -30,6 +31,10 @@ T = TypeVar("T")
 _TOPICS_AGE_S: Final = 2.0
 _NOT_OURS: Final = ("group.id", "group.instance.id", "key.deserializer", "value.deserializer")
 """Settings of the program that shares the file."""
+_OF_PRODUCERS: Final = (
+    "transactional.id", "key.serializer", "value.serializer", "interceptor.classes", "linger.ms", "acks",
+    "enable.idempotence",
+)  # fmt: skip
 
 
 class ClusterConnection:
@@ -143,13 +148,26 @@ class ClusterConnection:
         """Ask again for all topics: one was created, deleted or changed."""
         self._topics = None
 
-    def _make_consumer(self, settings: dict[str, str]) -> Consumer:
-        wanted = {**self._settings, "enable.auto.commit": "false", **settings}
-        return Consumer(settings_for(CONSUMER, wanted))
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the console's clients, those of the cluster's credential among them."""
+        return dict(self._settings)
 
     @asynccontextmanager
-    async def consumer(self, **settings: str) -> AsyncIterator[Consumer]:
-        """Open a consumer without a group. Raise Refused when as many as may be are open, and what it raises."""
+    async def producer(self) -> AsyncIterator[Producer]:
+        """Open a producer for one record. Raise what it raises."""
+        wanted = {
+            **{k: v for k, v in self._settings.items() if k not in _OF_PRODUCERS},
+            "request.timeout.ms": str(self.options.timeout_ms * 3 // 4),
+            "max.block.ms": str(self.options.timeout_ms * 3 // 4),
+            "delivery.timeout.ms": str(self.options.timeout_ms),
+        }
+        async with self._calls, Producer(settings_for(PRODUCER, wanted)) as made:
+            yield made
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Count a reader while it reads. Raise Refused when as many as may be are open."""
         if self._readers >= self.options.most_readers:
             raise Refused(
                 Failure(
@@ -161,6 +179,18 @@ class ClusterConnection:
             )
         self._readers += 1
         try:
+            yield
+        finally:
+            self._readers -= 1
+
+    def _make_consumer(self, settings: dict[str, str]) -> Consumer:
+        wanted = {**self._settings, "enable.auto.commit": "false", **settings}
+        return Consumer(settings_for(CONSUMER, wanted))
+
+    @asynccontextmanager
+    async def consumer(self, **settings: str) -> AsyncIterator[Consumer]:
+        """Open a consumer without a group. Raise Refused when as many as may be are open, and what it raises."""
+        async with self.reading():
             consumer = self._make_consumer(
                 {name.replace("_", "."): value for name, value in settings.items()}
             )
@@ -172,5 +202,3 @@ class ClusterConnection:
                 closing = asyncio.create_task(consumer.close())
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
-        finally:
-            self._readers -= 1

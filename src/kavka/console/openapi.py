@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -11,7 +11,7 @@ from kavka import __version__
 from kavka.console.failures import Failure
 from kavka.console.pages.messages import FILTERS
 from kavka.console.parameters import Parameter
-from kavka.console.subject import Action, Outcome, Page
+from kavka.console.subject import Action, Download, Outcome, Page
 from kavka.console.views.messages import RecordView
 
 PREFIX = "/api"
@@ -53,7 +53,9 @@ class _Schemas:
         return name
 
 
-def document(pages: Iterable[Page], actions: Iterable[Action]) -> dict[str, Any]:
+def document(
+    pages: Iterable[Page], actions: Iterable[Action], downloads: Iterable[Download]
+) -> dict[str, Any]:
     """Return the description."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
@@ -61,6 +63,8 @@ def document(pages: Iterable[Page], actions: Iterable[Action]) -> dict[str, Any]
         paths.setdefault(_path(page), {})["get"] = _get(page, schemas)
     for action in actions:
         paths.setdefault(_path(action.page), {})["post"] = _post(action, schemas)
+    for download in downloads:
+        paths.setdefault(PREFIX + download.path, {})["get"] = _file(download, schemas)
     tail = f"{PREFIX}/topics/{{topic}}/tail"
     paths[tail] = {"get": _tail(schemas)}
     return {
@@ -83,7 +87,10 @@ def _path(page: Page) -> str:
 def _get(page: Page, schemas: _Schemas) -> dict[str, Any]:
     return {
         "summary": page.summary,
-        "parameters": [*_of_path(page), *(_of_query(one) for one in page.parameters)],
+        "parameters": [
+            *_of_path(page.path_parameters),
+            *(_of_query(one) for one in page.parameters if one.kind != "secret"),
+        ],
         "responses": _responses(schemas, schemas.of(page.view), "The view."),
     }
 
@@ -97,9 +104,25 @@ def _post(action: Action, schemas: _Schemas) -> dict[str, Any]:
     }
     return {
         "summary": action.summary,
-        "parameters": _of_path(action.page),
+        "parameters": _of_path(action.page.path_parameters),
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": _responses(schemas, schemas.of(Outcome), "What was done."),
+    }
+
+
+def _file(download: Download, schemas: _Schemas) -> dict[str, Any]:
+    failure = {"application/json": {"schema": schemas.of(Failure)}}
+    content = {kind: {"schema": {"type": "string"}} for kind in download.media_types}
+    return {
+        "summary": download.summary,
+        "parameters": [
+            *_of_path(download.path_parameters),
+            *(_of_query(one) for one in download.parameters),
+        ],
+        "responses": {
+            "200": {"description": "The file.", "content": content},
+            "default": {"description": "Why there is no answer.", "content": failure},
+        },
     }
 
 
@@ -121,7 +144,7 @@ def _tail(schemas: _Schemas) -> dict[str, Any]:
     }
 
 
-def _of_path(page: Page) -> list[dict[str, Any]]:
+def _of_path(parameters: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -130,7 +153,7 @@ def _of_path(page: Page) -> list[dict[str, Any]]:
             "description": summary,
             "schema": {"type": "string"},
         }
-        for name, summary in page.path_parameters.items()
+        for name, summary in parameters.items()
     ]
 
 
@@ -147,6 +170,8 @@ def _of_query(parameter: Parameter) -> dict[str, Any]:
 def _schema(parameter: Parameter) -> dict[str, Any]:
     kinds = {"integer": "integer", "flag": "boolean"}
     made: dict[str, Any] = {"type": kinds.get(parameter.kind, "string")}
+    if parameter.kind == "secret":
+        made["format"] = "password"
     if parameter.choices:
         made["enum"] = list(parameter.choices)
     if parameter.default:

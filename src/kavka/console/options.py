@@ -17,6 +17,8 @@ class ConsoleOptions:
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of clients, as in a file for `--command-config`."""
+    registry: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the schema registry; without its `url` there is none."""
     timeout_ms: int = 8_000
     """Bound on one page: a cluster that takes longer gives an error page."""
     most_calls: int = 16

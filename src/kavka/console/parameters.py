@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 from kavka.console.failures import Refused, bad_request
 
-Kind = Literal["text", "integer", "flag", "choice", "time"]
+Kind = Literal["text", "integer", "flag", "choice", "time", "secret"]
+"""A `secret` is taken from a form or a body alone, and no page shows it."""
 
 _TRUE: Final = ("1", "true", "on", "yes")
 _FALSE: Final = ("", "0", "false", "off", "no")
@@ -27,6 +28,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    """Of an integer; of a text its characters, 20,000 without it."""
     required: bool = False
 
 
@@ -49,8 +51,9 @@ class Arguments:
         parameter = self._declared[name]
         value = self._given.get(name)
         text = parameter.default if value is None else _as_text(value)
-        if len(text) > _MOST_CHARACTERS:
-            raise Refused(bad_request(f"{name} has more than {_MOST_CHARACTERS} characters."))
+        most = (parameter.maximum if parameter.kind == "text" else None) or _MOST_CHARACTERS
+        if len(text) > most:
+            raise Refused(bad_request(f"{name} has more than {most} characters."))
         if parameter.required and not text.strip():
             raise Refused(bad_request(f"{name} is missing: {parameter.summary}"))
         if parameter.kind == "choice" and text not in parameter.choices:
@@ -120,6 +123,7 @@ class Arguments:
             if self._given.get(name) is None
             else _as_text(self._given[name])
             for name, parameter in self._declared.items()
+            if parameter.kind != "secret"
         }
 
 

@@ -14,6 +14,7 @@ from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.recorder import History
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.registry import Registry
 from kavka.console.sampler import Sampler
 
 
@@ -25,6 +26,7 @@ class Services:
     sampler: Sampler
     history: History
     alerts: Alerts
+    registry: Registry | None = None
 
 
 Load = Callable[[Services, Arguments], Awaitable[Any]]
@@ -43,6 +45,10 @@ class Page:
     parameters: tuple[Parameter, ...] = ()
     path_parameters: Mapping[str, str] = field(default_factory=dict)
     """The parts of the path in braces, and what each is."""
+    ends_with_reader: bool = False
+    """`load` is cancelled when the browser has left: its work is for nothing then."""
+    live_s: float = 0
+    """Seconds between two views of the page as server-sent events; 0: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,28 @@ class Outcome:
 
     message: str
     location: str
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What a download gives; `note` says how far was looked."""
+
+    name: str
+    media_type: str
+    data: bytes
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file of one subject, served at its path and below `/api`."""
+
+    path: str
+    summary: str
+    media_types: tuple[str, ...]
+    load: Callable[[Services, Arguments], Awaitable[File]]
+    parameters: tuple[Parameter, ...] = ()
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 Act = Callable[[Services, Arguments], Awaitable[Outcome]]

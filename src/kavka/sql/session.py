@@ -50,6 +50,8 @@ class SessionOptions:
     is_strict: bool = False
     max_disorder_ms: int | None = None
     memory_limit: str = "1GB"
+    is_confined: bool = False
+    """Statements reach no file and no address, and change no setting of the engine."""
 
 
 class Rows:
@@ -157,12 +159,15 @@ class Session:
                     "python_enable_replacements": False,
                     "autoinstall_known_extensions": False,
                     "memory_limit": self.options.memory_limit,
+                    "enable_external_access": not self.options.is_confined,
                     "temp_directory": self._directory.name,
                 }
             )
             self._engine.execute("set TimeZone = 'UTC'")
             # Rows are handed on as they are found, not by the megabyte.
             self._engine.execute("set streaming_buffer_size = '16KB'")
+            if self.options.is_confined:
+                self._engine.execute("set lock_configuration = true")
         return self._engine
 
     # Topics

@@ -46,6 +46,16 @@ OPTIONS = OptionSet(
         "address",
     ),
     Option("public-url", "The address in browsers, such as https://console.example.org.", "url"),
+    Option(
+        "schema-registry",
+        "The schema registry of values that Confluent's serializers wrote: http://host:8081.",
+        "url",
+    ),
+    Option(
+        "schema-registry-config",
+        "A properties file with its settings: basic.auth.user.info, ssl.ca.location and the like.",
+        "file",
+    ),
     Option("timeout", "How long a page may wait for the cluster (default: 8000).", "ms"),
     Option(
         "history",
@@ -91,6 +101,7 @@ def _serve(given: Given) -> int:
     options = ConsoleOptions(
         servers(given),
         settings,
+        registry=_registry_settings(given),
         timeout_ms=8000 if timeout_ms is None else timeout_ms,
         access=_access(given),
         exposure=_exposure(given),
@@ -188,6 +199,16 @@ def _mistakes(name: str) -> bool:
             f"{len(rules.windows)} times of maintenance"
         )
     return bool(problems)
+
+
+def _registry_settings(given: Given) -> dict[str, str]:
+    """Return the settings of the registry, none without one. Raise BadValue."""
+    url, file = given.one("schema-registry"), given.one("schema-registry-config")
+    if url is None:
+        if file is not None:
+            raise BadValue("--schema-registry-config goes with --schema-registry")
+        return {}
+    return {**read_properties(file), "url": url}
 
 
 def _log_to_standard_error() -> None:

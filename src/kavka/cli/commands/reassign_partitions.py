@@ -31,13 +31,6 @@ from kavka.cli.reassignment.progress import (
     log_dir_lines,
     log_dir_states,
     partition_lines,
-    partition_states,
-)
-from kavka.cli.reassignment.throttles import (
-    clear_throttles,
-    moves_of,
-    throttle_log_dirs,
-    throttle_moves,
 )
 from kavka.cli.text.failures import (
     ADMIN_COMMAND_FAILED,
@@ -48,8 +41,15 @@ from kavka.cli.text.failures import (
 from kavka.cli.text.java_errors import spelt
 from kavka.cli.text.progress import progress
 from kavka.client.admin.admin import Admin
+from kavka.client.admin.placement_plans import partition_states
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
+from kavka.client.admin.replication_throttles import (
+    clear_throttles,
+    moves_of,
+    throttle_log_dirs,
+    throttle_moves,
+)
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.net.clock import SystemRandom

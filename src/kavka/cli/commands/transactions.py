@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from kavka.cli.admin.connection import FAILURES, with_admin
-from kavka.cli.admin.hanging_transactions import find_hanging, hanging_table
+from kavka.cli.admin.hanging_transactions import hanging_table
 from kavka.cli.arguments.options import Given, whole_number
 from kavka.cli.arguments.tool_parser import ToolParser
 from kavka.cli.json_lines import shapes
@@ -23,6 +23,7 @@ from kavka.cli.text.java_errors import spelt
 from kavka.cli.text.tab_table import tab_table
 from kavka.cli.text.times import current_time_ms
 from kavka.client.admin.admin import Admin
+from kavka.client.admin.hanging_transactions import find_hanging
 from kavka.client.admin.transactions import HangingTransaction
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition

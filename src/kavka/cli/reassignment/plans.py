@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 from kavka.cli.arguments.options import whole_number
 from kavka.cli.text.failures import ADMIN_COMMAND_FAILED, ADMIN_OPERATION, CommandFailed
 from kavka.cli.text.stored_json import compact
+from kavka.client.admin.placement_plans import (
+    Assignment,
+    RacksMissing,
+    TooFewBrokers,
+    proposed_assignment,
+)
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.metadata import BrokerAddress
-from kavka.core.controller.placement import machine_of, place_replicas
 from kavka.ids import TopicPartition
 from kavka.io import Random
 from kavka.settings.text_files import MAX_DOCUMENT, read_text
-
-Assignment = Mapping[TopicPartition, Sequence[int]]
-"""The brokers of partitions, preferred leader first."""
 
 _ANY = "any"
 """The log directory of a replica that may lie in any."""
@@ -198,38 +200,15 @@ def plan_json(assignment: Assignment, log_dirs: Mapping[Replica, str] | None = N
 def generate(
     current: Assignment, brokers: Sequence[BrokerAddress], rack_aware: bool, random: Random
 ) -> dict[TopicPartition, list[int]]:
-    """Return a placement of all partitions on the brokers, topic by topic, as a new topic's would be.
-
-    Kafka's tool asks for racks only; here machines, by the hosts of the brokers, count too, even if racks shall not.
-    """
-    racks = _racks(brokers) if rack_aware else None
-    machines = {int(broker.broker_id): machine_of(broker.host) for broker in brokers}
-    ids = sorted(broker.broker_id for broker in brokers)
-    proposed: dict[TopicPartition, list[int]] = {}
-    for topic in dict.fromkeys(topic_partition.topic for topic_partition in current):
-        parts = [topic_partition for topic_partition in current if topic_partition.topic == topic]
-        factor = len(current[parts[0]])
-        if factor > len(ids):
-            raise CommandFailed(
-                "org.apache.kafka.common.errors.InvalidReplicationFactorException",
-                f"The target replication factor of {factor} cannot be reached because only {len(ids)} broker(s) "
-                "are registered.",
-            )
-        start, shift = (int(random.random() * len(ids)) for _ in range(2))
-        placed = place_replicas(
-            ids, len(parts), factor, start=start, shift=shift, racks=racks, machines=machines
-        )
-        proposed.update(zip(parts, placed, strict=True))
-    return proposed
-
-
-def _racks(brokers: Sequence[BrokerAddress]) -> dict[int, str] | None:
-    """Return the rack of each broker, None where no broker has one. Raise CommandFailed when only some have."""
-    racks: dict[int, str] = {b.broker_id: b.rack for b in brokers if b.rack is not None}
-    if racks and len(racks) < len(brokers):
+    """Return `proposed_assignment`, with the failures of Kafka's tool. Raise CommandFailed."""
+    try:
+        return proposed_assignment(current, brokers, rack_aware, random)
+    except TooFewBrokers as error:
+        raise CommandFailed(
+            "org.apache.kafka.common.errors.InvalidReplicationFactorException", str(error)
+        ) from None
+    except RacksMissing as error:
         raise CommandFailed(
             ADMIN_OPERATION,
-            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
-            "assignment without rack information.",
-        )
-    return racks or None
+            f"{error} Add --disable-rack-aware in command line to make replica assignment without rack information.",
+        ) from None

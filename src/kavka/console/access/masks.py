@@ -181,10 +181,11 @@ def _in_strings(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def masks_of(masks: Sequence[Mask], user: User) -> Callable[[str], Masks] | None:
-    """Return what finds the masks of a topic for a user; None without masks."""
-    if not masks:
+    """Return what finds the masks of a topic for a user; None when none can hold for this user."""
+    held = [mask for mask in masks if mask.unmasked is None or not user.may_on_all(mask.unmasked)]
+    if not held:
         return None
-    return lambda topic: Masks([mask for mask in masks if mask.holds(user, topic)])
+    return lambda topic: Masks([mask for mask in held if mask.holds(user, topic)])
 
 
 class Masks:

@@ -19,6 +19,7 @@ from kavka.client.admin.nodes import LogDir
 from kavka.client.admin.topics import NewTopic, TopicDescription
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
 from kavka.client.consumer.consumer import Consumer
+from kavka.client.producer.producer import Producer
 from kavka.console.access.masks import Masks
 from kavka.console.access.roles import Need, Role, User
 from kavka.console.connection import ClusterConnection
@@ -41,7 +42,11 @@ def scoped(
     sees_all = user.may_on_all(Role.VIEWER)
     sampler = services.sampler if sees_all else ScopedSampler(services.sampler, user)
     return replace(
-        services, cluster=cast(ClusterConnection, cluster), sampler=cast(Sampler, sampler)
+        services,
+        cluster=cast(ClusterConnection, cluster),
+        sampler=cast(Sampler, sampler),
+        # What a mask has covered is bytes; a schema could make readable what it did not find in them.
+        registry=services.registry if masks is None else None,
     )
 
 
@@ -79,6 +84,10 @@ class ScopedCluster:
         self._masks = masks or _no_masks
         self.options = cluster.options
 
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what is not known here: it would reach past the grants and the masks of the user."""
+        raise forbidden(f"{name} needs a role on all topics and groups, and no mask that holds.")
+
     async def ask(self, call: Callable[[Any], Awaitable[T]]) -> T:
         """Return what the admin client answers, as the user may see it."""
         user = self._user
@@ -106,6 +115,12 @@ class ScopedCluster:
         """Open a consumer that reads topics of the user, and masks their records."""
         async with self._cluster.consumer(**settings) as consumer:
             yield cast(Consumer, ScopedConsumer(consumer, self._require, self._masks))
+
+    @asynccontextmanager
+    async def producer(self) -> AsyncIterator[Producer]:
+        """Open a producer that writes to topics which the user operates."""
+        async with self._cluster.producer() as producer:
+            yield cast(Producer, ScopedProducer(producer, self._user))
 
     def _sees(self, topic: str) -> bool:
         return self._user is None or self._user.may(Role.VIEWER, topic=topic)
@@ -250,6 +265,21 @@ class ScopedAdmin:
     def _require_all(self, role: Role, keys: Iterable[TopicPartition]) -> None:
         for topic in {key.topic for key in keys}:
             _require_topic(self._user, role, topic)
+
+
+class ScopedProducer:
+    """A producer for one user; None for one who may do everything."""
+
+    def __init__(self, producer: Producer, user: User | None) -> None:
+        """Wrap a producer."""
+        self._producer = producer
+        self._user = user
+
+    async def send(self, topic: str, *arguments: Any, **options: Any) -> Any:
+        """Write a record to a topic that the user operates."""
+        if self._user is not None:
+            _require_topic(self._user, Role.OPERATOR, topic)
+        return await self._producer.send(topic, *arguments, **options)
 
 
 _CONSUMER_CALLS: Final = frozenset({"assignment", "position", "seek", "pause", "resume"})

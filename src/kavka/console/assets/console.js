@@ -119,6 +119,44 @@
   for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) document.addEventListener(name, failed);
   document.addEventListener("htmx:afterSettle", () => ready(document));
 
+  // The overview comes as server-sent events, while it is seen: a browser has few connections to one address.
+  let events = null;
+  function follow() {
+    if (!$("#live[data-events]") || document.hidden || events) return;
+    events = new EventSource(location.pathname + location.search);
+    events.addEventListener("page", (event) => {
+      refreshed = Date.now();
+      stale().hidden = true;
+      const old = $("#live");
+      const fresh = new DOMParser().parseFromString(JSON.parse(event.data).html, "text/html").getElementById("live");
+      if (!old || !fresh || old.contains(document.activeElement)) return;
+      for (const element of all(".chart", old)) if (element.chart) element.chart.destroy();
+      old.replaceWith(document.importNode(fresh, true));
+      ready(document);
+    });
+    events.addEventListener("failure", failed);
+    events.onerror = () => {
+      failed();
+      if (events && events.readyState === EventSource.CLOSED) {
+        unfollow();
+        setTimeout(follow, 5000);
+      }
+    };
+  }
+  function unfollow() {
+    if (events) events.close();
+    events = null;
+  }
+  document.addEventListener("visibilitychange", () => (document.hidden ? unfollow() : follow()));
+  addEventListener("pagehide", unfollow);
+  addEventListener("pageshow", follow);
+
+  // A statement that runs is stopped: the console ends its process when the browser has left.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-abort]");
+    if (button) htmx.trigger(button.form, "htmx:abort");
+  });
+
   // Fields that belong to one choice of a list
   function choices(root) {
     for (const select of all("select[data-start]", root)) {
@@ -224,5 +262,6 @@
   }
   for (const link of all("[data-again]")) link.href = location.href;
   ready(document);
+  follow();
   tail();
 })();

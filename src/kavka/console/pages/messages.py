@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.consumer.batches import ConsumerRecord
@@ -23,11 +24,13 @@ from kavka.console.search import (
 from kavka.console.subject import Page, Services
 from kavka.console.tail import TailBatch, follow
 from kavka.console.views.messages import (
+    BODY_BYTES,
     RECORD_BYTES,
     Filter,
     Matcher,
     MessageList,
     RecordView,
+    hexadecimal,
     positions_of,
     record_view,
     steps_of,
@@ -39,6 +42,7 @@ _STARTS = ("newest", "oldest", "offset", "time", "before", "at")
 _FETCH_BYTES = "262144"
 """Bytes of a partition in one fetch: a page shows few records."""
 _SCAN_WITHOUT_FILTER = 2_000
+_PAGE_BYTES = 64_000_000
 
 FILTERS = (
     Parameter("partition", "integer", "Only this partition; empty: all.", minimum=0),
@@ -47,12 +51,44 @@ FILTERS = (
         "text", "text", "Text that value, key or a header has; the case of A to Z is ignored."
     ),
     Parameter("header", "text", "A header that there is: name, or name=text that its value has."),
+    Parameter(
+        "path",
+        "text",
+        "A condition on values that are JSON or have a schema, such as $.user.id = 42: a path alone, or with "
+        "=, !=, <, <=, >, >= or ~ (has the text).",
+    ),
     Parameter("committed", "flag", "Hide records of open and aborted transactions.", "true"),
 )
 
 
 def _filter(arguments: Arguments) -> Filter:
-    return Filter(arguments.text("key"), arguments.text("text"), arguments.text("header"))
+    return Filter(
+        arguments.text("key"),
+        arguments.text("text"),
+        arguments.text("header"),
+        arguments.text("path").strip(),
+    )
+
+
+def _matcher(services: Services, wanted: Filter) -> Matcher:
+    """Return what keeps records. Raise Refused for a path that is none."""
+    registry = services.registry
+    try:
+        return Matcher(wanted, None if registry is None else registry.decode_learned)
+    except ValueError as error:
+        raise Refused(bad_request(f"path: {error}.", "Write it like $.user.id = 42.")) from error
+
+
+async def record_views(
+    services: Services, records: Sequence[ConsumerRecord], limit: int = BODY_BYTES
+) -> list[RecordView]:
+    """Return records as pages show them, decoded in a thread where there is a registry."""
+    registry = services.registry
+    if registry is None:
+        return [record_view(record, limit) for record in records]
+    return await registry.in_thread(
+        lambda: [record_view(record, limit, registry.decode) for record in records]
+    )
 
 
 async def _partitions(services: Services, arguments: Arguments) -> tuple[list[int], int]:
@@ -127,24 +163,44 @@ def _positions(arguments: Arguments) -> dict[int, int]:
         raise Refused(bad_request(f"at: {error}.")) from error
 
 
-async def _load_messages(services: Services, arguments: Arguments) -> MessageList:
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The result of a search, and where it has looked."""
+
+    partitions: int
+    windows: list[Window]
+    found: Found
+    newest: bool
+
+
+async def find(services: Services, arguments: Arguments, size_bytes: int) -> Searched:
+    """Search as the page of messages does. Raise Refused, KafkaError, OSError."""
     topic, wanted = arguments.path["topic"], _filter(arguments)
+    keep = _matcher(services, wanted)
     partitions, count = await _partitions(services, arguments)
     found_bound = arguments.number("limit")
     scan = arguments.number("scan") if not wanted.is_empty else _SCAN_WITHOUT_FILTER
-    bounds = Bounds(found_bound, max(scan, found_bound))
+    bounds = Bounds(found_bound, max(scan, found_bound), size_bytes)
     windows, newest = await _windows(services, arguments, partitions, bounds)
     async with _reader(services, arguments) as consumer:
-        found = await search(consumer, topic, windows, Matcher(wanted), bounds, newest=newest)
-    return _message_list(topic, count, windows, found, newest=newest)
+        found = await search(consumer, topic, windows, keep, bounds, newest=newest)
+        if keep.not_learned and services.registry is not None:
+            registry, missing = services.registry, set(keep.not_learned)
+            await registry.in_thread(lambda: registry.learn(missing))
+            found = await search(consumer, topic, windows, keep, bounds, newest=newest)
+    return Searched(count, windows, found, newest)
 
 
-def _message_list(
-    topic: str, partitions: int, windows: list[Window], found: Found, *, newest: bool
-) -> MessageList:
-    records = [record_view(record) for record in found.records]
-    if newest:
+async def _load_messages(services: Services, arguments: Arguments) -> MessageList:
+    searched = await find(services, arguments, _PAGE_BYTES)
+    records = await record_views(services, searched.found.records)
+    if searched.newest:
         records.reverse()
+    return _message_list(arguments.path["topic"], searched, records)
+
+
+def _message_list(topic: str, searched: Searched, records: list[RecordView]) -> MessageList:
+    windows, found = searched.windows, searched.found
     has_older = any(found.firsts[w.partition] > w.start_offset for w in windows)
     has_newer = any(found.next[w.partition] < w.end_offset for w in windows)
     older, newer, note = steps_of(
@@ -152,9 +208,9 @@ def _message_list(
     )
     return MessageList(
         topic=topic,
-        partitions=partitions,
+        partitions=searched.partitions,
         records=records,
-        newest_first=newest,
+        newest_first=searched.newest,
         reach=found.reach,
         older=older,
         newer=newer,
@@ -169,6 +225,18 @@ async def _reader(services: Services, arguments: Arguments) -> AsyncIterator[Con
         isolation_level=isolation, max_partition_fetch_bytes=_FETCH_BYTES, auto_offset_reset="none"
     ) as consumer:
         yield consumer
+
+
+async def newest_of(
+    services: Services, topic: str, keep: Callable[[ConsumerRecord], bool], bounds: Bounds
+) -> Found:
+    """Return the newest records of a topic that are kept. Raise Refused, KafkaError, OSError."""
+    known = await describe(services, topic)
+    starts, ends = await _bounds(services, topic, known.available)
+    each = max(bounds.records // max(len(known.available), 1), 1)
+    windows = newest_windows(starts, ends, {}, each)
+    async with services.cluster.consumer(auto_offset_reset="none") as consumer:
+        return await search(consumer, topic, windows, keep, bounds, newest=True)
 
 
 # One record
@@ -211,7 +279,9 @@ def _number(arguments: Arguments, name: str) -> int:
 
 
 async def _load_record(services: Services, arguments: Arguments) -> RecordView:
-    return record_view(await record_at(services, arguments), RECORD_BYTES)
+    record = await record_at(services, arguments)
+    [view] = await record_views(services, [record], RECORD_BYTES)
+    return hexadecimal(record, view) if arguments.flag("hex") else view
 
 
 # The live tail
@@ -221,9 +291,13 @@ async def tail(services: Services, arguments: Arguments) -> AsyncGenerator[TailB
     """Yield what comes into a topic. Raise as `follow`, Refused."""
     topic, wanted = arguments.path["topic"], _filter(arguments)
     partitions, _ = await _partitions(services, arguments)
-    keep = None if wanted.is_empty else Matcher(wanted)
+    keep = None if wanted.is_empty else _matcher(services, wanted)
+    registry = services.registry
     async with _reader(services, arguments) as consumer:
         async for batch in follow(consumer, topic, partitions, keep):
+            if registry is not None and keep is not None and keep.not_learned:
+                missing, keep.not_learned = keep.not_learned, set()
+                await registry.in_thread(lambda missing=missing: registry.learn(missing))  # type: ignore[misc]
             yield batch
 
 
@@ -233,6 +307,7 @@ RECORD = Page(
     template="record.html",
     view=RecordView,
     load=_load_record,
+    parameters=(Parameter("hex", "flag", "Show key and value in hexadecimal.", "false"),),
     path_parameters={
         **TOPIC_PATH,
         "partition": "The number of the partition.",

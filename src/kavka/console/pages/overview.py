@@ -50,6 +50,7 @@ OVERVIEW = Page(
     template="overview.html",
     view=Overview,
     load=_load,
+    live_s=5,
 )
 PAGES = (OVERVIEW,)
 ACTIONS = ()

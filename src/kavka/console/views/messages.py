@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
-from kavka.console.formats import Shown, count_text, one_line, shown, size_text
+from kavka.client.schemas.errors import SchemaError
+from kavka.console.formats import Shown, count_text, hex_dump, one_line, shown, size_text
+from kavka.console.json_paths import condition_of
+from kavka.console.registry import Decoded, NotLearned, json_text
 
 _LINE_BYTES: Final = 240
 BODY_BYTES: Final = 16_000
@@ -44,12 +48,49 @@ class RecordView:
     line: str
     """The beginning of the value in one line."""
     headers: list[HeaderView]
+    key_schema: str
+    """The schema of the registry by which the key was decoded, or why it was not; empty for other keys."""
+    value_schema: str
 
 
-def record_view(record: ConsumerRecord, limit: int = BODY_BYTES) -> RecordView:
-    """Return a record, with at most `limit` bytes of its value."""
-    key: Shown = shown(record.key, limit)
-    value: Shown = shown(record.value, limit)
+Decode = Callable[[bytes | None], Decoded | None]
+"""Returns what a schema of the registry makes of bytes, None where there is none."""
+_HEX_BYTES: Final = 64_000
+
+
+def _field(data: bytes | None, limit: int, decode: Decode | None) -> tuple[Shown, str]:
+    """Return a key or value, and its schema."""
+    try:
+        found = None if decode is None else decode(data)
+    except (SchemaError, ValueError) as error:
+        return shown(data, limit), f"not decoded: {error}"
+    if found is None:
+        return shown(data, limit), ""
+    text = json_text(found.value)
+    return Shown(
+        "json", text[:limit], len(text) <= limit
+    ), f"{found.kind}, schema {found.schema_id}"
+
+
+def hexadecimal(record: ConsumerRecord, view: RecordView) -> RecordView:
+    """Return a record whose key and value are shown in hexadecimal, the first 64 kB of each."""
+    fields: dict[str, Any] = {}
+    for name, data in (("key", record.key), ("value", record.value)):
+        if data:
+            fields |= {name: hex_dump(data[:_HEX_BYTES]), f"{name}_kind": "binary"}
+    if record.value:
+        fields["value_is_whole"] = len(record.value) <= _HEX_BYTES
+    return replace(view, **fields)
+
+
+def record_view(
+    record: ConsumerRecord, limit: int = BODY_BYTES, decode: Decode | None = None
+) -> RecordView:
+    """Return a record, with at most `limit` bytes of its value; `decode` may block."""
+    key, key_schema = _field(record.key, limit, decode)
+    value, value_schema = _field(record.value, limit, decode)
+    is_decoded = value_schema and value.kind == "json"
+    line = " ".join(value.text.split()).encode() if is_decoded else record.value
     return RecordView(
         partition=record.partition,
         offset=record.offset,
@@ -61,7 +102,9 @@ def record_view(record: ConsumerRecord, limit: int = BODY_BYTES) -> RecordView:
         value_kind=value.kind,
         value_is_whole=value.is_whole,
         value_bytes=None if record.value is None else len(record.value),
-        line=one_line(record.value, _LINE_BYTES),
+        line=one_line(line, _LINE_BYTES),
+        key_schema=key_schema,
+        value_schema=value_schema,
         headers=[
             HeaderView(name, body.text, body.kind)
             for name, body in ((name, shown(data, 2_000)) for name, data in record.headers)
@@ -77,18 +120,26 @@ class Filter:
     text: str = ""
     header: str = ""
     """`name`, or `name=text`."""
+    path: str = ""
+    """A condition on values that are JSON, or were written with a schema: `$.user.id = 42`."""
 
     @property
     def is_empty(self) -> bool:
         """Return whether all records are kept."""
-        return not (self.key or self.text or self.header)
+        return not (self.key or self.text or self.header or self.path)
 
 
 class Matcher:
     """Decides about records, in bytes."""
 
-    def __init__(self, wanted: Filter) -> None:
-        """Take the filter."""
+    def __init__(
+        self, wanted: Filter, decode_learned: Callable[[bytes], Any] | None = None
+    ) -> None:
+        """Take the filter; `decode_learned` reads values of a registry. Raise ValueError for a path that is none."""
+        self._condition = condition_of(wanted.path) if wanted.path else None
+        self._decode_learned = decode_learned
+        self.not_learned: set[int] = set()
+        """Schemas of values that were passed over, because they were not asked for yet."""
         self._key = wanted.key.lower().encode()
         self._text = wanted.text.lower().encode()
         name, equals, value = wanted.header.partition("=")
@@ -101,7 +152,25 @@ class Matcher:
             return False
         if self._header_name and not self._has_header(record):
             return False
-        return not self._text or self._has_text(record)
+        if self._text and not self._has_text(record):
+            return False
+        return self._condition is None or self._meets(record.value)
+
+    def _meets(self, value: bytes | None) -> bool:
+        assert self._condition is not None, "there is a condition"
+        if not value:
+            return False
+        try:
+            if self._decode_learned is not None and value[0] == 0:
+                found = self._decode_learned(value)
+            else:
+                found = json.loads(value)
+        except NotLearned as error:
+            self.not_learned.add(error.schema_id)
+            return False
+        except (SchemaError, ValueError, RecursionError):
+            return False
+        return self._condition.holds(found)
 
     def _has_header(self, record: ConsumerRecord) -> bool:
         return any(

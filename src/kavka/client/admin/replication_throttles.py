@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kavka.cli.reassignment.plans import Assignment
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
+from kavka.client.admin.placement_plans import Assignment
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.ids import TopicPartition

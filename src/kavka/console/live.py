@@ -1,0 +1,93 @@
+"""Pages that go on: views as server-sent events, and work that ends when its reader has left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from kavka.console.failures import Failure, Refused, failure_of
+from kavka.console.formats import plain
+from kavka.console.parameters import Arguments
+from kavka.console.subject import Page, Services
+from kavka.errors import KafkaError
+
+T = TypeVar("T")
+
+_LOOK_S: Final = 0.25
+_EVENTS: Final = "text/event-stream"
+
+
+def is_wanted(page: Page, request: Request) -> bool:
+    """Return whether a request asks for a page's views as events, as a browser's EventSource does."""
+    return page.live_s > 0 and request.headers.get("accept", "").startswith(_EVENTS)
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) -> T:
+    """Return what work returns; cancel it when the browser has left. Raise Refused then, which nothing reads."""
+    task: asyncio.Task[T] = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
+            if await request.is_disconnected():
+                raise Refused(Failure(499, "Stopped", "The browser has left.", "Run it again."))
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError, Refused, KafkaError, OSError):
+                await task
+
+
+class LivePages:
+    """Views of pages at intervals. Readers of the same page share what was loaded for one of them."""
+
+    def __init__(self, servers: str, is_still_in: Callable[[Request], bool]) -> None:
+        """`servers` are named in failures; events end when `is_still_in` says that a reader's session has ended."""
+        self._servers = servers
+        self._is_still_in = is_still_in
+        self._views: dict[str, tuple[float, Services, Any]] = {}
+        self._loading: dict[str, asyncio.Lock] = {}
+
+    def response(
+        self,
+        request: Request,
+        page: Page,
+        services: Services,
+        arguments: Arguments,
+        name: str,
+        text: Callable[[Any], str],
+    ) -> StreamingResponse:
+        """Return the events of a page: `name` with what `text` makes of a view, `failure` where there is none."""
+
+        async def events() -> AsyncIterator[str]:
+            before = ""
+            while self._is_still_in(request):
+                try:
+                    data = text(await self._view(page, services, arguments))
+                    event = f"event: {name}\ndata: {data}\n\n"
+                except (Refused, KafkaError, OSError) as error:  # the next one may be a view again
+                    failure = failure_of(error, self._servers)
+                    event = f"event: failure\ndata: {json.dumps(plain(failure))}\n\n"
+                yield ": no change\n\n" if event == before else event
+                before = event
+                await asyncio.sleep(page.live_s)
+
+        return StreamingResponse(
+            events(), media_type=_EVENTS, headers={"Cache-Control": "no-store"}
+        )
+
+    async def _view(self, page: Page, services: Services, arguments: Arguments) -> Any:
+        key = f"{page.path} {sorted(arguments.values().items())} {sorted(arguments.path.items())}"
+        loop = asyncio.get_running_loop()
+        async with self._loading.setdefault(key, asyncio.Lock()):
+            known = self._views.get(key)
+            is_late = known is None or loop.time() - known[0] > page.live_s / 2
+            if known is None or is_late or known[1] is not services:  # others may see other topics
+                known = (loop.time(), services, await page.load(services, arguments))
+                self._views = {key: known}
+        return known[2]

@@ -1,0 +1,173 @@
+"""The audit log: the newest lines of the topic that brokers write, one JSON object a record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kavka.client.admin.admin import Admin
+from kavka.client.admin.configs import ConfigResource, ResourceType
+from kavka.client.consumer.batches import ConsumerRecord
+from kavka.console.pages.brokers import SEARCH
+from kavka.console.pages.messages import newest_of
+from kavka.console.parameters import Arguments, Parameter
+from kavka.console.search import Bounds
+from kavka.console.subject import Page, Services
+from kavka.errors import KafkaError
+
+EVENTS = ("denied", "administrative", "authenticated", "authentication_failed", "dropped")
+_SETTING = "kavka.audit.topic"
+_SCAN = 20_000
+_KNOWN = ("time", "broker", "event", "principal", "host", "client_id", "listener", "protocol")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """A line of the audit; what it does not say is empty."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    broker: int | None
+    event: str
+    principal: str
+    host: str
+    client_id: str
+    what: str
+    """The request and its subject, in one line."""
+    result: str
+    """done, failed, denied; empty for others."""
+    details: dict[str, str]
+    """All else that the line says."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditList:
+    """The newest lines that match; `note` says why there is no audit."""
+
+    topic: str
+    note: str
+    rows: list[AuditLine]
+    reach: str
+    events: list[str]
+
+
+def line_of(record: ConsumerRecord) -> AuditLine | None:
+    """Return the line of a record, None for a record that is none."""
+    try:
+        said = json.loads(record.value or b"")
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or "event" not in said:
+        return None
+    event = str(said["event"])
+    broker = said.get("broker")
+    return AuditLine(
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        broker=broker if isinstance(broker, int) else None,
+        event=event,
+        principal=str(said.get("principal", "")),
+        host=str(said.get("host", "")),
+        client_id=str(said.get("client_id", "")),
+        what=_what(event, said),
+        result="denied" if event == "denied" else str(said.get("result", "")),
+        details={
+            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for key, value in said.items()
+            if key not in _KNOWN
+        },
+    )
+
+
+def _what(event: str, said: dict[str, Any]) -> str:
+    if event == "dropped":
+        return f"{said.get('count', '?')} lines were too many and are missing"
+    if event == "denied":
+        return f"{said.get('operation', '')} {said.get('resource_type', '')} {said.get('resource', '')}"
+    if event == "administrative":
+        subjects = said.get("subjects")
+        named = ", ".join(map(str, subjects)) if isinstance(subjects, list) else ""
+        return f"{said.get('api', '')} {named}".strip()
+    reason = f": {said['reason']}" if said.get("reason") else ""
+    return f"{said.get('mechanism', '')}{reason}"
+
+
+def _keep(arguments: Arguments) -> Callable[[ConsumerRecord], bool]:
+    event, words = arguments.text("event"), arguments.text("search").lower().split()
+    principal = arguments.text("principal").strip()
+
+    def keep(record: ConsumerRecord) -> bool:
+        text = (record.value or b"").decode(errors="replace").lower()
+        if not all(word in text for word in words):
+            return False
+        line = line_of(record)
+        if line is None:
+            return False
+        return (not event or line.event == event) and (not principal or line.principal == principal)
+
+    return keep
+
+
+async def _topic(services: Services) -> tuple[str, str]:
+    """Return the topic of the audit, or why there is none."""
+
+    async def ask(admin: Admin) -> str | None:
+        brokers = (await admin.describe_cluster()).brokers
+        wanted = {
+            ConfigResource(ResourceType.BROKER, str(b.broker_id)): [_SETTING] for b in brokers
+        }
+        for entries in (await admin.describe_configs(wanted)).values():
+            if isinstance(entries, KafkaError):
+                raise entries
+            for entry in entries:
+                if entry.name == _SETTING and entry.value:
+                    return entry.value
+        return None
+
+    found = await services.cluster.ask(ask)
+    note = (
+        "The brokers write no audit into a topic. kavka's brokers do with the settings kavka.audit.log and "
+        "kavka.audit.topic; Apache Kafka's have none. Name a topic that another program writes in the same form, if "
+        "there is one."
+    )
+    return (found, "") if found else ("", note)
+
+
+async def _load(services: Services, arguments: Arguments) -> AuditList:
+    topic, note = arguments.text("topic").strip(), ""
+    if not topic:
+        topic, note = await _topic(services)
+    if note:
+        return AuditList("", note, [], "", list(EVENTS))
+    if topic not in await services.cluster.topics():
+        note = f"The topic {topic} is not there yet: brokers create it with the first line."
+        return AuditList(topic, note, [], "", list(EVENTS))
+    bounds = Bounds(arguments.number("limit"), _SCAN)
+    found = await newest_of(services, topic, _keep(arguments), bounds)
+    lines = [line for record in reversed(found.records) if (line := line_of(record)) is not None]
+    return AuditList(topic, "", lines, found.reach.sentence, list(EVENTS))
+
+
+PAGES = (
+    Page(
+        path="/audit",
+        summary="The newest lines of the audit: denied and administrative actions, and authentications.",
+        template="audit.html",
+        view=AuditList,
+        load=_load,
+        parameters=(
+            SEARCH,
+            Parameter("event", "choice", "Only this event.", "", ("", *EVENTS)),
+            Parameter("principal", "text", "Only this principal, such as User:alice."),
+            Parameter(
+                "topic", "text", "The topic of the audit; empty: the brokers' kavka.audit.topic."
+            ),
+            Parameter("limit", "integer", "Lines that are wanted.", "100", minimum=1, maximum=1000),
+        ),
+    ),
+)
+ACTIONS = ()
