@@ -230,6 +230,22 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         choices=("PLAINTEXT", "SSL"),
     ),
     Setting(
+        "kavka.console.port",
+        _T.INT,
+        None,
+        "Port of the console (extra console) on this machine's loopback, in a process beside a lone broker; 0 takes a "
+        "free one, which the log names. Without it there is none.",
+        minimum=0,
+        maximum=65535,
+    ),
+    Setting(
+        "kavka.console.config",
+        _T.STRING,
+        None,
+        "Properties file with the client settings of kavka.console.port, which needs them where no listener is "
+        "PLAINTEXT.",
+    ),
+    Setting(
         "num.recovery.threads.per.data.dir",
         _T.INT,
         1,

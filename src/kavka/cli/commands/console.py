@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
+from kavka.cli.server.process import SUPERVISED, end_with_standard_input
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
 from kavka.settings.declaration import InvalidSetting
@@ -114,6 +115,8 @@ def _serve(given: Given) -> int:
     if options.timeout_ms <= 0:
         raise BadValue(f"--timeout {options.timeout_ms} is no time")
     _log_to_standard_error()
+    if SUPERVISED in os.environ:
+        end_with_standard_input()
     with listen(given.one("host") or DEFAULT_HOST, port, options) as listening:
         print(
             f"kavka console: {address_of(listening, options)} shows the cluster at {options.bootstrap_servers}. "

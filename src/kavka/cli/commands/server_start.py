@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from kavka.cli.server.process import (
     UsageError,
@@ -26,6 +27,10 @@ from kavka.cli.server.process import (
 )
 from kavka.net.event_loop import MeasuredEventLoop
 from kavka.settings.declaration import InvalidSetting
+
+if TYPE_CHECKING:
+    from kavka.broker.configs.endpoints import Endpoint
+    from kavka.cli.server.console_process import ConsoleProcess
 
 log = logging.getLogger("kavka")
 
@@ -60,6 +65,9 @@ def main(arguments: list[str]) -> int:
         settings = _with_login(settings)
     except InvalidSetting as error:
         return _failed(str(error))
+    refusal = _refusal_of_console(settings, workers)
+    if refusal is not None:
+        return _failed(refusal)
     raise_descriptor_limit()
     log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     if workers is None:
@@ -144,6 +152,11 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     took = time.monotonic() - started
     shown = ",".join(str(endpoint) for endpoint in endpoints)
     print(f"kavka broker {broker.broker_id} ready: {shown} in {took:.2f} s", flush=True)
+    try:
+        console = _start_console(settings, endpoints)
+    except ValueError as error:
+        await broker.stop()
+        return _failed(str(error))
     gc.freeze()
     gc.enable()
     warming = asyncio.create_task(import_in_background(broker.dispatcher.requests_received))
@@ -152,8 +165,35 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)
         print(f"kavka server-start: {reason}", file=sys.stderr)
+    if console is not None:
+        await asyncio.to_thread(console.stop)
     await broker.stop()
     return 0 if reason is None else 1
+
+
+def _has_console(settings: dict[str, str]) -> bool:
+    return bool(settings.get("kavka.console.port", "").strip())
+
+
+def _refusal_of_console(settings: dict[str, str], workers: int | None) -> str | None:
+    """Return why the console that was asked for cannot be, None where it can or was not asked for."""
+    if not _has_console(settings):
+        return None
+    if workers is not None:
+        return "kavka.console.port is for a lone broker: beside --workers run `kavka console`"
+    from kavka.cli.server.console_process import refusal_of_environment
+
+    return refusal_of_environment()
+
+
+def _start_console(settings: dict[str, str], endpoints: list[Endpoint]) -> ConsoleProcess | None:
+    """Start the console if there shall be one. Raise NoConsole, a ValueError."""
+    if not _has_console(settings):
+        return None
+    from kavka.cli.server.console_process import ConsoleProcess, console_words
+
+    port, config = settings["kavka.console.port"], settings.get("kavka.console.config", "")
+    return ConsoleProcess(console_words(port, config, endpoints))
 
 
 def _failed(reason: str) -> int:

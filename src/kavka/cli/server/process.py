@@ -11,6 +11,8 @@ import resource
 import signal
 import stat
 import sys
+import threading
+import time
 from collections.abc import Coroutine
 from types import FrameType
 from typing import Any, Final, TypeVar
@@ -21,6 +23,8 @@ from kavka.settings.text_files import read_text
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_END_S: Final = 10
 
 SUPERVISED = "KAVKA_SUPERVISED"
 """The variable that names a process which a supervisor has started; it ends when its standard input does."""
@@ -132,6 +136,22 @@ def _listen_to_supervisor(loop: asyncio.AbstractEventLoop, stop_event: asyncio.E
             stop_event.set()
 
     loop.add_reader(sys.stdin, read)
+
+
+def end_with_standard_input() -> None:
+    """End this process by SIGTERM when standard input ends, which only its supervisor has the other end of.
+
+    For programs that run a loop of their own: a thread waits. What is not ended after ten seconds is ended by force.
+    """
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_END_S)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="kavka-supervisor", daemon=True).start()
 
 
 async def start_unless_stopped(
