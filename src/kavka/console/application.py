@@ -316,9 +316,7 @@ class _Console:
     def _download(self, download: Download) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(download.parameters, request.query_params, request.path_params)
-            services = self._gate.services(
-                request, self._services, need_of("GET", download.path)
-            )
+            services = self._gate.services(request, self._services, need_of("GET", download.path))
             file = await download.load(services, arguments)
             self._gate.audit(request, {**request.path_params, **arguments.values()}, "ok")
             headers = {"Content-Disposition": f'attachment; filename="{part_of_path(file.name)}"'}

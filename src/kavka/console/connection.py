@@ -43,6 +43,8 @@ class ClusterConnection:
     def __init__(self, options: ConsoleOptions) -> None:
         """Take the options; nothing is opened yet. Raise InvalidSetting for settings that no client takes."""
         self.options = options
+        self.is_masked = False
+        """See `access.scope.ScopedCluster`."""
         # A client gives up before the page does, and says why.
         self._settings: dict[str, Any] = {
             "client.id": "kavka-console",

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from kavka.console.access.config import Access
     from kavka.console.access.exposure import Exposure
 
-_MODULES = ("argon2", "authlib", "h11", "jinja2", "joserfc", "requests", "starlette", "uvicorn", "yaml")
+_MODULES = (
+    "argon2",
+    "authlib",
+    "h11",
+    "jinja2",
+    "joserfc",
+    "requests",
+    "starlette",
+    "uvicorn",
+    "yaml",
+)
 _CHECK_RULES = "check-rules"
 _IN_MEMORY = "none"
 

@@ -83,10 +83,25 @@ class ScopedCluster:
         self._user = user
         self._masks = masks or _no_masks
         self.options = cluster.options
+        self.is_masked = masks is not None
+        """True when records are masked, so that what reads them by another way is refused."""
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what is not known here: it would reach past the grants and the masks of the user."""
         raise forbidden(f"{name} needs a role on all topics and groups, and no mask that holds.")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of clients, for users with a role on everything."""
+        if self._user is not None:
+            raise forbidden("It needs a role on all topics and groups.")
+        return self._cluster.settings
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Count a reader while it reads."""
+        async with self._cluster.reading():
+            yield
 
     async def ask(self, call: Callable[[Any], Awaitable[T]]) -> T:
         """Return what the admin client answers, as the user may see it."""
@@ -190,6 +205,12 @@ class ScopedAdmin:
         for new in new_topics:
             _require_topic(self._user, Role.OPERATOR, new.name)
         return await self._admin.create_topics(new_topics, **options)
+
+    async def create_partitions(self, wanted: Mapping[str, Any], **options: Any) -> Any:
+        """Add partitions to topics that the user operates."""
+        for name in wanted:
+            _require_topic(self._user, Role.OPERATOR, name)
+        return await self._admin.create_partitions(wanted, **options)
 
     async def delete_topics(self, names: Sequence[str], **options: Any) -> Any:
         """Delete topics of which the user is administrator."""

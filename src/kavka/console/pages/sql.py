@@ -59,6 +59,15 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
         return SqlResult(False, note, [], [], [], "", [], topics)
     if not statement:
         return SqlResult(False, "", [], [], [], "", [], topics)
+    if services.cluster.is_masked:
+        raise Refused(
+            Failure(
+                403,
+                "Masks hold for you",
+                "A statement would read records past the masks of this console.",
+                "Read the topic's page, or ask an administrator for a role that masks do not hold for.",
+            )
+        )
     began = time.monotonic()
     answer = await _answer(services, arguments, statement)
     if "error" in answer:
