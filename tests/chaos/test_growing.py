@@ -41,7 +41,7 @@ _SETTINGS = {
     "zookeeper.session.timeout.ms": "18000",  # Kafka's default
 }
 MOST_SILENCE_S = 3.0
-"""The time at which a leader is killed: a sixth of the session, which decides where no death is detected."""
+"""The time of a kill of a leader: a sixth of the session, which decides where the death of a broker is not detected."""
 
 Plan = dict[TopicPartition, list[int]]
 

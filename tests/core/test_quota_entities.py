@@ -1,4 +1,4 @@
-"""Whose limit holds, and what may be set: the eight levels beside an oracle, and Kafka's rules."""
+"""The limit that holds, and the entities that may have one: the eight levels beside an oracle, and Kafka's rules."""
 
 from __future__ import annotations
 

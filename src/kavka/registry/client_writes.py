@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kavka.core.znode_access import OPEN, AccessList, AclEntry
-from kavka.core.znodes import Check, Create, Delete, Operation, SetData, Stat
+from kavka.core.znodes import Check, Create, Delete, Operation, SetData, Stat, ZnodeError
 from kavka.registry.znode_server import Result
 from kavka.wire.zookeeper.jute import CorruptPacket, Reader, append, decode
 from kavka.wire.zookeeper.messages import (
@@ -49,10 +49,7 @@ _READS: dict[int, Any] = {
 class Failure(IntEnum):
     """Error codes of the protocol that no operation on a tree gives; the others are `core.znodes.ZnodeError`."""
 
-    RUNTIME_INCONSISTENCY = -2
     UNIMPLEMENTED = -6
-    BAD_ARGUMENTS = -8
-    INVALID_ACL = -114
     AUTH_FAILED = -115
     NO_WATCHER = -121
     LOGIN_REQUIRED = -124
@@ -76,7 +73,7 @@ def operation_of(kind: int, request: NamedTuple) -> Operation:
         return change(request.path, request.version)
     assert isinstance(request, CreateRequest | CreateTtlRequest)
     if not 0 <= request.flags <= _LAST_FLAGS:
-        raise Refused(Failure.BAD_ARGUMENTS)
+        raise Refused(ZnodeError.BAD_ARGUMENTS)
     if kind in (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL) or (
         request.flags > EPHEMERAL_FLAG | SEQUENCE_FLAG
     ):
@@ -142,5 +139,5 @@ def multi_reply(results: Sequence[tuple[int, NamedTuple | None]]) -> bytearray:
 
 def failed_multi(count: int, at: int, error: int) -> bytearray:
     """Return the body that answers a multi of which operation number `at` was refused: nothing happened."""
-    codes = [0] * at + [error] + [int(Failure.RUNTIME_INCONSISTENCY)] * (count - at - 1)
+    codes = [0] * at + [error] + [int(ZnodeError.RUNTIME_INCONSISTENCY)] * (count - at - 1)
     return multi_reply([(OpCode.ERROR, ErrorResponse(code)) for code in codes])

@@ -336,13 +336,13 @@ class RequestProcessor:
 
     def _add_watch(self, request: WatchTypeRequest) -> ErrorResponse:
         if request.type not in _ADDED or not znodes.is_valid_path(request.path):
-            raise Refused(Failure.BAD_ARGUMENTS)
+            raise Refused(ZnodeError.BAD_ARGUMENTS)
         self._znode_server.watches.add(request.path, _ADDED[request.type], self)
         return ErrorResponse(0)
 
     def _watches_of(self, request: WatchTypeRequest) -> list[WatchKind]:
         if request.type not in _REMOVED:
-            raise Refused(Failure.BAD_ARGUMENTS)
+            raise Refused(ZnodeError.BAD_ARGUMENTS)
         watches = self._znode_server.watches
         found = [kind for kind in _REMOVED[request.type] if watches.has(request.path, kind, self)]
         if not found:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from kavka.broker.configs.overrides import ConfigRefused
 from kavka.broker.control.config_resources import (
@@ -28,41 +29,43 @@ async def handle(
     dynamic_configs: DynamicConfigs, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Replace the overrides of each resource, or say why not."""
-    pace = context.pace
-    named = ((r.resource_type, r.resource_name) for r in request.resources)
-    duplicated = await duplicates(named, pace)
-    responses = []
-    for resource in request.resources:
-        validate_only = request.validate_only
-        result = await _alter(
-            dynamic_configs, context, resource, duplicated, validate_only=validate_only
-        )
-        responses.append(result)
-        if pace.is_over(1 + len(resource.configs)):
-            await pace.rest()
+
+    async def replace(resource: AlterConfigsRequestResource) -> None:
+        def edit(present: dict[str, str]) -> dict[str, str | None]:
+            return {config.name: config.value for config in resource.configs}
+
+        check_changes((config.name, config.value) for config in resource.configs)
+        kind, name = resource.resource_type, resource.resource_name
+        await alter(dynamic_configs, kind, name, edit, validate_only=request.validate_only)
+
+    responses = await alter_each(context, request.resources, replace, AlterConfigsResponseResource)
     return AlterConfigsResponse(responses=responses)
 
 
-async def _alter(
-    dynamic_configs: DynamicConfigs,
+async def alter_each(
     context: RequestContext,
-    resource: AlterConfigsRequestResource,
-    duplicated: Collection[tuple[int, str]],
-    *,
-    validate_only: bool,
-) -> AlterConfigsResponseResource:
-    kind, name = resource.resource_type, resource.resource_name
-    result = AlterConfigsResponseResource(resource_type=kind, resource_name=name)
+    resources: Sequence[Any],
+    change: Callable[[Any], Awaitable[None]],
+    make_result: Callable[..., Any],
+) -> list[Any]:
+    """Change each resource that is named once and that the client may alter; return its row of the response.
 
-    def edit(present: dict[str, str]) -> dict[str, str | None]:
-        return {config.name: config.value for config in resource.configs}
-
-    try:
-        if (kind, name) in duplicated:
-            raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
-        check_access(context, AclOperation.ALTER_CONFIGS, kind, name)
-        check_changes((config.name, config.value) for config in resource.configs)
-        await alter(dynamic_configs, kind, name, edit, validate_only=validate_only)
-    except ConfigRefused as refused:
-        result.error_code, result.error_message = refused.code, str(refused)
-    return result
+    `change` raises ConfigRefused with the reason why it did nothing.
+    """
+    pace = context.pace
+    duplicated = await duplicates(((r.resource_type, r.resource_name) for r in resources), pace)
+    results = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        result = make_result(resource_type=kind, resource_name=name)
+        try:
+            if (kind, name) in duplicated:
+                raise ConfigRefused(ErrorCode.INVALID_REQUEST, DUPLICATE_RESOURCE)
+            check_access(context, AclOperation.ALTER_CONFIGS, kind, name)
+            await change(resource)
+        except ConfigRefused as refused:
+            result.error_code, result.error_message = refused.code, str(refused)
+        results.append(result)
+        if pace.is_over(1 + len(resource.configs)):
+            await pace.rest()
+    return results

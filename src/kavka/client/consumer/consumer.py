@@ -21,6 +21,7 @@ from kavka.client.consumer.interceptors import ConsumerInterceptors
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
 from kavka.client.consumer.record_iteration import RecordIteration
+from kavka.client.consumer.seeker import Seeker
 from kavka.client.consumer.settings import fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
     PartitionState,
@@ -115,6 +116,7 @@ class Consumer(Client):
         self._fetcher = Fetcher(
             self._cluster, self._subscription, self._fetch_settings, self._counts.consumed
         )
+        self._seeker = Seeker(self._subscription, self.iteration, self._fetcher, self._require_open)
         self._counts.partitions = self._subscription.states
         self._coordinator = ConsumerCoordinator(
             self._cluster,
@@ -263,7 +265,7 @@ class Consumer(Client):
         """
         self._require_loop()
         self._require_reading()
-        self._rewind_rows()
+        self._seeker.leave_iteration()
         return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
 
     @property
@@ -304,7 +306,7 @@ class Consumer(Client):
             taken = self._fetcher.drain(max_records)
             if taken:
                 for batches in taken:
-                    batches.go_back = self._go_back_one
+                    batches.go_back = self._seeker.go_back_one
                 self._counts.polled()
                 return self._interceptors.on_consume(taken)
             wait_s = deadline - loop.time()
@@ -327,57 +329,32 @@ class Consumer(Client):
         self._require_reading()
         return await self._poll(_MAX_WAIT_S, self._max_poll_records)
 
-    def _rewind_rows(self) -> None:
-        """Leave an iteration: what it has not reached is fetched again."""
-        for topic_partition, offset in self.iteration.unread().items():
-            state = self._subscription.partitions.get(topic_partition)
-            if state is not None:
-                state.seek(offset)
-        self.iteration.discard()
-
     # Positions
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. Raise ValueError when the partition is not assigned or the offset negative."""
-        if offset < 0:
-            raise ValueError(f"seek offset must not be a negative number: {offset}")
-        self._state(topic_partition).seek(offset)
-        self.iteration.discard(topic_partition)
-        self._fetcher.wake()
+        self._require_open()
+        self._seeker.seek(topic_partition, offset)
 
     def go_back(
         self, offsets: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
     ) -> None:
         """Seek partitions that are still at their position: no seek, revocation or read came between."""
-        for topic_partition, offset in offsets.items():
-            state = self._subscription.partitions.get(topic_partition)
-            if state is not None and state.position == positions[topic_partition]:
-                self.seek(topic_partition, offset)
-
-    def _go_back_one(self, topic_partition: TopicPartition, position: int, offset: int) -> bool:
-        state = self._subscription.partitions.get(topic_partition)
-        if state is None or state.position != position:
-            return False
-        state.seek(offset)
-        self._fetcher.wake()
-        return True
+        self._seeker.go_back(offsets, positions)
 
     def rewind(self, batches: Sequence[FetchedBatches]) -> None:
         """Read the batches of one poll again, those whose partitions have not been moved or taken away since."""
-        first: dict[TopicPartition, int] = {}
-        last: dict[TopicPartition, int] = {}
-        for batch in batches:
-            first.setdefault(batch.topic_partition, batch.first_offset)
-            last[batch.topic_partition] = batch.next_offset
-        self.go_back(first, last)
+        self._seeker.rewind(batches)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on at the first record; without `partitions`, of all assigned ones."""
-        self._reset(partitions, ResetPolicy.EARLIEST)
+        self._require_open()
+        self._seeker.reset(partitions, ResetPolicy.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on after the last record; without `partitions`, of all assigned ones."""
-        self._reset(partitions, ResetPolicy.LATEST)
+        self._require_open()
+        self._seeker.reset(partitions, ResetPolicy.LATEST)
 
     @until_closed
     async def seek_to_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> None:
@@ -385,17 +362,9 @@ class Consumer(Client):
         found = await self.offsets_for_times(timestamps_ms)
         for topic_partition, answer in found.items():
             if answer is None:
-                self._reset([topic_partition], ResetPolicy.LATEST)
+                self._seeker.reset([topic_partition], ResetPolicy.LATEST)
             else:
                 self.seek(topic_partition, answer.offset)
-
-    def _reset(self, partitions: Iterable[TopicPartition] | None, policy: ResetPolicy) -> None:
-        for topic_partition in list(
-            partitions if partitions is not None else self._subscription.partitions
-        ):
-            self._state(topic_partition).request_reset(policy)
-            self.iteration.discard(topic_partition)
-        self._fetcher.notify()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
