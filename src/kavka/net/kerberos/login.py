@@ -108,7 +108,7 @@ class KerberosLogin:
         self._random = random
         # A thread of its own: while a KDC does not answer, the pool of the loop stays free for others.
         self._thread = ThreadPoolExecutor(1, "kavka-kerberos")
-        self._renewals = times and Renewals(initiator, self._thread, times, random)
+        self._renewals = None if times is None else Renewals(initiator, self._thread, times, random)
 
     def __repr__(self) -> str:
         """Name the service."""
