@@ -109,7 +109,7 @@ bench-connections: ## 10,000 idle connections, slow readers and half-sent reques
 bench-security: ## what 10,000 ACLs, and quotas, cost small requests; TLS beside Apache Kafka
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat:tests $(PY) bench/security.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(COUNT),--count $(COUNT))
-	PYTHONPATH=tests/compat:tests $(PY) bench/tls.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,3)) $(if $(QUICK),--records 50000)
+	PYTHONPATH=bench:tests/compat:tests $(PY) bench/tls.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-pipelines: ## pipelines, lake loads, collectors and SQL over topics, beside what does the same
 	@scripts/setup.sh test

@@ -1,6 +1,6 @@
 """TLS beside plain text, kavka beside Apache Kafka 3.9, in one run: records a second and the broker's processor time.
 
-    PYTHONPATH=tests/compat:tests python bench/tls.py --rounds 3
+    PYTHONPATH=bench:tests/compat:tests python bench/tls.py --rounds 3
 
 librdkafka produces and consumes records of 1 KB over one connection, acks=1, in batches of up to a megabyte. Both
 brokers have the same certificate (P-256); the cipher suite is what librdkafka and the broker agree on.
@@ -12,13 +12,15 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from apache.report import Line
+from apache.results import print_now, write_results
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -141,15 +143,45 @@ def servers(directory: Path) -> Iterator[dict[str, Server]]:
         yield found
 
 
+def lines(results: Mapping[tuple[str, str, str], Result]) -> list[dict[str, Any]]:
+    """Return the samples of both brokers for each workload and listener, as the page of benchmarks has them."""
+    found = []
+    for kind, listener in dict.fromkeys(key[:2] for key in results):
+        sides = {"kavka": "kavka", "apache": "apache-3.9"}
+        for unit, of, goal, more in (
+            ("MB/s", "megabytes_per_second", 1.0, True),
+            ("CPU s/GB", "cpu_seconds_per_gigabyte", 0.5, False),
+        ):
+            samples = {
+                side: getattr(results[kind, listener, name], of) for side, name in sides.items()
+            }
+            aim = goal if listener == "SSL" else None
+            line = Line(f"{kind}, {listener}", unit, samples, aim, more_is_better=more)
+            found.append(
+                {
+                    "name": line.name,
+                    "unit": unit,
+                    **samples,
+                    "more_is_better": more,
+                    "verdict": line.verdict(),
+                }
+            )
+    return found
+
+
 def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=500_000)
+    """Print a table, and write the samples."""
+    parser = argparse.ArgumentParser(description="TLS and plain text, beside Apache Kafka 3.9.")
+    parser.add_argument("--rounds", type=int, help="measured rounds (default 3, quick 1)")
+    parser.add_argument("--records", type=int, help="of each (default 300,000, quick 50,000)")
+    parser.add_argument("--quick", action="store_true", help="fewer records and rounds")
     arguments = parser.parse_args()
+    arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
+    arguments.records = arguments.records or (50_000 if arguments.quick else 300_000)
     results: dict[tuple[str, str, str], Result] = {}
     with tempfile.TemporaryDirectory(prefix="kavka-tls-") as text, servers(Path(text)) as found:
         for number in range(arguments.rounds + 1):  # the first warms up
+            print_now(f"round {number} of {arguments.rounds}" if number else "warm-up")
             for name, server in found.items():
                 for listener in ("PLAINTEXT", "SSL"):
                     topic = f"{listener}-{number}".lower()
@@ -166,6 +198,8 @@ def main() -> None:
     print("workload  listener   broker       MB/s                 CPU s/GB of the broker")
     for (kind, listener, name), result in sorted(results.items()):
         print(f"{kind:9} {listener:10} {name:12} {result.row()}")
+    path = write_results("tls", arguments.rounds, arguments.quick, {"lines": lines(results)})
+    print(f"all samples: {path}")
 
 
 if __name__ == "__main__":

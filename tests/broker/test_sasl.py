@@ -261,6 +261,20 @@ def test_frames_before_authentication_are_few_and_small(run: Run) -> None:
             {"listener.name.clients.plain.sasl.jaas.config": 'Other required user_x="topsecret";'},
             "PLAIN needs the login module",
         ),
+        (
+            {
+                "listener.name.clients.scram-sha-256.sasl.jaas.config": 'ScramLoginModule required password="topsecret"'
+            },
+            "not terminated by semi-colon",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "listener.name.clients.oauthbearer.sasl.jaas.config": "OAuthBearerLoginModule required "
+                'unsecuredValidatorAllowableClockSkewMs="-1";',
+            },
+            "unsecuredValidatorAllowableClockSkewMs is no number",
+        ),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN"}, "jwks.endpoint.url: OAUTHBEARER checks"),
         (
             {
@@ -291,6 +305,27 @@ def test_a_listener_that_no_client_could_use_refuses_the_start(
         runner.run(start())
     assert "topsecret" not in str(refused.value)
     assert "alice secret" not in str(refused.value)
+
+
+def test_options_of_a_login_module_without_effect_are_warned_of(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(server: Server) -> None:
+        (await server.connect("alice", "alice secret")).close()
+
+    given = {
+        "listener.name.clients.plain.sasl.jaas.config": 'PlainLoginModule required user_alice="alice secret" '
+        'user_bob="" usr_carol="topsecret";',
+        "listener.name.clients.scram-sha-512.sasl.jaas.config": "ScramLoginModule required usernam=admin;",
+    }
+    run(story, **given)
+    what = "login module has an option without effect name=listener.name.clients"
+    assert [m for m in caplog.messages if "without effect" in m] == [
+        f"{what}.plain.sasl.jaas.config reason=the option user_bob has no password, so the user cannot authenticate",
+        f"{what}.plain.sasl.jaas.config reason=the option usr_carol is not known: is it user_?",
+        f"{what}.scram-sha-512.sasl.jaas.config reason=the option usernam is not known: is it username?",
+    ]
+    assert "topsecret" not in caplog.text
 
 
 def test_gssapi_without_its_extra_refuses_the_start(

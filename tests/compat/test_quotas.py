@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 from confluent_kafka import Producer
@@ -115,27 +116,42 @@ def test_request_time_is_held_within_five_percent_for_thirty_seconds(
         assert abs(used / percent - 1) <= 0.05
 
 
+_WINDOWS_S = 10
+_ROUNDS = 5
+"""Of 20 s each, of which the first is not measured: bursts of silent clients are used up then."""
+
+
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_twice_the_request_time_lets_a_client_send_twice_as_much(start_broker: StartBroker) -> None:
-    """Apache Kafka has more threads and other costs; alike is that the quota is a share of them."""
-    with start_broker({}) as broker:
+    """Apache Kafka has more threads and other costs; alike is that the quota is a share of them.
+
+    Both clients send at the same time, so that what slows the machine slows both; of several windows the median of the
+    ratios counts. A throttle is a second at most, so that a client sends in bursts, and windows are many of them long.
+    The shares are so large that a request of 16 KB is a small part of what a window allows, and so small that the
+    clients, which share this process, could send more.
+    """
+    with start_broker({"quota.window.num": "3"}) as broker:
         at = broker.bootstrap
-        make_topic(at, "t")
-        for name, percent in (("half", 0.5), ("one", 1.0)):  # far below what the clients can send
+        for name in ("half", "one"):
+            make_topic(at, name)
+        for name, percent in (("half", 1.0), ("one", 2.0)):
             set_quota(at, ClientQuotaEntity(None, name), {"request_percentage": percent})
         with (
-            running([producing(at, "t", "half")]) as of_half,
-            running([producing(at, "t", "one")]) as of_one,
+            running([producing(at, "half", "half")]) as of_half,
+            running([producing(at, "one", "one")]) as of_one,
         ):
-            of_half.rate(25, 0.1)
-            before = of_half.bytes, of_one.bytes
-            of_half.rate(0, 40)
-            sent = of_half.bytes - before[0], of_one.bytes - before[1]
-        ratio = sent[1] / sent[0]
-        shown = [round(one / 1e6, 1) for one in sent]
-        print(f"{broker.name}: MB in 40 s at 0.5 percent and 1 percent {shown}, {ratio:.2f} times")
-        assert abs(ratio / 2 - 1) <= 0.4
+            ratios = []
+            for number in range(_ROUNDS + 1):
+                before = of_half.bytes, of_one.bytes
+                of_half.rate(0, 2 * _WINDOWS_S)
+                sent = of_half.bytes - before[0], of_one.bytes - before[1]
+                assert sent[0] > 0, "the smaller share lets nothing through"
+                if number:
+                    ratios.append(sent[1] / sent[0])
+        shown = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{broker.name}: at 2 percent what is sent at 1 percent, times {shown}")
+        assert 1.4 <= median(ratios) <= 2.8
 
 
 def perf_rates(lines: list[str]) -> list[float]:

@@ -20,6 +20,8 @@ from kavka.core.sasl.exchange import (
     Success,
 )
 from kavka.core.sasl.jaas import JaasError, parse_jaas, quoted
+from kavka.core.sasl.jaas_options import jaas_faults
+from kavka.core.sasl.mechanisms import LOGIN_MODULES
 from kavka.core.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer, refusal_of
 from kavka.core.sasl.plain import PlainClient, PlainServer, check_password, jaas_users
 from kavka.core.sasl.scram import ScramClient, ScramServer, new_nonce
@@ -445,6 +447,35 @@ def test_no_text_is_taken_for_an_unsecured_token(text: str) -> None:
 
 
 # -- JAAS
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "faults"),
+    [
+        ("PLAIN", 'username="a" password="b" user_alice="c"', []),
+        ("PLAIN", 'user_alice=""', ["user_alice has no password, so the user cannot authenticate"]),
+        ("PLAIN", 'user_="x"', ["user_ has no name behind user_"]),
+        ("PLAIN", 'usr_alice="secret"', ["usr_alice is not known: is it user_?"]),
+        ("PLAIN", 'userAlice="secret"', ["userAlice is not known"]),
+        ("SCRAM-SHA-256", 'usrname="a" password="b"', ["usrname is not known: is it username?"]),
+        ("SCRAM-SHA-512", 'user_alice="x"', ["user_alice is not known"]),
+        ("OAUTHBEARER", 'unsecuredLoginStringClaim_sub="a" ssl.truststore.type="PEM"', []),
+        (
+            "OAUTHBEARER",
+            'unsecuredvalidatorRequiredScope="a" other="b"',
+            [
+                "unsecuredvalidatorRequiredScope is not known: is it unsecuredValidatorRequiredScope?",
+                "other is not known",
+            ],
+        ),
+        ("GSSAPI", "useKeytab=true debug=true", ["useKeytab is not known: is it useKeyTab?"]),
+    ],
+)
+def test_options_without_effect_are_named_and_no_value_is_shown(
+    mechanism: str, options: str, faults: list[str]
+) -> None:
+    login = parse_jaas(f"{LOGIN_MODULES[mechanism]} required {options};")
+    assert jaas_faults(mechanism, login.options) == [f"the option {fault}" for fault in faults]
 
 
 def test_a_jaas_text_names_a_login_module_and_its_options() -> None:

@@ -30,6 +30,10 @@ class Tickets:
         self.valid_ms = life
 
 
+class Connection:
+    is_closed = False
+
+
 class Chance:
     def random(self) -> float:
         return 0.5
@@ -67,9 +71,10 @@ def test_each_renewal_is_by_the_life_of_the_tickets_before(monkeypatch: pytest.M
 
     async def story(thread: ThreadPoolExecutor) -> None:
         timers = Timers(asyncio.get_running_loop(), monkeypatch)
+        connection = Connection()
         renewals = Renewals(tickets, thread, RenewalTimes(0.5, 0.0, 0), Chance())
         for _ in range(3):
-            renewals.begin()
+            renewals.begin(connection)
         await until(lambda: len(timers.delays) >= 3)
         assert timers.delays[:3] == [5.0, 10.0, 20.0]
 
@@ -95,8 +100,9 @@ def test_what_is_not_renewed_is_one_warning_and_tried_again(
 
     async def story(thread: ThreadPoolExecutor) -> None:
         timers = Timers(asyncio.get_running_loop(), monkeypatch)
+        connection = Connection()
         renewals = Renewals(tickets, thread, RenewalTimes(0.8, 0.0, 0), Chance())
-        renewals.begin()
+        renewals.begin(connection)
         await until(lambda: len(timers.delays) >= 4)
         assert timers.delays[:4] == [8.0, 31.0, 31.0, 8.0]
 
@@ -111,13 +117,37 @@ def test_a_login_that_is_gone_renews_nothing() -> None:
     tickets = Tickets(20_000)
 
     async def story(thread: ThreadPoolExecutor) -> None:
+        connection = Connection()
         renewals = Renewals(tickets, thread, RenewalTimes(0.5, 0.0, 0), Chance())
-        renewals.begin()
+        renewals.begin(connection)
         kept = ref(renewals)
         del renewals
         gc.collect()
         assert kept() is None  # the timer does not hold it
         assert tickets.lives == [20_000]
+
+    with ThreadPoolExecutor(1) as thread:
+        asyncio.run(story(thread))
+
+
+def test_without_a_connection_nothing_is_renewed_until_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tickets = Tickets(20_000, 20_000)
+
+    async def story(thread: ThreadPoolExecutor) -> None:
+        timers = Timers(asyncio.get_running_loop(), monkeypatch)
+        renewals = Renewals(tickets, thread, RenewalTimes(0.5, 0.0, 0), Chance())
+        closed = Connection()
+        closed.is_closed = True
+        renewals.begin(closed)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (timers.delays, len(tickets.lives)) == ([5.0], 2)
+        opened = Connection()
+        renewals.begin(opened)
+        await until(lambda: not tickets.lives)
+        opened.is_closed = True
 
     with ThreadPoolExecutor(1) as thread:
         asyncio.run(story(thread))

@@ -61,6 +61,10 @@ class _Unheld:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
 
+    @property
+    def is_closed(self) -> bool:
+        return self._peer.is_closed
+
     def version_of(self, api_key: int, newest: int | None = None) -> int:
         return self._peer.version_of(api_key, newest)
 

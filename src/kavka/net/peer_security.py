@@ -23,6 +23,11 @@ class TlsHandshakeFailed(ConnectionError):
 class Negotiated(Protocol):
     """A connection whose versions are negotiated, as a SASL exchange uses it: a `Peer`."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether the connection is closed for sending."""
+        ...
+
     def version_of(self, api_key: int, newest: int | None = None) -> int:
         """Return the newest version that both sides know. Raise KafkaError UNSUPPORTED_VERSION."""
         ...

@@ -132,7 +132,7 @@ class LoopClock:
 class WorkMeter:
     """The meter of one connection."""
 
-    __slots__ = ("_began_ns", "_clock", "_discards", "_mark_ns", "_owed_ns", "charge", "in_event")
+    __slots__ = ("_began_ns", "_clock", "_mark_ns", "_owed_ns", "charge", "discards", "in_event")
 
     def __init__(self, clock: LoopClock, charge: Callable[[int], None]) -> None:
         """Begin between two events; `charge` is given what is owed, where no request takes it soon."""
@@ -141,7 +141,7 @@ class WorkMeter:
         self.in_event = False
         """True during an event whose beginning was noted."""
         self._began_ns = self._mark_ns = 0
-        self._discards = False
+        self.discards = False
         self._owed_ns = 0  # of the ends of events
 
     def work_ns(self) -> int:
@@ -155,7 +155,7 @@ class WorkMeter:
     def enter(self) -> None:
         """Count from `begin` on."""
         self._mark_ns = self._began_ns
-        self._discards = False
+        self.discards = False
         self.in_event = True
 
     @contextmanager
@@ -177,12 +177,12 @@ class WorkMeter:
 
     def discard(self) -> None:
         """Count nothing until `resume`, or the end of the event: what is done now is not charged."""
-        self._discards = True
+        self.discards = True
 
     def resume(self) -> None:
         """Count from now on, if nothing was counted."""
-        if self._discards:
-            self._discards = False
+        if self.discards:
+            self.discards = False
             self._mark_ns = self._clock.work_ns()
 
     def leave(self) -> None:
@@ -191,7 +191,7 @@ class WorkMeter:
             return
         self.in_event = False
         now = self._clock.end()
-        if not self._discards:
+        if not self.discards:
             self._owed_ns += now - self._mark_ns
             if self._owed_ns > _MAX_OWED_NS:
                 owed, self._owed_ns = self._owed_ns, 0

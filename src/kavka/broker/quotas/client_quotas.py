@@ -196,7 +196,7 @@ class ClientQuotas:
         meter = context.connection.meter
         if meter is None:
             meter = context.connection.meter = WorkMeter(self._clock_of_loop(), account.charge)
-        else:
+        elif meter.charge is not account.charge:
             meter.charge = account.charge
         return LoopTime(meter, account)
 

@@ -8,6 +8,7 @@ which charges it by the millisecond.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from kavka.core.quota.rate import Average, LimitedRate
@@ -36,13 +37,15 @@ class Metered(Generic[T]):
 class RequestTime(Metered[LimitedRate]):
     """The loop's time of those that share a limit, in percent of a second."""
 
-    __slots__ = ("_clock", "_limit", "free_until_ms")
+    __slots__ = ("_clock", "_limit", "charge", "free_until_ms")
 
     def __init__(self, rate: LimitedRate, clock: Clock) -> None:
         """Begin with nothing counted, and without a limit."""
         super().__init__(rate)
         self._clock = clock
         self._limit = 0.0
+        self.charge: Callable[[int], None] = self._charge
+        """Count time that throttles no response of its own."""
         self.free_until_ms = 0
         """Before this time of the clock no response is throttled."""
 
@@ -52,8 +55,7 @@ class RequestTime(Metered[LimitedRate]):
             self._limit = limit
             self.free_until_ms = 0
 
-    def charge(self, taken_ns: int) -> None:
-        """Count time that throttles no response of its own."""
+    def _charge(self, taken_ns: int) -> None:
         self.meter.pay(taken_ns / _NS_PER_PERCENT, self._limit, self._clock.tick_ms())
 
     def record(self, taken_ns: int, now_ms: int) -> int:

@@ -56,6 +56,7 @@ from kavka.wire.frame import decode_request_header
 if TYPE_CHECKING:
     from kavka.broker.configs.broker_config import BrokerConfig
     from kavka.broker.configs.effective_configs import EffectiveConfigs
+    from kavka.broker.requests.session import Session
     from kavka.io import Clock
 
 
@@ -164,8 +165,10 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         now = self._tick_ms()
         connection.last_active_ms = now
-        if self._is_restricted and not self._is_request(connection, slot, frame):
-            return
+        if self._is_restricted:
+            session = connection.attachment.session
+            if not (session.is_authenticated or self._is_request(connection, slot, frame)):
+                return
         try:
             header = decode_request_header(frame)
             api = self._apis.get(header.api_key) or self._load(header.api_key)
@@ -175,7 +178,7 @@ class Dispatcher:
                 return
             api.versions[version] += 1
             context = RequestContext(api, connection, slot, header, now)
-            if self._is_restricted and not self._authenticate(context):
+            if self._is_restricted and not self._authenticate(context, session):
                 return
             self._note_work(context)
             request: Any
@@ -190,23 +193,23 @@ class Dispatcher:
         except (CorruptFrame, RequestTooLarge) as error:
             self._failures.refuse(connection, api_of(frame), error)
             return
-        if self._is_restricted:
-            self._serve(context, request)
-            context.end_stage()
-            return
         try:  # as `_serve`, without a call more: this is done for each request
-            result = api.handle(context, request)
+            result = self._authorise(context, request) if self._is_restricted else None
+            if result is None:
+                result = api.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._failures.malformed(context, error)
-            return
-        self._deliver(context, result)
+        else:
+            self._deliver(context, result)
+        if context.loop_time is not None:
+            context.end_stage()
 
     # -- inside
 
     def _is_request(self, connection: Connection, slot: ResponseSlot, frame: memoryview) -> bool:
-        """Return whether a frame is a request: neither a raw token, nor one of too many before authentication."""
+        """Return whether a frame before authentication is a request: no raw token, and not one of too many."""
         session = connection.attachment.session
-        if session.is_authenticated or session.sasl is None:
+        if session.sasl is None:
             return True
         if not session.sasl.admits_frame():
             text = "too many requests before authentication"
@@ -217,10 +220,11 @@ class Dispatcher:
             return False
         return True
 
-    def _authenticate(self, context: RequestContext) -> bool:
+    def _authenticate(self, context: RequestContext, session: Session) -> bool:
         """Return whether the client may send this request; close its connection if it may not. Its time begins."""
-        if not context.api.allowed_before_authentication:
-            session = context.session
+        if (
+            not session.is_authenticated or session.sasl is not None
+        ) and not context.api.allowed_before_authentication:
             if not session.is_authenticated:
                 self._failures.unauthenticated(context)
                 return False
@@ -229,9 +233,11 @@ class Dispatcher:
                 self._failures.expired(context)
                 return False
         quota = self._policies.quota
-        if quota is not None and (loop_time := quota.loop_time(context)) is not None:
-            context.loop_time = loop_time
-            loop_time.resume()
+        if quota is None:
+            return True
+        context.loop_time = quota.loop_time(context)
+        if context.loop_time is not None:
+            context.loop_time.resume()
         elif context.connection.meter is not None:
             context.connection.meter.discard()
         return True

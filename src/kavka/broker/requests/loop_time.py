@@ -38,8 +38,10 @@ class LoopTime:
 
     def resume(self) -> None:
         """Run, until as many calls of `pause` have followed."""
-        if self._meter.in_event:
-            self._meter.resume()
+        meter = self._meter
+        if meter.in_event:
+            if meter.discards:
+                meter.resume()
         elif not self._depth:
             self._began_ns = self._meter.work_ns()
         self._depth += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kavka.core.access.entries import ANONYMOUS, Principal
@@ -105,7 +106,7 @@ AllowsAny = Callable[[Session, AclOperation, AclResourceType], bool]
 class ConnectionAuthorizer:
     """The authorizer as handlers use it, by their `RequestContext`: for the session of their request's connection."""
 
-    __slots__ = ("_allows", "_allows_any", "_session", "denied")
+    __slots__ = ("_allows_any", "_session", "allows", "denied")
 
     def __init__(
         self,
@@ -115,14 +116,11 @@ class ConnectionAuthorizer:
         denied: Callable[..., None] | None = None,
     ) -> None:
         """Ask `allows` about `session`; `denied` takes note of what a client asked for and may not do."""
-        self._allows = allows
+        self.allows: Callable[[AclOperation, AclResourceType, str], bool] = partial(allows, session)
+        """Return whether the client may do this with the resource of this name."""
         self._allows_any = allows_any
         self._session = session
         self.denied = denied
-
-    def allows(self, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
-        """Return whether the client may do this with the resource of this name."""
-        return self._allows(self._session, operation, resource, name)
 
     def allows_any(self, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether the client may do this with any resource of the type."""

@@ -29,6 +29,7 @@ from kavka.core.sasl.exchange import (
 )
 from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from kavka.core.sasl.jaas_options import jaas_faults
 from kavka.core.sasl.mechanisms import LOGIN_MODULES, MECHANISMS
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer, refusal_of
 from kavka.core.sasl.plain import PLAIN, PlainServer, check_password, jaas_users
@@ -91,6 +92,7 @@ class Mechanisms:
         return {name: self._mechanism(name, settings) for name in names}
 
     def _mechanism(self, name: str, settings: ListenerSettings) -> Mechanism:
+        _warn_of_options(settings, name)
         begin: Callable[[], ServerExchange]
         check: Check
         if name == PLAIN:
@@ -185,6 +187,19 @@ class Mechanisms:
             return Success(owner.user, expires_ms=owner.expires_ms)
 
         return check
+
+
+def _warn_of_options(settings: ListenerSettings, mechanism: str) -> None:
+    """Read the login module of a mechanism, and warn of what has no effect in it. Raise InvalidSetting."""
+    login = jaas_login(settings, mechanism)
+    if login is None or settings.optional(CALLBACK, mechanism) is not None:
+        return  # a class of a user's takes any options
+    for fault in jaas_faults(mechanism, login.options):
+        log.warning(
+            "login module has an option without effect name=%s reason=%s",
+            settings.name_of(JAAS, mechanism),
+            fault,
+        )
 
 
 def jaas_login(settings: ListenerSettings, mechanism: str) -> JaasLogin | None:

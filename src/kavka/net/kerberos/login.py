@@ -108,7 +108,7 @@ class KerberosLogin:
         self._random = random
         # A thread of its own: while a KDC does not answer, the pool of the loop stays free for others.
         self._thread = ThreadPoolExecutor(1, "kavka-kerberos")
-        self._renewals = times and Renewals(initiator, self._thread, times, random)
+        self._renewals = None if times is None else Renewals(initiator, self._thread, times, random)
 
     def __repr__(self) -> str:
         """Name the service."""
@@ -121,7 +121,10 @@ class KerberosLogin:
         """
         begin = partial(self._begin, host, timeout_ms)
         login = MechanismLogin(GSSAPI, begin, self._random)
-        return await login.authenticate(peer, host, timeout_ms)
+        again_ms = await login.authenticate(peer, host, timeout_ms)
+        if self._renewals is not None:
+            self._renewals.begin(peer)
+        return again_ms
 
     async def _begin(self, host: str, timeout_ms: int) -> ClientExchange:
         loop = asyncio.get_running_loop()
@@ -136,8 +139,6 @@ class KerberosLogin:
             raise SaslError(
                 f"no ticket for {self._service}/{host} by {self._source}: {error}"
             ) from None
-        if self._renewals is not None:
-            self._renewals.begin()
         return GssapiClient(context, first)
 
 

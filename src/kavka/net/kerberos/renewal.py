@@ -4,7 +4,8 @@
     got                               |- jitter -|  end
                                       window.factor of the life: they are got again here, at a moment by chance
 
-A connection finds tickets then, also while no KDC answers for a while. The library gets them again in the second half
+A connection finds tickets then, also while no KDC answers for a while. Without an open connection by them tickets are
+not renewed: the next one gets others. The library gets them again in the second half
 of their life only, so an earlier moment is repeated until then. Where they cannot be got, each half minute is another
 attempt: the library makes no more of them.
 """
@@ -16,7 +17,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, Protocol
-from weakref import ref
+from weakref import WeakSet, ref
 
 from kavka.core.sasl.exchange import SaslError
 from kavka.io import Random
@@ -63,8 +64,17 @@ class Tickets(Protocol):
         ...
 
 
+class Connection(Protocol):
+    """A connection that was authenticated by the tickets."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether it is closed."""
+        ...
+
+
 class Renewals:
-    """Gets tickets again, as long as its owner keeps it."""
+    """Gets tickets again, as long as there are connections by them."""
 
     def __init__(
         self, tickets: Tickets, thread: Executor, times: RenewalTimes, random: Random
@@ -75,12 +85,14 @@ class Renewals:
         self._times = times
         self._random = random
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._connections: WeakSet[Connection] = WeakSet()
         self._life_ms = 0  # of the tickets when they were got, as far as it is known
         self._renewing: asyncio.Task[None] | None = None
         self._log: SpacedLog | None = None
 
-    def begin(self) -> None:
-        """Get the tickets again from now on: they were just used. Further calls in the same loop do nothing."""
+    def begin(self, connection: Connection) -> None:
+        """Get the tickets again from now on: a connection was authenticated by them."""
+        self._connections.add(connection)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop = loop
@@ -96,7 +108,10 @@ class Renewals:
         self._loop.call_later(delay_ms / 1000, _due, ref(self))
 
     def renew(self) -> None:
-        """Get them now, on the thread."""
+        """Get them now, on the thread, if there is a connection by them."""
+        if all(connection.is_closed for connection in self._connections):
+            self._loop = None
+            return
         self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     async def _renew(self) -> None:
