@@ -16,8 +16,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.cli.commands.monitoring import RULES_FILE, files
+from kavka.ids import TopicPartition
 from kavka.metrics.server import MetricsServer
 from kavka.monitoring.brokers import BROKERS
+from kavka.monitoring.panels import Dashboard
 from kavka.monitoring.topics import GROUPS, PIPELINES, TOPICS
 from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
 from kavka.spark.queries.metrics import families
@@ -124,18 +126,19 @@ def scraped_cluster(directory: Path) -> Iterator[tuple[str, Prometheus]]:
                 yield bootstrap, prometheus
 
 
+def wait_for_panels(prometheus: Prometheus, dashboard: Dashboard) -> None:
+    """Wait until every query of a dashboard finds something, but for those that need an event."""
+    missing = partial(prometheus.panels_without_data, dashboard)
+    wait_until(lambda: not missing(), 120, lambda: str(missing()))
+
+
 def test_every_panel_has_data_and_no_rule_fires_while_all_is_well(tmp_path: Path) -> None:
     with scraped_cluster(tmp_path) as (bootstrap, prometheus):
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("orders", 4, 2)])["orders"].result(60)
         with Clients(bootstrap):
             for dashboard in (BROKERS, TOPICS, GROUPS):
-                missing = partial(prometheus.panels_without_data, dashboard)
-                wait_until(
-                    lambda missing=missing: not missing(),
-                    120,
-                    lambda missing=missing: str(missing()),
-                )
+                wait_for_panels(prometheus, dashboard)
             rules = prometheus.rules()
             assert {rule["health"] for rule in rules} == {"ok"}
             assert [rule["name"] for rule in rules if rule["state"] == "firing"] == []
@@ -148,22 +151,21 @@ def test_every_panel_of_pipelines_has_data_on_a_page_of_progress(tmp_path: Path)
     reports = QueryReports(table)
     reports.started("d1e121a1-4bd5", "orders", 1_000)
     reports.batch(PROGRESS, 2_000)
-    table.lags("orders", {"in-0": PartitionLag(5, 1.5)})
+    table.lags("orders", {TopicPartition("in", 0): PartitionLag(5, 1.5)})
     with MetricsServer(0, lambda: families(table)) as server:
         scrape = f"job_name: p\nstatic_configs:\n  - targets: ['127.0.0.1:{server.port}']\n"
         with run_prometheus(tmp_path, scrape) as prometheus:
-            missing = partial(prometheus.panels_without_data, PIPELINES)
-            wait_until(lambda: not missing(), 120, lambda: str(missing()))
+            wait_for_panels(prometheus, PIPELINES)
             lag = prometheus.query("max by (flow) (kavka_pipeline_lag_seconds)")
             assert [(row["flow"], row["value"]) for row in lag] == [("orders", "1.5")]
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name.endswith(".json")])
 def test_grafanas_own_library_reads_every_field_of_a_dashboard(name: str) -> None:
-    from grafana_foundation_sdk.models.dashboard import Dashboard
+    from grafana_foundation_sdk.models import dashboard
 
     given = json.loads(files()[name])
-    read = Dashboard.from_json(given)
+    read = dashboard.Dashboard.from_json(given)
     again = json.loads(json.dumps(read.to_json(), default=lambda part: part.to_json()))
     assert list(lost(given, again)) == []
     assert read.title

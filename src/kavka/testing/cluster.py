@@ -29,6 +29,8 @@ class SecurityArguments(TypedDict, total=False):
 class Cluster:
     """Brokers 1, 2, ... All calls return when their effect is complete; a fault ends with the test, at the latest."""
 
+    is_existing = False
+    """True for a cluster that others have started."""
     REGISTRY = 0
     """The number of the registry, for `cut`."""
 
@@ -408,6 +410,9 @@ class Cluster:
             self._ask("reset")
             self.has_faults = False
         self.helper("abort_all")
+
+    def clean(self) -> None:
+        """Delete what tests have made in a cluster of others; see `ExistingCluster`."""
 
     def close(self) -> None:
         """End everything; data stay where they are."""

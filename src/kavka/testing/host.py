@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from kavka.testing.attached import AttachedCluster
 from kavka.testing.hosted_cluster import HostedCluster
 from kavka.testing.secured import SecurityOptions
 
@@ -32,12 +33,14 @@ class Host:
 
     def __init__(self) -> None:
         """Start with none."""
-        self._clusters: dict[int, HostedCluster] = {}
+        self._clusters: dict[int, HostedCluster | AttachedCluster] = {}
 
     def call(self, number: int, method: str, args: list[Any], named: dict[str, Any]) -> Any:
         """Call a method of a cluster, of its helpers, or of this object. Raise what it raises."""
         if method == "open":
             return self.open(number, *args, **named)
+        if method == "attach":
+            return self.attach(number, *args)
         cluster = self._clusters[number]
         if method == "close":
             del self._clusters[number]
@@ -54,6 +57,11 @@ class Host:
         cluster = HostedCluster(Path(path), security=SecurityOptions(**security), **options)
         self._clusters[number] = cluster
         return {**cluster.facts(), "pid": os.getpid()}
+
+    def attach(self, number: int, settings: dict[str, str]) -> dict[str, Any]:
+        """Connect to a cluster that runs, and return its facts."""
+        self._clusters[number] = cluster = AttachedCluster(settings)
+        return cluster.facts()
 
 
 def main() -> None:

@@ -28,8 +28,8 @@ Row = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | 
 class HostedClients:
     """An administrator, producers and consumers, each made when it is first needed."""
 
-    def __init__(self, settings: Mapping[str, Any], secured: Secured) -> None:
-        """Connect with `settings`, later."""
+    def __init__(self, settings: Mapping[str, Any], secured: Secured | None) -> None:
+        """Connect with `settings`, later; `secured` is None for a cluster of others."""
         self._settings = dict(settings)
         self._secured = secured
         self._admin: Admin | None = None
@@ -46,6 +46,7 @@ class HostedClients:
 
     def secure(self) -> None:
         """Make the users that the cluster was started with."""
+        assert self._secured is not None
         self._secured.make_users(lambda: self.admin)
 
     def close(self) -> None:
@@ -184,6 +185,7 @@ class HostedClients:
 
     def allow(self, user: str, operations: Sequence[str], resource: str, name: str) -> None:
         """Add ACLs: a user may do something with a resource; `name` may end with a star."""
+        assert self._secured is not None
         for result in self.admin.create_acls(
             self._secured.acls(user, operations, resource, name)
         ).values():

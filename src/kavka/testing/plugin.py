@@ -38,6 +38,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kavka", "brokers of kavka")
     options: list[tuple[str, str, dict[str, Any]]] = [
         ("brokers", "how many brokers kavka_cluster starts without a marker (3)", {"metavar": "N"}),
+        (
+            "bootstrap-servers",
+            "an existing cluster in place of brokers of the plugin's own",
+            {"metavar": "SERVERS"},
+        ),
+        (
+            "command-config",
+            "a properties file with the settings of the existing cluster's clients",
+            {"metavar": "FILE"},
+        ),
         ("dir", "keep the shared broker's data there, from run to run", {"metavar": "PATH"}),
         (
             "keep-data",
@@ -92,6 +102,20 @@ class Options:
         self.log_lines = self._number("log-lines", 40, 0)
         lines = [*config.getini("kavka_settings"), *config.getoption("kavka_setting")]
         self.settings = dict(self._setting(line) for line in lines)
+        self.existing = self._existing()
+        """The settings of the clients of an existing cluster; None without one."""
+
+    def _existing(self) -> dict[str, str] | None:
+        servers, path = self._text("bootstrap-servers", ""), self._text("command-config", "")
+        if not servers:
+            if path:
+                raise pytest.UsageError(
+                    "--kavka-command-config: give --kavka-bootstrap-servers too"
+                )
+            return None
+        if self.settings:
+            raise pytest.UsageError("--kavka-setting: an existing cluster keeps its settings")
+        return {**_properties(path), "bootstrap.servers": servers}
 
     def _text(self, name: str, default: str) -> str:
         key = f"kavka_{name.replace('-', '_')}"
@@ -117,6 +141,17 @@ class Options:
         return name.strip(), value.strip()
 
 
+def _properties(path: str) -> dict[str, str]:
+    if not path:
+        return {}
+    from kavka.settings.properties import parse_properties
+
+    try:
+        return dict(parse_properties(Path(path).read_text()))
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"--kavka-command-config {path}: {error}") from error
+
+
 class Runtime:
     """The process of the brokers, started for the first test that needs it, and its directory."""
 
@@ -136,7 +171,14 @@ class Runtime:
         self._count = 0
 
     def start(self, folder: str = "", **options: Any) -> Cluster:
-        """Start a cluster, with the settings of the options beneath its own."""
+        """Start a cluster, with the settings of the options beneath its own; or use the existing one."""
+        if self.options.existing is not None:
+            from kavka.testing.existing import attached
+
+            options.pop("has_registry", None)
+            existing = attached(self.host, self.options.existing, options)
+            self.open.append(existing)
+            return existing
         from kavka.testing.cluster import Cluster
 
         self._count += 1
@@ -154,6 +196,9 @@ class Runtime:
 
     def end(self) -> None:
         """End the process; remove the directory, unless it is to be kept."""
+        for cluster in self.open:
+            if cluster.is_existing:
+                cluster.close()
         self.host.end()
         keep = self.options.keep_data
         if self._is_persistent or keep == "always" or (keep == "failed" and self.has_failures):
@@ -247,6 +292,12 @@ def kavka_broker(
 ) -> Iterator[Cluster]:
     """Give the shared broker, without faults and with no topic or group of another test."""
     broker = kavka_session_broker
+    if broker.is_existing:
+        yield broker
+        broker.reset()
+        if request.config.stash[_OPTIONS].keep_data != "always":
+            broker.clean()
+        return
     before = set(broker.helper("topics"))
     broker.topics.clear()
     yield broker
