@@ -97,8 +97,8 @@ class SharedDriver:
         if archive is None:
             return None
         try:
-            end_jvm(_END_OF_JVM_S)
-            archive.made(is_good=is_good)
+            has_ended = end_jvm(_END_OF_JVM_S)  # one that was killed has left a part of it
+            archive.made(is_good=is_good and has_ended)
         except OSError:
             return None  # a full disk: the tests have run without it
         return archive.path if archive.is_made else None
