@@ -267,3 +267,21 @@ def test_times_are_texts_or_seconds() -> None:
     rule = {"alert": "A", "metric": "m", "above": 1, "for": "1h30m", "clear_for": 1.5}
     [found] = parse_rules(yaml.safe_load(json.dumps({"rules": [rule]}))).values
     assert (found.for_ms, found.clear_for_ms, found.stale_ms) == (5_400_000, 1500, 300_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rules: []".encode("utf-16"), "is not UTF-8 at byte 0"),
+        (b"rules: " + b"[" * 5000, "nests values too deeply"),
+        (b"rules: !!python/object/apply:os.system [ls]", "is not valid YAML"),
+        (b"rules: []\n---\nrules: []\n", "has 2 documents"),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_one_sentence_with_its_path(
+    text: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "alerts.yml").write_bytes(text)
+    with pytest.raises(RuleError, match=said) as caught:
+        load_rules(tmp_path / "alerts.yml")
+    assert str(caught.value).startswith(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Plans of Spark Connect: what a flow reads, and a backfill's filter. No Spark runs."""
+"""What needs Spark's package and no JVM: what a flow reads, a backfill's filter, specifications that are none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from kavka.pipelines.backfill import with_filter
 from kavka.pipelines.definitions import TopicRead, plan_reads
+from kavka.pipelines.project import PipelineError, load_project
 from kavka.pipelines.testing.isolation import Replacements
 
 pytestmark = pytest.mark.spark
@@ -94,3 +95,22 @@ def test_a_test_replaces_the_brokers_of_all_reads_in_a_copy_of_the_plan() -> Non
         "kafka.bootstrap.servers": "here:1",
         "startingOffsets": "earliest",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "is not a valid specification of a pipeline: it is empty"),
+        ("name: a".encode("utf-16"), "is not UTF-8 at byte 0"),
+        (b"name: " + b"[" * 5000, "nests values too deeply"),
+        (b"name: !!python/object/apply:os.system [ls]", "is not valid YAML"),
+        (b"name: a\nstorage: x\nlibraries: x", "a field has the wrong type"),
+    ],
+)
+def test_a_specification_that_is_none_is_one_sentence_with_its_path(
+    tmp_path: Path, text: bytes, said: str
+) -> None:
+    (tmp_path / "spark-pipeline.yml").write_bytes(text)
+    with pytest.raises(PipelineError, match=said) as caught:
+        load_project(tmp_path)
+    assert str(caught.value).startswith(str(tmp_path))

@@ -214,7 +214,7 @@ def test_the_classes_of_spark_are_kept_for_the_next_tests(tmp_path: Path) -> Non
     shop, kept = tmp_path / "shop", tmp_path / "kept"
     make_project(shop, "blank", "localhost:9092")
     variables = {"KAVKA_SPARK_CLASSES": str(kept), "SPARK_SUBMIT_OPTS": ""}
-    code, said = kavka_pipelines("test", shop, "-k", "alerted", **variables)
+    code, said = kavka_pipelines("test", shop, "--keep-classes", "-k", "alerted", **variables)
     assert code == 0, said
     [archive] = kept.iterdir()
     assert f"kept Spark's classes in {archive}" in said

@@ -137,9 +137,14 @@ def load_project(start: Path) -> Project:
     except yaml.YAMLError as error:
         text = " ".join(str(error).split())
         raise PipelineError(f"{path} is not valid YAML: {text}") from error
+    except UnicodeDecodeError as error:
+        raise PipelineError(f"{path} is not UTF-8 at byte {error.start}") from error
+    except RecursionError as error:
+        raise PipelineError(f"{path} nests values too deeply") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise PipelineError(
-            f"{path} is not a valid specification of a pipeline: {error!r}"
+            f"{path} is not a valid specification of a pipeline: it is empty, or a field has the wrong type ({error}); "
+            "`kavka pipelines init` makes one to compare with"
         ) from error
     if not spec.libraries:
         raise PipelineError(

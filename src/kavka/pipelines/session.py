@@ -184,22 +184,26 @@ def has_jvm() -> bool:
     return SparkContext._gateway is not None
 
 
-def end_jvm(timeout_s: float) -> None:
-    """End the JVM of this process, whose driver has stopped, and wait for it; kill one that does not end in time."""
+def end_jvm(timeout_s: float) -> bool:
+    """End the JVM of this process, whose driver has stopped, and return whether it ended by itself.
+
+    One that does not end in time is killed.
+    """
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
     if gateway is None:
-        return
+        return False
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     process = gateway.proc
     process.stdin.close()
     try:
-        process.wait(timeout_s)
+        return bool(process.wait(timeout_s) == 0)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
 
 
 def require_free_catalogue(settings: Mapping[str, str], wait_s: float = _CATALOGUE_S) -> None:

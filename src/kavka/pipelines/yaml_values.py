@@ -1,9 +1,24 @@
-"""Checks of values in YAML files: rules of alerts and cases of tests. Pure."""
+"""YAML files of a project, rules of alerts and cases of tests: reading, and checks of their values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+
+def yaml_documents(path: Path | str, *, error: type[ValueError] = ValueError) -> list[Any]:
+    """Read the documents of a file. Raise `error`, with the path, for one that is no YAML in UTF-8, and OSError."""
+    import yaml
+
+    try:
+        return list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
+    except yaml.YAMLError as found:
+        raise error(f"{path} is not valid YAML: {' '.join(str(found).split())}") from found
+    except UnicodeDecodeError as found:
+        raise error(f"{path} is not UTF-8 at byte {found.start}") from found
+    except RecursionError as found:
+        raise error(f"{path} nests values too deeply") from found
 
 
 def mapping_of(

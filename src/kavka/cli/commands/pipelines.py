@@ -256,7 +256,7 @@ def _test(given: argparse.Namespace) -> int:
         options += ["-k", given.keyword]
     if given.exit_first:
         options.append("-x")
-    return run_tests(given.project, options)
+    return run_tests(given.project, options, keeps_classes=given.keep_classes)
 
 
 def _record(given: argparse.Namespace) -> int:

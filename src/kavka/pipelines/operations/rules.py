@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kavka.pipelines.operations.baseline import BaselineSettings, Direction
-from kavka.pipelines.yaml_values import mapping_of
+from kavka.pipelines.yaml_values import mapping_of, yaml_documents
 from kavka.settings.durations import duration_ms
 
 Aggregate = Literal["max", "min", "sum", "mean"]
@@ -146,14 +146,11 @@ class Rules:
 
 def load_rules(path: Path | str) -> Rules:
     """Read a file of rules. Raise RuleError, OSError."""
-    import yaml
-
+    documents = yaml_documents(path, error=RuleError)
+    if len(documents) > 1:
+        raise RuleError(f"{path} has {len(documents)} documents, and rules are one")
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise RuleError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
-    try:
-        return parse_rules(document)
+        return parse_rules(documents[0] if documents else None)
     except RuleError as error:
         raise RuleError(f"{path}: {error}") from error
 

@@ -14,6 +14,7 @@ from kavka.pipelines.testing.driver import new_directory, shared_driver
 from kavka.pipelines.testing.pipeline import Pipeline, Updated, UpdateFailed, pipeline_under_test
 from kavka.pipelines.testing.records import Record
 from kavka.pipelines.testing.rows import differences
+from kavka.pipelines.yaml_values import yaml_documents
 
 
 class CaseFile(pytest.File):
@@ -21,12 +22,10 @@ class CaseFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield its cases. Raise CaseError for a file that is not valid."""
-        import yaml
-
         try:
-            documents = list(yaml.safe_load_all(self.path.read_text(encoding="utf-8")))
-        except yaml.YAMLError as error:
-            raise self.CollectError(f"{self.path} is not valid YAML: {error}") from None
+            documents = yaml_documents(self.path)
+        except ValueError as error:
+            raise self.CollectError(str(error)) from None
         for number, document in enumerate(documents, 1):
             try:
                 case = parse_case(document, f"case {number}")

@@ -18,7 +18,7 @@ _TESTS = "tests"
 _NO_TESTS = 5
 
 
-def run_tests(start: Path, options: Sequence[str]) -> int:
+def run_tests(start: Path, options: Sequence[str], *, keeps_classes: bool = False) -> int:
     """Run the tests of the project at or above a path, by pytest; return pytest's exit code: 1 when one failed.
 
     A path below a project's `tests` runs the tests there. Raise PipelineError for a project without tests.
@@ -37,6 +37,8 @@ def run_tests(start: Path, options: Sequence[str]) -> int:
         )
     import pytest
 
+    from kavka.pipelines.testing.driver import KeepClasses
+
     code = pytest.main(
         [
             "-p",
@@ -47,7 +49,8 @@ def run_tests(start: Path, options: Sequence[str]) -> int:
             f"--rootdir={directory}",
             *options,
             str(chosen),
-        ]
+        ],
+        plugins=[KeepClasses()] if keeps_classes else [],
     )
     if code == _NO_TESTS:
         raise PipelineError(f"{chosen} has no tests that were chosen")

@@ -21,20 +21,20 @@ from kavka.pipelines.session import (
     open_driver,
 )
 from kavka.pipelines.testing.isolation import MASTER, driver_settings
-from kavka.spark.class_archive import VARIABLE, ClassArchive, spark_archive
+from kavka.spark.class_archive import ClassArchive, spark_archive
 
 _DEFAULT = "default"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_END_OF_JVM_S = 120
-_XDIST = "PYTEST_XDIST_WORKER"
+_END_OF_JVM_S = 300
 
 
 class SharedDriver:
     """Starts with the first test; a project with other settings of the driver starts another one."""
 
-    def __init__(self, directory: Path) -> None:
-        """Choose where the log and the tables are."""
+    def __init__(self, directory: Path, *, keeps_classes: bool = False) -> None:
+        """Choose where the log and the tables are, and whether the JVM leaves an archive of Spark's classes."""
         self._directory = directory
+        self._keeps_classes = keeps_classes
         self._settings: dict[str, str] = {}
         self._stack = ExitStack()
         self._driver: LocalDriver | None = None
@@ -86,7 +86,7 @@ class SharedDriver:
         archive = None if has_jvm() else spark_archive(os.environ)
         if archive is None:
             return []
-        if archive.is_made or _XDIST in os.environ:  # workers would make one each
+        if archive.is_made or not self._keeps_classes:
             return archive.reading()
         self._new_archive = archive
         return archive.making()
@@ -97,8 +97,8 @@ class SharedDriver:
         if archive is None:
             return None
         try:
-            end_jvm(_END_OF_JVM_S)
-            archive.made(is_good=is_good)
+            has_ended = end_jvm(_END_OF_JVM_S)  # one that was killed has left a part of it
+            archive.made(is_good=is_good and has_ended)
         except OSError:
             return None  # a full disk: the tests have run without it
         return archive.path if archive.is_made else None
@@ -120,6 +120,15 @@ def _empty(spark: Any, warehouse: Path) -> None:
 # One for each run of pytest
 
 _DRIVER = pytest.StashKey[SharedDriver]()
+_KEEPS_CLASSES = pytest.StashKey[bool]()
+
+
+class KeepClasses:
+    """A plugin of pytest: after tests that passed an archive of Spark's classes is kept."""
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Say so to the driver of this run."""
+        config.stash[_KEEPS_CLASSES] = True
 
 
 def new_directory(config: pytest.Config, name: str) -> Path:
@@ -131,7 +140,9 @@ def new_directory(config: pytest.Config, name: str) -> Path:
 def shared_driver(config: pytest.Config) -> SharedDriver:
     """Return the driver that all tests of the process share; it is not started by this."""
     if _DRIVER not in config.stash:
-        config.stash[_DRIVER] = SharedDriver(new_directory(config, "spark"))
+        keeps_classes = config.stash.get(_KEEPS_CLASSES, False)
+        directory = new_directory(config, "spark")
+        config.stash[_DRIVER] = SharedDriver(directory, keeps_classes=keeps_classes)
     return config.stash[_DRIVER]
 
 
@@ -144,7 +155,4 @@ def stop_driver(config: pytest.Config, exit_code: int | None) -> None:
     path = driver.keep_archive(is_good=exit_code == 0)
     if path is not None:
         size = path.stat().st_size / 1e6
-        print(
-            f"kept Spark's classes in {path} ({size:.0f} MB): the next tests start faster "
-            f"({VARIABLE}=none keeps none)"
-        )
+        print(f"kept Spark's classes in {path} ({size:.0f} MB): the next tests start with them")
