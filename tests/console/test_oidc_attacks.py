@@ -146,7 +146,7 @@ def test_a_user_of_a_provider_logs_in(browser: Any, issuer: Issuer) -> None:
     assert asked["code_challenge_method"] == "S256"
     with audited() as lines:
         done = end(rita, asked, iss=issuer.url)
-    assert (done.status_code, done.headers["location"]) == (303, "/")
+    assert (done.status_code, done.headers["location"]) == (303, "/api?x=1")
     assert [(line["user"], line["result"]) for line in lines] == [("rita", "ok")]
     digest = hashlib.sha256(issuer.asked["code_verifier"][0].encode()).digest()
     assert base64_of(digest) == asked["code_challenge"]
