@@ -185,6 +185,7 @@ if [ "$need" = test ]; then
     command -v go >/dev/null || say "no go in the PATH: the Go clients of make long (franz-go, sarama, kafka-go) will be skipped"
     command -v npm >/dev/null || say "no npm in the PATH: tests/compat/test_kafkajs.py and test_oidc.py of make long will be skipped"
     command -v chromium >/dev/null || say "no chromium in the PATH: tests/console/test_browser.py of make long will be skipped"
+    command -v nginx >/dev/null || say "no nginx in the PATH: a test of tests/console/test_other_machines.py of make long will be skipped"
     PYTHONPATH=tests/compat .venv/bin/python -m kavka_compat.artifacts
     # `make test` makes it beside other work.
     [ "${SPARK_CLASSES:-}" = later ] || make --no-print-directory classes

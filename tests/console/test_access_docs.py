@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import io
+import shlex
 from pathlib import Path
 
+import pytest
+
+from kavka.cli.main import main
 from kavka.console.access.config import read_access
 from kavka.console.access.passwords import users_of
 from kavka.console.access.roles import Role, User
@@ -15,20 +17,24 @@ from support.code_blocks import ROOT, blocks
 PAGE = ROOT / "docs/how-to/console-access.md"
 
 
-def test_the_files_of_the_page_are_those_that_a_console_reads(tmp_path: Path) -> None:
+def test_the_files_of_the_page_are_those_that_a_console_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     here = [
         block
         for block in blocks(PAGE)
         if block.comment.startswith("run by") and "access_docs" in block.comment
     ]
     (commands,) = (block.text for block in here if block.language == "sh")
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    ran = subprocess.run(
-        ["sh", "-e"], input=commands, cwd=tmp_path, env=environment, capture_output=True, text=True,
-        check=True, timeout=60,
-    )  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for line in commands.splitlines():
+        given, _, call = line.rpartition(" | ")
+        typed = " ".join(shlex.split(given)[1:])
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{typed}\n"))
+        assert shlex.split(call)[0] == "kavka"
+        assert main(shlex.split(call)[1:]) == 0
     (output,) = (block.text for block in blocks(PAGE) if block.comment == "output")
-    assert ran.stdout == output
+    assert capsys.readouterr().out == output
     assert list(users_of((tmp_path / "users").read_text())) == ["anna", "otto"]
 
     (tmp_path / "oidc-secret").write_text("secret\n")

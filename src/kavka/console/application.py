@@ -207,6 +207,8 @@ class _Console:
                 if method == "GET" and not _is_api(request):
                     return self._gate.to_login(request)
                 return self._failed(request, _LOG_IN)
+            except HTTPException:  # a form with too many fields; `_http_error` says it
+                raise
             except Exception as error:  # whatever it is, the reader gets a page that says so
                 failure = failure_of(error, self._options.bootstrap_servers)
                 if failure.status == 500:

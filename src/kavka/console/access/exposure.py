@@ -185,7 +185,7 @@ def local_path(target: str) -> str:
     parts = urlsplit(target) if plain else None
     if parts is None or parts.scheme or parts.netloc or not target.startswith("/"):
         return "/"
-    if target.startswith("//") or parts.path.startswith(("/login", "/logout", "/api", "/assets")):
+    if target.startswith("//") or parts.path.startswith(("/login", "/logout", "/api/", "/assets")):
         return "/"
     return target
 
