@@ -111,7 +111,7 @@ def late(cluster: Cluster) -> None:
 
 def look(pages: TestClient) -> None:
     """Look at the cluster once, as the console does every some seconds."""
-    services = pages.app.state.services  # type: ignore[attr-defined]
+    services = pages.app.state.services
     assert pages.portal is not None
     pages.portal.call(services.history.look)
 
