@@ -1,4 +1,4 @@
-"""Answers that rules need beyond a look at the cluster: the topic of the pipelines' progress, certificates, forecasts of disks.
+"""Answers that rules need beyond a look: the topic of the pipelines' progress, certificates, forecasts of disks.
 
 Each is asked for where a rule watches it only. Addresses of certificates are those that the rules' file names.
 """
