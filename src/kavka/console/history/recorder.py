@@ -98,6 +98,7 @@ class History:
         except (KafkaError, OSError) as error:
             log.info("look at the cluster failed reason=%s", error)
             snapshot, reason = None, str(error) or type(error).__name__
+            self.note = f"The last look at the cluster failed: {reason}. Until one succeeds, charts have a gap."
         try:
             if snapshot is not None:
                 await self._keep(snapshot)
