@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from aiosmtpd.smtp import SMTP
 from starlette.testclient import TestClient
 
+from kavka.console.history.file import HistoryFile
 from support.console import Cluster, console
 from support.waiting import wait_until
 
@@ -111,7 +113,7 @@ def late(cluster: Cluster) -> None:
 
 def look(pages: TestClient) -> None:
     """Look at the cluster once, as the console does every some seconds."""
-    services = pages.app.state.services  # type: ignore[attr-defined]
+    services = pages.app.state.services
     assert pages.portal is not None
     pages.portal.call(services.history.look)
 
@@ -232,3 +234,55 @@ def test_charts_come_from_the_looks(cluster: Cluster, tmp_path: Path) -> None:
         assert pages.get("/history?kind=topic").status_code == 400
         for path in ("/", "/group?id=late", "/topics/orders", "/brokers/1"):
             assert 'hx-get="/history?kind=' in pages.get(path).text, path
+
+
+def test_what_could_not_be_kept_is_decided_and_sent_at_the_next_look(
+    cluster: Cluster, tmp_path: Path, hook: Hook
+) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(RULES.format(url=hook.url, port=1))
+    with console(cluster.bootstrap, rules=rules, history=tmp_path / "h.sqlite") as pages:
+        keep_nothing(pages, True)
+        look(pages)
+        listed = pages.get("/api/alerts").json()
+        assert (listed["alerts"], hook.received) == ([], [])
+        assert "readonly" in listed["note"]
+        keep_nothing(pages, False)
+        look(pages)
+        wait_until(lambda: len(hook.received) == 1)
+        assert pages.get("/api/alerts").json()["note"] == ""
+
+
+def keep_nothing(pages: TestClient, wanted: bool) -> None:
+    """Let the history's file refuse every change, as on a full disk, or take them again."""
+    history = pages.app.state.services.history
+    assert pages.portal is not None
+    pages.portal.call(
+        history.run, lambda file: file.connection.execute(f"pragma query_only = {int(wanted)}")
+    )
+
+
+def test_a_history_of_another_cluster_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    history = tmp_path / "h.sqlite"
+    file = HistoryFile(history, 1 << 30, 10)
+    assert file.is_of_cluster("another")
+    file.close()
+    with console(cluster.bootstrap, history=history) as pages:
+        look(pages)
+        shown = pages.get("/api/history").json()
+        assert "has the history of another cluster" in shown["note"]
+        assert shown["charts"] == []
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_alert_and_ends_none(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text("rules:\n  - {alert: Away, watch: cluster_unreachable}\n")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        servers = f"127.0.0.1:{closed.getsockname()[1]}"
+        with console(servers, rules=rules, timeout_ms=300) as pages:
+            look(pages)
+            [alert] = pages.get("/api/alerts").json()["alerts"]
+            assert (alert["alert"], alert["phase"]) == ("Away", "firing")
+            assert alert["sentence"].startswith("The console cannot look at the cluster: ")
+            assert "The last look at the cluster failed" in pages.get("/history").text

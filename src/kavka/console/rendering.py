@@ -12,7 +12,7 @@ import jinja2
 
 from kavka import __version__
 from kavka.console import formats
-from kavka.console.views.history import amount
+from kavka.console.history.charts import amount
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"

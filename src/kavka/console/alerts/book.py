@@ -38,7 +38,7 @@ NO_SUCH_RULE: Final = "The rule was removed."
 
 @dataclass(frozen=True, slots=True)
 class State(Instance):
-    """What is known of one rule and subject."""
+    """The state of one rule and subject."""
 
     value: float | None = None
     sentence: str = ""
@@ -46,7 +46,7 @@ class State(Instance):
     severity: str = ""
     fired_ms: int = 0
     sent_ms: int | None = None
-    """When firing was sent last; None: it was not."""
+    """The time at which firing was sent last; None: it was not."""
     muted: str = ""
     """The reason why it was not sent."""
 

@@ -21,13 +21,13 @@ class Observation(NamedTuple):
     subject: str
     value: float | None
     sentence: str
-    """What is the case, for people."""
+    """The case, for people."""
     location: str = ""
     """The page of the console that shows it."""
 
 
 class Target(NamedTuple):
-    """What a rule looks for: patterns of subjects, and the threshold, which decides what is known."""
+    """The target of a rule: patterns of subjects, and the threshold, which decides what is known."""
 
     patterns: tuple[str, ...]
     threshold: float

@@ -1,4 +1,4 @@
-"""What channels send of alerts: JSON, Slack's and PagerDuty's shapes, a document of one's own, mail. Pure.
+"""Messages about alerts: JSON, Slack's and PagerDuty's shapes, a document of one's own, mail. Pure.
 
 Names of groups and topics are the cluster's, and may hold anything: they are values of JSON, are escaped for Slack,
 and have no line breaks in a header of mail.

@@ -1,4 +1,4 @@
-"""What rules need beyond a look at the cluster: the topic of the pipelines' progress, certificates, forecasts of disks.
+"""Answers that rules need beyond a look: the topic of the pipelines' progress, certificates, forecasts of disks.
 
 Each is asked for where a rule watches it only. Addresses of certificates are those that the rules' file names.
 """
@@ -115,7 +115,7 @@ class Certificates:
 def expiry_of(address: str) -> float | str:
     """Return when the certificate at `host:port` expires, in seconds since 1970, or why that is not known.
 
-    Nothing is sent there, so the certificate is not verified: one that expired or that nobody trusts has an end too.
+    Nothing is sent there, so the certificate is not verified: one that is not trusted has an end, too.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")

@@ -1,4 +1,4 @@
-"""What the alerts keep in the history's file: states, events, deliveries, silences. On the file's thread.
+"""The alerts' part of the history's file: states, events, deliveries, silences. On the file's thread.
 
 The states, events and deliveries of one look are one transaction.
 """

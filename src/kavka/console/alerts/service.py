@@ -123,6 +123,7 @@ class Alerts:
     async def decide(self, snapshot: Snapshot | None, reason: str, now_s: float) -> None:
         """Decide all rules, keep what changed, and send it. None is a look that failed."""
         now_ms = int(now_s * 1000)
+        before = dict(self.book.states)
         changes = self.book.end_missing(now_ms, self.rules.rules)
         for rule in self.rules.rules:
             observations = _observations(rule, snapshot, reason)
@@ -130,7 +131,12 @@ class Alerts:
                 changes += self.book.evaluate(
                     now_ms, rule, observations, lambda alert, subject: self.muted(now_s, alert, subject)
                 )  # fmt: skip
-        await self._keep(changes, int(now_s))
+        try:
+            await self._keep(changes, int(now_s))
+        except BaseException:
+            # Nothing of it was kept, so nothing of it is sent: the next look decides it again.
+            self.book.states = before
+            raise
 
     async def _keep(self, changes: Sequence[Change], now_s: int) -> None:
         by_name = {rule.name: rule for rule in self.rules.rules}

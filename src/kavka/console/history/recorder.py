@@ -50,6 +50,7 @@ class History:
         self._interval_s = options.history_interval_ms / 1000
         self._task: asyncio.Task[None] | None = None
         self._took_s = 0.0
+        self._is_of_another = False
         self.on_look: OnLook | None = None
         self.latest: Snapshot | None = None
         self.note = ""
@@ -90,42 +91,44 @@ class History:
             await asyncio.sleep(max(self.interval_s - (time.monotonic() - began_s), 0.1))
 
     async def look(self) -> None:
-        """Look once, now."""
+        """Look once, now. Nothing that fails ends the looks: the next one begins from what is kept."""
         used_s = time.thread_time()
-        reason = ""
+        snapshot, reason = None, ""
         try:
             self.latest = snapshot = await self._looks.look()
+            self.note = await self._keep(snapshot)
         except (KafkaError, OSError) as error:
             log.info("look at the cluster failed reason=%s", error)
-            snapshot, reason = None, str(error) or type(error).__name__
-        try:
-            if snapshot is not None:
-                await self._keep(snapshot)
-            if self.on_look is not None:
-                await self.on_look(snapshot, reason)
-        except (
-            Exception
-        ) as error:  # a disk that is full or a rule that fails must not end the looks
+            reason = str(error) or type(error).__name__
+            self.note = f"The last look at the cluster failed: {reason}. Until one succeeds, charts have a gap."
+        except Exception as error:
+            # A full disk or a mistake of ours: alerts are decided even so, and the pages say what is missing.
             log.exception("look was not kept")
-            self.note = f"The last look was not kept: {error}"
+            self.note = f"The last look was not kept: {error}."
+        try:
+            if self.on_look is not None and not self._is_of_another:
+                await self.on_look(snapshot, reason)
+        except Exception as error:
+            # What was decided is undone, and is decided again at the next look.
+            log.exception("alerts were not decided")
+            self.note = f"Alerts were not decided at the last look: {error}."
         self._took_s = time.thread_time() - used_s
 
-    async def _keep(self, snapshot: Snapshot) -> None:
-        if snapshot.cluster_id and not await self.run(
-            lambda file: file.is_of_cluster(snapshot.cluster_id)
-        ):
-            self.note = (
-                f"{self.path} has the history of another cluster, so nothing is kept of this one. Start the console "
-                "with another file: --history FILE"
+    async def _keep(self, snapshot: Snapshot) -> str:
+        """Keep a look; return why it was not kept whole."""
+        cluster_id = snapshot.cluster_id
+        if cluster_id:
+            self._is_of_another = not await self.run(lambda file: file.is_of_cluster(cluster_id))
+        if self._is_of_another:
+            return (
+                f"{self.path} has the history of another cluster, so nothing is kept of this one, and no alert is "
+                "decided. Start the console with another file: --history FILE"
             )
-            return
         values = values_of(snapshot)
         left_out = await self.run(lambda file: _add(file, int(snapshot.at_s), values))
-        self.note = (
-            f"{left_out} series are not kept: there are more than the history has room for."
-            if left_out
-            else ""
-        )
+        if not left_out:
+            return ""
+        return f"{left_out} series are not kept: there are more than the history has room for."
 
     async def charts(
         self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int

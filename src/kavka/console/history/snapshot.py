@@ -1,4 +1,4 @@
-"""What one look at the cluster finds, and the values that are kept of it. Pure."""
+"""The findings of one look at the cluster, and the values that are kept of it. Pure."""
 
 from __future__ import annotations
 

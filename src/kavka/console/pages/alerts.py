@@ -8,11 +8,7 @@ from typing import Final
 
 from kavka.console.alerts import records
 from kavka.console.alerts.rules import without_channels
-from kavka.console.failures import Refused, bad_request
-from kavka.console.pages.topics import PAGE
-from kavka.console.parameters import Arguments, Parameter
-from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.alerts import (
+from kavka.console.alerts.views import (
     AlertHistory,
     AlertList,
     ChannelTest,
@@ -27,6 +23,10 @@ from kavka.console.views.alerts import (
     silence_view,
     window_view,
 )
+from kavka.console.failures import Refused, bad_request
+from kavka.console.pages.topics import PAGE
+from kavka.console.parameters import Arguments, Parameter
+from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.paging import paged
 from kavka.settings.durations import duration_ms
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from kavka.console.failures import Refused, bad_request
+from kavka.console.history.charts import HistoryView, chart_view, finding_of, location_of
 from kavka.console.history.series import DAY_S, KINDS, METRICS
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Page, Services
-from kavka.console.views.history import HistoryView, chart_view, finding_of, location_of
 
 RANGES: Final = {
     "1h": 3600,

@@ -59,7 +59,7 @@ class SilenceView:
 
 @dataclass(frozen=True, slots=True)
 class AlertList:
-    """What fires, what is silenced, and where alerts are sent."""
+    """Alerts that fire or are pending, silences, and channels."""
 
     alerts: list[AlertView]
     firing: int
@@ -136,7 +136,7 @@ class AlertHistory:
 
 @dataclass(frozen=True, slots=True)
 class SilenceForm:
-    """What can be silenced."""
+    """The rules whose alerts can be silenced."""
 
     alerts: list[str]
 

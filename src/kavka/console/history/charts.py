@@ -39,7 +39,7 @@ class HistoryView:
     ranges: list[str]
     charts: list[ChartView]
     finding: str
-    """What the samples of a group say: that it is stuck or falls behind; empty where neither is so."""
+    """The verdict on a group's samples: it is stuck or falls behind; empty where neither is so."""
     note: str
     """The reason why nothing is kept at this time."""
     location: str
