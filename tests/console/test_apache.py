@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kavka.client import TopicPartition, blocking
 from kavka.testing.local_cluster import LocalCluster
 from kavka_compat.apache import ApacheKafka
 from support.console import Cluster, console
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.long
 
@@ -26,6 +28,7 @@ def test_each_page_shows_a_cluster_of_apache_kafka(release: str, tmp_path: Path)
         with console(broker.bootstrap) as pages:
             check_pages(pages)
             check_changes(cluster, pages)
+            check_more_pages(cluster, pages)
 
 
 def check_pages(pages: TestClient) -> None:
@@ -63,6 +66,67 @@ def check_changes(cluster: Cluster, pages: TestClient) -> None:
     wrong = {"name": "retention.ms", "value": "soon"}
     assert pages.post("/api/topics/made/settings", json=wrong).status_code == 422
     assert pages.post("/api/topics/made/delete", json={"confirm": "made"}).status_code == 200
+
+
+def check_more_pages(cluster: Cluster, pages: TestClient) -> None:
+    for path in (
+        *(
+            "/reassign?topics=*",
+            "/moves",
+            "/elect",
+            "/elect?kind=unclean",
+            "/topics/orders/partitions",
+        ),
+        *(
+            "/transactions",
+            "/transactions/hanging?find=true&minutes=0",
+            "/acls/new",
+            "/users",
+            "/quotas",
+        ),
+        *(
+            "/schemas",
+            "/pipelines",
+            "/topics/orders/produce?from=0:0",
+            "/topics/orders/export?format=csv",
+        ),
+    ):
+        assert pages.get(path).status_code == 200, (path, pages.get(path).text)
+    assert pages.get("/api/reassign?topics=orders").json()["moves"] == 0
+    # What this cluster has not is said by name.
+    assert "The brokers have no authorizer" in pages.get("/acls").text
+    assert "Apache Kafka's have none" in html.unescape(pages.get("/audit").text)
+
+    def change(path: str, body: dict[str, object], status: int = 200) -> str:
+        answer = pages.post(f"/api{path}", json=body)
+        assert answer.status_code == status, (path, answer.text)
+        return answer.text
+
+    change("/topics/orders/partitions", {"total": 4})
+    both = {"user": "bob", "password": "hunter2-hunter2", "again": "hunter2-hunter2"}
+    assert "hunter2" not in change("/users/password", dict(both))
+    assert [row["name"] for row in pages.get("/api/users").json()["rows"]] == ["bob"]
+    change("/users/remove", {"user": "bob", "confirm": "bob"})
+    quota = {"user": "bob", "key": "producer_byte_rate"}
+    change("/quotas/change", {**quota, "value": "1048576"})
+    assert [row["value"] for row in pages.get("/api/quotas").json()["rows"]] == [1048576.0]
+    change("/quotas/change", {**quota, "remove": True})
+    change(
+        "/topics/orders/produce", {"key": "k", "key_format": "text", "value": "v", "partition": 3}
+    )
+    assert pages.get("/topics/orders/records/3/0/value").content == b"v"
+    name = "pay"
+    with blocking.Producer({**cluster.settings, "transactional.id": name}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"v")
+        assert pages.get(f"/api/transaction?id={name}").json()["is_open"]
+        assert pages.get("/api/transactions/hanging?find=true&minutes=0").json()["rows"] == []
+        change("/transaction", {"id": name, "confirm": name})
+        wait_until(lambda: not pages.get(f"/api/transaction?id={name}").json()["is_open"])
+    statement = "select count(*) n from orders where partition = 0"
+    found = pages.get("/api/sql", params={"statement": statement, "seconds": 60}).json()
+    assert found["rows"] == [["30"]]
 
 
 def test_pages_of_ten_thousand_partitions(tmp_path: Path) -> None:

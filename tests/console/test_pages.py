@@ -66,6 +66,9 @@ PATHS = (
     "/sql",
 )
 
+ELSEWHERE = {"/transaction", "/transactions/abort", "/users/remove", "/schema", "/schema/new"}
+"""Pages about what first has to be made: test_admin_pages.py and test_more_pages.py open them."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def shown(cluster: Cluster) -> None:
@@ -85,6 +88,13 @@ def test_a_page_and_the_api_have_the_same_answer(pages: TestClient, path: str) -
     assert {HEADERS[k] for k in HEADERS} <= set(page.headers.values())
     if name == "shown":
         assert [part["end_offset"] for part in data.json()["partitions"]] == [1, 0, 0]
+
+
+def test_each_page_is_opened_by_a_test() -> None:
+    opened = {path.partition("?")[0] for path in PATHS} | ELSEWHERE
+    for page in application.PAGES:
+        pattern = re.sub(r"\{\w+\}", "[^/]+", page.path)
+        assert any(re.fullmatch(pattern, path) for path in opened), page.path
 
 
 def test_no_page_has_inline_script_or_style(pages: TestClient) -> None:

@@ -17,6 +17,7 @@ from kavka.console.sql_worker import answer_of, session_for
 from kavka.sql.errors import SqlError
 from kavka.sql.session import Session
 from support.console import Cluster
+from support.waiting import eventually
 
 Message = dict[str, Any]
 
@@ -110,12 +111,13 @@ def test_a_statement_ends_when_its_reader_has_left(cluster: Cluster) -> None:
     # Longer than the test may take: 10^12 rows.
     statement = "statement=select+count(*)+from+range(1000000)+a,+range(1000000)+b&seconds=60"
 
+    async def running() -> list[asyncio.subprocess.Process]:
+        return list(sql._running)
+
     async def story() -> None:
         leave = asyncio.Event()
         answering = asyncio.create_task(application_answers(cluster, "/sql", statement, {}, leave))
-        while not sql._running:  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.01)
-        [process] = sql._running
+        [process] = await eventually(running, bool)
         leave.set()
         await answering
         assert process.returncode is not None

@@ -56,7 +56,7 @@ class FlowView:
 
 @dataclass(frozen=True, slots=True)
 class PipelineList:
-    """The flows, those that need someone first; `note` says why there are none."""
+    """The flows, those that failed or are lost first; `note` says why there are none."""
 
     topic: str
     note: str

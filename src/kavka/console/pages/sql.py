@@ -77,6 +77,8 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
         if answer["of"]
         else "Read no topic"
     )
+    if answer["of"] and not answer["offsets"]:
+        read = f"Read the first of {answer['of']:,} offsets"
     note = f"{read} in {time.monotonic() - began:.1f} s. {_ENDS[answer['ended']]}."
     return SqlResult(
         is_run=True,
