@@ -28,6 +28,10 @@ def test_clients_with_quotas_have_rates_and_throttle_times(run: Any, page: Any) 
         assert 400 < found[f"kafka_server_produce_byte_rate{of}"] < 1000
         assert found[f"kafka_server_produce_throttle_time{of}"] > 100_000
         assert found[f"kafka_server_request_request_time{of}"] > 0
+        times = "kafka_network_requestmetrics_throttletimems"
+        assert found[f'{times}_sum{{request="Produce"}}'] > 100_000
+        assert found[f'{times}_count{{request="Produce"}}'] == 1
+        assert found[f'{times}_sum{{request="Metadata"}}'] == 0
         assert found[f"kafka_server_request_throttle_time{of}"] == 0
         assert found[f"kafka_server_controllermutation_mutation_rate{of}"] >= 1
         assert -20 < found[f"kafka_server_controllermutation_tokens{of}"] < 0
