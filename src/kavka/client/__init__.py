@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         RecordRange,
     )
     from kavka.client.producer.batch import Callback, HeaderPairs, Headers
-    from kavka.client.producer.producer import AppendOptions
+    from kavka.client.producer.records import AppendOptions
     from kavka.client.serialization import RecordSerializationError, SerializationContext
     from kavka.client.setting_names import SettingWithoutEffect, UnknownSetting
     from kavka.core.access.entries import (
@@ -141,7 +141,7 @@ _HOMES = {
         "RecordRange"
     ),
     "kavka.client.producer.batch": "Callback HeaderPairs Headers",
-    "kavka.client.producer.producer": "AppendOptions",
+    "kavka.client.producer.records": "AppendOptions",
     "kavka.client.serialization": "RecordSerializationError SerializationContext",
     "kavka.client.setting_names": "SettingWithoutEffect UnknownSetting",
     "kavka.core.access.entries": "AclBinding AclEntry AclFilter Principal ResourcePattern",

@@ -498,3 +498,41 @@ def test_the_collector_need_not_look_at_records() -> None:
 
     for record in _kernel.records(*arguments, Placed, ([],)):
         assert gc.is_tracked(record), "its list may hold the record itself"
+
+
+pairs = st.one_of(
+    st.tuples(st.none(), octets),
+    st.tuples(nullable, nullable),
+    st.tuples(st.none(), octets.map(bytearray)),
+    st.lists(nullable, min_size=2, max_size=2),
+)
+
+
+@given(
+    st.lists(pairs, max_size=20),
+    st.integers(0, 25),
+    st.integers(-1, 2000),
+    st.integers(0, 20),
+    st.integers(0, 200),
+    st.booleans(),
+)
+@settings(max_examples=examples(300))
+def test_values_are_taken_while_they_fit(
+    given_pairs: list[Any], start: int, free: int, overhead: int, largest: int, as_tuple: bool
+) -> None:
+    rows = tuple(given_pairs) if as_tuple else given_pairs
+    results = []
+    for kernel in (_kernel, pure):
+        values: list[bytes | None] = [b"before"]
+        stamps = [1]
+        end, used = kernel.take_values(rows, start, values, stamps, 7, free, overhead, largest)
+        results.append((end, used, values, stamps))
+    assert results[0] == results[1]
+    taken = [value for _, value in rows[start:end]] if end > start else []
+    assert values[1:] == taken
+    assert used == sum(len(value) + overhead for value in taken) <= max(free, 0)
+    assert len(stamps) == len(values)
+
+
+def test_values_are_taken_of_lists_and_tuples_alone() -> None:
+    both("take_values", iter([(None, b"v")]), 0, [], [], 0, 100, 14, 8192)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kavka.client.producer.accumulator import BufferFull
@@ -17,6 +17,7 @@ from kavka.client.producer.batch import (
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import LARGE_VALUE, ProducerRecord
+from kavka.wire.records.kernel import take_values
 
 Pair = tuple[Any, Any]
 
@@ -41,8 +42,10 @@ class BatchSend:
             await self._input.topic(topic)
         delivery = Delivery(asyncio.get_running_loop().create_future())
         touched: dict[ProducerBatch, int] = {}
-        waiting = iter(records)
-        add = self._add_pairs if self._serializer.is_plain else self._add_records
+        waiting: Any = iter(records)
+        add: Any = self._add_pairs if self._serializer.is_plain else self._add_records
+        if self._serializer.is_plain and self._uses_sticky and type(records) in (list, tuple):
+            add, waiting = self._add_list, records
         rest: Any = None
         try:
             while True:
@@ -65,6 +68,47 @@ class BatchSend:
             raise error
         delivery.close()
         return await delivery.future
+
+    def _add_list(
+        self,
+        topic: str,
+        first: int | None,
+        pairs: Sequence[Pair],
+        touched: dict[ProducerBatch, int],
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> int | None:
+        """As `_add_pairs`, and values without keys at once. Return the index of the pair that did not fit."""
+        appender = self._appender
+        state = appender.topics[topic]
+        now_ms = appender.read_clock() if timestamp_ms is None else timestamp_ms
+        index = first or 0
+        while index < len(pairs):
+            key, value = pairs[index]
+            batch = state.sticky_batch
+            if key is None and partition is None and batch.free_bytes > 0 and not batch.keys:
+                count = len(batch.values)
+                index, used = take_values(
+                    pairs,
+                    index,
+                    batch.values,
+                    batch.timestamps,
+                    now_ms,
+                    batch.free_bytes,
+                    RECORD_OVERHEAD,
+                    LARGE_VALUE,
+                )
+                if used:
+                    touched.setdefault(batch, count)
+                    batch.free_bytes -= used
+                    continue
+            record = ProducerRecord(topic, value, key, partition, now_ms)
+            try:
+                appender.append(state, record, None, touched)
+            except BufferFull:
+                return index
+            index += 1
+        return None
 
     def _add_pairs(
         self,

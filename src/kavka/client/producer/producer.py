@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
@@ -34,12 +34,14 @@ from kavka.client.producer.record_appender import RecordAppender
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import (
+    APPEND_OPTIONS,
     LARGE_VALUE,
+    AppendOptions,
     ProducerRecord,
     TopicBatches,
-    call_back,
     checked_headers,
     checked_timestamp,
+    delivery_future,
     header_pairs,
 )
 from kavka.client.producer.records_awaiting_metadata import RecordsAwaitingMetadata
@@ -61,19 +63,6 @@ from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
 
 log = logging.getLogger(__name__)
-
-
-class AppendOptions(TypedDict, total=False):
-    """Options of `append` beside topic, value and key."""
-
-    partition: int | None
-    timestamp_ms: int | None
-    headers: Headers
-    want_future: bool
-    callback: Callback | None
-
-
-_APPEND_OPTIONS = frozenset(AppendOptions.__annotations__)
 
 
 class Producer(Client):
@@ -380,9 +369,12 @@ class Producer(Client):
         # The way of most records. Options are one dictionary because defaults of six keywords cost as much as all
         # that is done here.
         state = self._simple_topics.get(topic)
-        if options or key is not None or state is None or type(value) is not bytes:
-            if not _APPEND_OPTIONS.issuperset(options):
-                unknown = next(name for name in options if name not in _APPEND_OPTIONS)
+        if options or state is None or key is not None or type(value) is not bytes:
+            if not options and state is not None and type(value) is type(key) is bytes:
+                self._append_keyed(state, value, key)
+                return None
+            if not APPEND_OPTIONS.issuperset(options):
+                unknown = next(name for name in options if name not in APPEND_OPTIONS)
                 raise TypeError(f"append() got an unexpected keyword argument {unknown!r}")
             return self._append_with(topic, value, key, **options)
         size = len(value) + RECORD_OVERHEAD
@@ -394,6 +386,14 @@ class Producer(Client):
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return None
+
+    def _append_keyed(self, state: TopicBatches, value: bytes, key: bytes) -> None:
+        self._require_sending()
+        try:
+            self._appender.append_bytes(state, value, key, None, None, (), None)
+        except BufferFull:
+            self._counts.exhausted()
+            raise
 
     def _append_with(
         self,
@@ -407,6 +407,7 @@ class Producer(Client):
         want_future: bool = False,
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata] | None:
+        self._require_sending()
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         state = self._simple_topics.get(topic)
         future: asyncio.Future[RecordMetadata] | None = None
@@ -421,8 +422,6 @@ class Producer(Client):
             ):
                 if pairs:
                     pairs = checked_headers(pairs)
-                if self._transaction is not None:
-                    self._transaction.require_open()
                 target: Target | None = callback
                 if want_future:
                     target = future = self._loop.create_future()
@@ -430,11 +429,10 @@ class Producer(Client):
                     state, value, key, partition, timestamp_ms, pairs, target
                 )
                 return future
-            self._require_sending()
             given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
             record = self._serializer.serialize(given)
             target = self._serializer.delivery_target(callback)
-            future = _delivery_future(target) if want_future else None
+            future = delivery_future(target) if want_future else None
             self._input.append(record, future or target)
         except BufferFull:
             self._counts.exhausted()
@@ -465,7 +463,7 @@ class Producer(Client):
             and self._transaction is None
             and asyncio.get_running_loop() is self._loop
         ):
-            future = self._loop.create_future()
+            future: asyncio.Future[RecordMetadata] = self._loop.create_future()
             try:
                 self._appender.append_bytes(state, value, key, partition, None, (), future)
             except BufferFull:
@@ -480,7 +478,7 @@ class Producer(Client):
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
             record = self._serializer.serialize(given)
-            future = _delivery_future(self._serializer.delivery_target(None))
+            future = delivery_future(self._serializer.delivery_target(None))
             with self._failing_transaction():
                 await self._input.append_when_possible(record, future)
         except Exception as error:
@@ -557,8 +555,7 @@ class Producer(Client):
         batches = self._accumulator.incomplete
         return sum(batch.count for batch in batches) + self._awaiting_metadata.count()
 
-    def _unsent_records(self) -> int:
-        return self.waiting_records()
+    _unsent_records = waiting_records
 
     def _leave_to_parent(self) -> None:
         super()._leave_to_parent()
@@ -597,14 +594,6 @@ class Producer(Client):
             self.fail(error)
         self._flushes.complete_finished()
         self._buffer_pool.wake_if_spare()
-
-
-def _delivery_future(target: Target | None) -> asyncio.Future[RecordMetadata]:
-    """Return the future of a record, whose outcome is reported to `target` as well."""
-    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-    if target is not None:
-        future.add_done_callback(call_back(target))
-    return future
 
 
 # What help() shows of `append` in place of its one dictionary.

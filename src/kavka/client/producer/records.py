@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from kavka.client.metadata import TopicMetadata
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
+    Callback,
     HeaderPairs,
     Headers,
     ProducerBatch,
@@ -34,6 +35,20 @@ class ProducerRecord(NamedTuple):
     partition: int | None = None
     timestamp_ms: int | None = None
     headers: HeaderPairs = ()
+
+
+class AppendOptions(TypedDict, total=False):
+    """Options of `append` beside topic, value and key."""
+
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers
+    want_future: bool
+    callback: Callback | None
+
+
+APPEND_OPTIONS = frozenset(AppendOptions.__annotations__)
+"""Their names."""
 
 
 class TopicBatches:
@@ -86,6 +101,14 @@ def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
             target(None if error else future.result(), error)
 
     return on_done
+
+
+def delivery_future(target: Any | None) -> asyncio.Future[RecordMetadata]:
+    """Return the future of a record, whose outcome is reported to `target` as well."""
+    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+    if target is not None:
+        future.add_done_callback(call_back(target))
+    return future
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: HeaderPairs) -> int:

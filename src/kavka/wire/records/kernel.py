@@ -40,6 +40,7 @@ keys = chosen.keys
 gather = chosen.gather
 first_since = chosen.first_since
 murmur2 = chosen.murmur2
+take_values = chosen.take_values
 xxhash32 = chosen.xxhash32
 OffsetMap = cleaning.OffsetMap
 rebase = cleaning.rebase
@@ -62,5 +63,6 @@ __all__ = [
     "rebase",
     "records",
     "sound",
+    "take_values",
     "xxhash32",
 ]

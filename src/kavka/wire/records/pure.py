@@ -375,6 +375,37 @@ def keys(
     return found, offsets, tombstones
 
 
+def take_values(
+    pairs: Sequence[Any],
+    start: int,
+    values: list[bytes | None],
+    timestamps: list[int],
+    timestamp: int,
+    free_bytes: int,
+    overhead: int,
+    largest: int,
+) -> tuple[int, int]:
+    """Append values of pairs without a key while they fit; return the first index not taken, and the bytes used.
+
+    A pair is a tuple of None and bytes below `largest`; a value takes `overhead` bytes beside its own.
+    Raise TypeError where `pairs` is no list or tuple.
+    """
+    if type(pairs) is not list and type(pairs) is not tuple:
+        raise TypeError("pairs come as a list or tuple")
+    left = free_bytes
+    for index in range(start, len(pairs)):
+        pair = pairs[index]
+        if type(pair) is not tuple or len(pair) != 2 or pair[0] is not None:
+            return index, free_bytes - left
+        value = pair[1]
+        if type(value) is not bytes or len(value) >= largest or len(value) + overhead > left:
+            return index, free_bytes - left
+        left -= len(value) + overhead
+        values.append(value)
+        timestamps.append(timestamp)
+    return max(start, len(pairs)), free_bytes - left
+
+
 def gather(
     parts: Sequence[tuple[Buffer, Buffer | None, Buffer | None, int, int, int]],
 ) -> tuple[bytearray, bytearray, bytearray | None, int]:

@@ -136,3 +136,29 @@ def encode(
             for entry in range(len(entries)):
                 p = put_bytes(p, bytes_of(entries, entry), length_of(entries, entry))
     return output
+
+
+def take_values(
+    pairs, Py_ssize_t start, list values, list timestamps, timestamp,
+    int64_t free_bytes, int64_t overhead, int64_t largest
+):
+    """Append values of pairs without a key while they fit; return the first index not taken, and the bytes used."""
+    if type(pairs) is not list and type(pairs) is not tuple:
+        raise TypeError("pairs come as a list or tuple")
+    cdef Py_ssize_t index = start, end = len(pairs)
+    cdef int64_t size, left = free_bytes
+    while index < end:
+        pair = pairs[index]
+        if type(pair) is not tuple or len(<tuple>pair) != 2 or (<tuple>pair)[0] is not None:
+            break
+        value = (<tuple>pair)[1]
+        if type(value) is not bytes:
+            break
+        size = PyBytes_GET_SIZE(value)
+        if size >= largest or size + overhead > left:
+            break
+        left -= size + overhead
+        values.append(value)
+        timestamps.append(timestamp)
+        index += 1
+    return index, free_bytes - left
