@@ -46,6 +46,8 @@ def run_tests(start: Path, options: Sequence[str], *, keeps_classes: bool = Fals
             "-v",
             "--no-header",
             "--tb=short",
+            # This process is kavka itself, whose plugin for tests with brokers pytest would rewrite.
+            "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning",
             f"--rootdir={directory}",
             *options,
             str(chosen),
