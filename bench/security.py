@@ -224,9 +224,11 @@ def main() -> None:
     print(f"{count} ACLs, {rounds} rounds after a warm-up")
     print(f"{'workload':24}{'unit':16}{'neither':32}{'with':32}ratio by round")
     for line in found:
-        free, values = shown(line["apache"], ",.1f"), shown(line["kavka"], ",.1f")
+        without, values = shown(line["apache"], ",.1f"), shown(line["kavka"], ",.1f")
         ratios = shown(line["ratios"], ".3f")
-        print(f"{line['name']:24}{line['unit']:16}{free:32}{values:32}{ratios}  {line['verdict']}")
+        print(
+            f"{line['name']:24}{line['unit']:16}{without:32}{values:32}{ratios}  {line['verdict']}"
+        )
     path = write_results("security", rounds, given.quick, {"acls": count, "lines": found})
     print(f"all samples: {path}")
 

@@ -125,7 +125,7 @@ def page(published: Mapping[str, Result]) -> str:
 def _unpublished(published: Mapping[str, Result]) -> Iterable[str]:
     missing = [benchmark.title for name, benchmark in BENCHMARKS.items() if name not in published]
     if missing:
-        yield f"Without published figures yet: {', '.join(missing)} (`make bench-security`)."
+        yield f"Without published figures yet: {', '.join(missing)}."
 
 
 def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.quotas.client_quotas import KindOfQuota, Metered
+from kavka.broker.quotas.client_quotas import KindOfQuota
+from kavka.broker.quotas.request_time import Metered
 from kavka.broker.requests.policies import Policies
 from kavka.broker.requests.session import Session
 from kavka.core.quota.entities import DEFAULT as ANY_CLIENT

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -219,46 +217,6 @@ def test_tickets_that_end_are_got_again_and_connections_authenticate_again(
         assert not any(n for (_, _, is_success), n in server.counts.items() if not is_success)
 
     run(story, **{"connections.max.reauth.ms": "1000"})
-
-
-@pytest.mark.long
-def test_tickets_are_got_again_before_they_end_without_a_connection(run: Run, site: Site) -> None:
-    frank = site.realm.keytab("frank", options=["-maxlife", '"8 seconds"'])
-    log = site.realm.directory / "kdc.log"
-
-    def first_tickets() -> list[float]:
-        """Return when the KDC gave tickets by a key tab."""
-        lines = [line for line in log.read_text().splitlines() if "AS_REQ" in line]
-        given = [line for line in lines if "ISSUE" in line and "frank" in line]
-        return [float(line.partition("authtime ")[2].partition(",")[0]) for line in given]
-
-    async def story(server: Server) -> None:
-        config = {
-            **by_keytab(server, frank, "frank"),
-            "sasl.kerberos.ticket.renew.window.factor": "0.6",
-            "sasl.kerberos.ticket.renew.jitter": "0",
-            "sasl.kerberos.min.time.before.relogin": "0",
-        }
-        async with Producer(config) as producer:
-            await producer.send("t", b"first")
-            connections = set(server.broker.dispatcher.connections)
-            logins = server.counts["CLIENTS", "GSSAPI", True]
-            before = len(first_tickets())
-            await until(lambda: len(first_tickets()) >= before + 3)
-            # The client has done nothing meanwhile, and each came before the end of those before.
-            assert server.counts["CLIENTS", "GSSAPI", True] == logins
-            given = first_tickets()[before - 1 :]
-            between = [later - earlier for earlier, later in pairwise(given)]
-            assert all(seconds < 8 for seconds in between), between
-            # All first tickets have ended: another connection works.
-            await listed(config)
-            assert connections & set(server.broker.dispatcher.connections)
-        held = len(first_tickets())
-        gc.collect()
-        await asyncio.sleep(10)  # time: a client that is closed gets no more tickets
-        assert len(first_tickets()) <= held + 1
-
-    run(story)
 
 
 # Other projects' clients

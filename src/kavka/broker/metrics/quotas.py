@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kavka.broker.metrics.sources import MetricsSources
-from kavka.broker.quotas.client_quotas import ClientQuotas, Metered
+from kavka.broker.quotas.client_quotas import ClientQuotas
+from kavka.broker.quotas.request_time import Metered
 from kavka.core.quota.entities import QuotaKey
 from kavka.core.quota.rate import LimitedRate
 from kavka.core.quota.token_bucket import TokenBucket

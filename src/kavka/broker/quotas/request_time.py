@@ -1,4 +1,4 @@
-"""What is counted of those that share a limit; and the request time that they take, by as few readings as will do.
+"""Counters of those that share a limit, and of the request time that they take, by few readings of the clock.
 
 The time of a request is charged when its response is ready, because it may throttle it. While those that share the
 limit have so much left that all of the loop's time could not bring them above it, no response is throttled: until then

@@ -187,7 +187,7 @@ class LimitedRate:
         return _rounded(max(0.0, self._paid_at_ms - now_ms))
 
     def _spend(self, value: float, limit: float, now_ms: int) -> None:
-        """Have the limit pay for it, by credit first."""
+        """Count it as paid by the limit, by credit first."""
         if limit > 0:
             credit_ms = self._windows.burst_seconds * 1000
             self._paid_at_ms = max(self._paid_at_ms, now_ms - credit_ms) + value * 1000 / limit

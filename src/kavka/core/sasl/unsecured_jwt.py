@@ -18,7 +18,7 @@ _NUMBER: Final = "unsecuredLoginNumberClaim_"
 _LIST: Final = "unsecuredLoginListClaim_"
 _EXTENSION: Final = "unsecuredLoginExtension_"
 VALIDATOR: Final = "unsecuredValidator"
-"""What the options begin with by which a broker checks tokens."""
+"""The prefix of the options by which a broker checks tokens."""
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _LIFETIME_S: Final = 3600.0
