@@ -151,7 +151,9 @@ def encode_columns(
     """
     rows = columns.count - first if count is None else count
     if rows <= 0 or first < 0 or first + rows > columns.count:
-        raise ValueError(f"rows {first} to {first + rows} were asked for, and the columns have {columns.count}")
+        raise ValueError(
+            f"rows {first} to {first + rows} were asked for, and the columns have {columns.count}"
+        )
     timestamps = memoryview(columns.timestamps).cast("B").cast("q")[first : first + rows]
     batch = encode_rows(columns, first, rows, base_timestamp=timestamps[0])
     return seal(
