@@ -19,6 +19,8 @@ from aiosmtpd.smtp import SMTP
 from starlette.testclient import TestClient
 
 from kavka.console.history.file import HistoryFile
+from kavka.spark.queries.flow_progress import FlowProgress
+from kavka.spark.queries.topic import PROGRESS_TOPIC
 from support.console import Cluster, console
 from support.waiting import wait_until
 
@@ -286,3 +288,32 @@ def test_a_cluster_that_cannot_be_reached_is_an_alert_and_ends_none(tmp_path: Pa
             assert (alert["alert"], alert["phase"]) == ("Away", "firing")
             assert alert["sentence"].startswith("The console cannot look at the cluster: ")
             assert "The last look at the cluster failed" in pages.get("/history").text
+
+
+def test_a_pipeline_that_fails_is_seen_in_its_topic_of_progress(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(
+        "rules:\n  - {alert: Failing, watch: pipeline_failing}\n"
+        "  - {alert: Silent, watch: pipeline_silent, above: 10s}\n"
+    )
+    cluster.create(PROGRESS_TOPIC)
+    now_ms = int(time.time() * 1000)
+    for flow, state, error, at_ms in (
+        ("bad", "failed", "no leader", now_ms),
+        ("good", "running", "", now_ms),
+        ("dead", "running", "", now_ms - 60_000),
+        ("over", "done", "", now_ms - 60_000),
+    ):
+        value = FlowProgress("shop", flow, state=state, last_error=error).to_json().encode()
+        cluster.write(PROGRESS_TOPIC, [(f"shop/{flow}".encode(), value)], timestamp_ms=at_ms)
+    with console(cluster.bootstrap, rules=rules) as pages:
+        look(pages)
+        listed = pages.get("/api/alerts").json()["alerts"]
+        assert {(one["alert"], one["subject"]) for one in listed} >= {
+            ("Failing", "shop/bad"),
+            ("Silent", "shop/dead"),
+        }
+        assert "Flow shop/bad is failed: no leader" in [one["sentence"] for one in listed]
+        assert not [one for one in listed if one["subject"] == "shop/over"]

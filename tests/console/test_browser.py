@@ -67,6 +67,11 @@ PATHS = {
     "pipelines": "/pipelines",
     "audit": "/audit",
     "sql": "/sql?statement=select+*+from+orders+limit+5&seconds=60",
+    "history": "/history?kind=group&name=billing&range=1h",
+    "alerts": "/alerts",
+    "rules": "/alerts/rules",
+    "alert-history": "/alerts/history",
+    "silence": "/alerts/silence",
     "api": "/api",
     "missing": "/topics/none",
 }
@@ -192,14 +197,14 @@ def test_the_list_of_topics_is_searched_as_one_types(page: Any, address: str) ->
 
 def test_a_chart_is_drawn_and_refreshed(page: Any, address: str) -> None:
     page.goto(f"{address}/")
-    page.wait_for_selector(".chart canvas", timeout=30_000)
-    before = page.locator(".chart").get_attribute("data-times")
+    page.wait_for_selector("#live .chart canvas", timeout=30_000)
+    before = page.locator("#live .chart").get_attribute("data-times")
     page.wait_for_function(
-        "before => document.querySelector('.chart').dataset.times !== before",
+        "before => document.querySelector('#live .chart').dataset.times !== before",
         arg=before,
         timeout=30_000,
     )
-    page.wait_for_selector(".chart canvas")
+    page.wait_for_selector("#live .chart canvas")
 
 
 def test_a_topic_is_made_and_deleted_by_keyboard(page: Any, address: str) -> None:
