@@ -29,11 +29,14 @@ from kavka.console.access.permissions import need_of
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
+from kavka.console.languages import COOKIE as LANGUAGE_COOKIE
+from kavka.console.languages import LANGUAGES, language_of
+from kavka.console.languages import PARAMETER as LANGUAGE
 from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
 from kavka.console.pages import brokers, groups, messages, overview, topic_changes, topics
 from kavka.console.parameters import Arguments
-from kavka.console.rendering import ASSETS, environment, part_of_path
+from kavka.console.rendering import ASSETS, environment, part_of_path, query_with
 from kavka.console.sampler import Sampler
 from kavka.console.security import (
     COOKIE,
@@ -57,6 +60,7 @@ ACTIONS: Final[tuple[Action, ...]] = tuple(
     action for subject in SUBJECTS for action in subject.ACTIONS
 )
 _MOST_BODY_BYTES: Final = 1 << 20
+_LANGUAGE_S: Final = 365 * 86_400
 
 _EXPECTED: Final = (Refused, KafkaError, OSError)
 """Errors that a cluster or a request causes; others are mistakes of the console."""
@@ -83,7 +87,7 @@ class _Console:
         self._options = options
         cluster = ClusterConnection(options)
         self._services = Services(cluster, Sampler(cluster, options.sample_interval_ms))
-        self._templates = environment()
+        self._templates = {language: environment(language) for language in LANGUAGES}
         self._tokens = Tokens()
         self._notices = Notices()
         self._gate = Gate(options)
@@ -193,22 +197,32 @@ class _Console:
     ) -> Response:
         visit = self._gate.visit(request)
         browser = self._gate.browser(request) or make_id()
-        body = self._templates.get_template(template).render(
-            {
-                "request_path": request.url.path,
-                "servers": self._options.bootstrap_servers if visit.user else "",
-                "user": visit.user,
-                "may": visit.may,
-                "csrf_token": self._tokens.token(browser),
-                "token_field": TOKEN_FIELD,
-                "notice": self._notices.get(request.query_params.get("notice", ""), browser),
-                "form_failure": None,
-                **context,
-            }
+        chosen = request.query_params.get(LANGUAGE, "")
+        language = _language(request)
+        body = (
+            self._templates[language]
+            .get_template(template)
+            .render(
+                {
+                    "language": language,
+                    "languages": _language_links(request),
+                    "request_path": request.url.path,
+                    "servers": self._options.bootstrap_servers if visit.user else "",
+                    "user": visit.user,
+                    "may": visit.may,
+                    "csrf_token": self._tokens.token(browser),
+                    "token_field": TOKEN_FIELD,
+                    "notice": self._notices.get(request.query_params.get("notice", ""), browser),
+                    "form_failure": None,
+                    **context,
+                }
+            )
         )
         response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
         if not visit.session_id and request.cookies.get(COOKIE, "") != browser:
             self._gate.set_cookie(response, COOKIE, browser)
+        if chosen == language:
+            self._gate.set_cookie(response, LANGUAGE_COOKIE, chosen, _LANGUAGE_S)
         return response
 
     async def _api_page(self, request: Request) -> Response:
@@ -299,21 +313,22 @@ class _Console:
 
     # The live tail
 
-    def _tail_endpoint(self, batch_text: Callable[[Arguments, TailBatch], str]) -> Endpoint:
+    def _tail_endpoint(self, batch_text: Callable[[Arguments, TailBatch, str], str]) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             services = self._services_of(request, messages.MESSAGES)
             batches = messages.tail(services, arguments)
+            language = _language(request)
             first = await anext(batches)  # an error before it is a page, not an event
 
             async def events() -> AsyncIterator[str]:
                 try:
-                    yield _event("records", batch_text(arguments, first))
+                    yield _event("records", batch_text(arguments, first, language))
                     async for batch in batches:
                         if not self._gate.is_still_in(request):
                             yield _event("failure", json.dumps(plain(_LOG_IN)))
                             return
-                        yield _event("records", batch_text(arguments, batch))
+                        yield _event("records", batch_text(arguments, batch, language))
                 except _EXPECTED as error:  # the status was sent long ago: the stream says it
                     failure = failure_of(error, self._options.bootstrap_servers)
                     yield _event("failure", json.dumps(plain(failure)))
@@ -326,17 +341,19 @@ class _Console:
 
         return answer
 
-    def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
+    def _html_batch(self, arguments: Arguments, batch: TailBatch, language: str) -> str:
         views = [record_view(record) for record in reversed(batch.records)]
-        rows = self._templates.get_template("record_rows.html").render(
-            topic=arguments.path["topic"], records=views
+        rows = (
+            self._templates[language]
+            .get_template("record_rows.html")
+            .render(topic=arguments.path["topic"], records=views)
         )
         return json.dumps(
             {"rows": rows, "shown": len(views), "seen": batch.seen, "kept": batch.kept}
         )
 
 
-def _json_batch(arguments: Arguments, batch: TailBatch) -> str:
+def _json_batch(arguments: Arguments, batch: TailBatch, language: str) -> str:
     views = [record_view(record) for record in batch.records]
     return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
 
@@ -356,6 +373,23 @@ def _require_small(request: Request) -> None:
         raise Refused(
             bad_request(f"The body has no length, or more than {_MOST_BODY_BYTES} bytes.")
         )
+
+
+def _language(request: Request) -> str:
+    return language_of(
+        request.query_params.get(LANGUAGE, ""),
+        request.cookies.get(LANGUAGE_COOKIE, ""),
+        request.headers.get("accept-language", ""),
+    )
+
+
+def _language_links(request: Request) -> list[tuple[str, str, str]]:
+    """Return code, name and address of this page in each language."""
+    path, query = request.url.path, dict(request.query_params)
+    return [
+        (code, name, path + query_with({**query, LANGUAGE: code}))
+        for code, (name, _) in LANGUAGES.items()
+    ]
 
 
 def _is_api(request: Request) -> bool:
