@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from kavka.console.application import create_application
 from kavka.console.options import ConsoleOptions
 from kavka.console.server import address_of, listen
 from kavka.testing.local_cluster import LocalCluster
+from kavka_compat.programs import install_node
+from support.console_access import access
 from support.waiting import wait_until
 
 pytestmark = [
@@ -112,10 +116,9 @@ def elsewhere(call: Callable[..., object], *arguments: object) -> None:
         thread.submit(call, *arguments).result()
 
 
-@pytest.fixture(scope="module")
-def address(cluster: LocalCluster) -> Iterator[str]:
+@contextmanager
+def serving(options: ConsoleOptions) -> Iterator[str]:
     """Serve a console on a thread."""
-    options = ConsoleOptions(cluster.bootstrap_servers, sample_interval_ms=500)
     with listen("127.0.0.1", 0) as listening:
         config = uvicorn.Config(
             create_application(options), log_config=None, timeout_graceful_shutdown=1
@@ -126,6 +129,12 @@ def address(cluster: LocalCluster) -> Iterator[str]:
         yield address_of(listening)
         server.should_exit = True
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(cluster: LocalCluster) -> Iterator[str]:
+    with serving(ConsoleOptions(cluster.bootstrap_servers, sample_interval_ms=500)) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +187,45 @@ def test_pages_fit_and_run_nothing_of_the_records(
         assert page.locator("h1").count() == 1
         if directory:
             page.screenshot(path=Path(directory) / f"{name}-{scheme}-{width}.png")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page: Any, address: str, scheme: str) -> None:
+    found = subprocess.run(
+        install_node(Path(__file__).parent / "axe", "console-axe"),
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    axe = Path(found.stdout.strip()).read_text("utf-8")
+    page.emulate_media(color_scheme=scheme)
+    findings: dict[tuple[str, str], list[str]] = {}
+    for name, path in PATHS.items():
+        page.goto(address + path)
+        page.wait_for_load_state("networkidle")
+        page.evaluate(axe)
+        broken = page.evaluate("axe.run(document).then(result => result.violations)")
+        findings |= {
+            (name, one["id"]): [node["html"][:200] for node in one["nodes"]] for one in broken
+        }
+    assert findings == {}
+
+
+def test_a_user_logs_in_and_out_with_the_keyboard(
+    page: Any, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with serving(ConsoleOptions(cluster.bootstrap_servers, access=access(tmp_path))) as address:
+        page.goto(f"{address}/topics?search=a")
+        page.wait_for_url("**/login?next=*")
+        directory = os.environ.get("KAVKA_SCREENSHOTS")
+        if directory:
+            page.screenshot(path=Path(directory) / "login.png")
+        page.keyboard.type("ada")
+        page.keyboard.press("Tab")
+        page.keyboard.type("pw-ada")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/topics?search=a")
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_url("**/login")
 
 
 def test_the_list_of_topics_is_searched_as_one_types(page: Any, address: str) -> None:

@@ -31,6 +31,9 @@ from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
 from kavka.console.history.recorder import History
+from kavka.console.languages import COOKIE as LANGUAGE_COOKIE
+from kavka.console.languages import LANGUAGES, language_of
+from kavka.console.languages import PARAMETER as LANGUAGE
 from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
 from kavka.console.pages import (
@@ -57,7 +60,7 @@ from kavka.console.pages import (
 )
 from kavka.console.parameters import Arguments
 from kavka.console.registry import Registry
-from kavka.console.rendering import ASSETS, environment, part_of_path
+from kavka.console.rendering import ASSETS, environment, part_of_path, query_with
 from kavka.console.sampler import Sampler
 from kavka.console.security import (
     COOKIE,
@@ -101,6 +104,7 @@ ACTIONS: Final[tuple[Action, ...]] = tuple(
 )
 DOWNLOADS: Final = export.DOWNLOADS
 _MOST_BODY_BYTES: Final = 1 << 20
+_LANGUAGE_S: Final = 365 * 86_400
 
 _EXPECTED: Final = (Refused, KafkaError, OSError)
 """Errors that a cluster or a request causes; others are mistakes of the console."""
@@ -138,7 +142,7 @@ class _Console:
             Alerts(kept, cluster, options.rules),
             registry,
         )
-        self._templates = environment()
+        self._templates = {language: environment(language) for language in LANGUAGES}
         self._tokens = Tokens()
         self._notices = Notices()
         self._gate = Gate(options)
@@ -154,7 +158,7 @@ class _Console:
             self._route("GET", "/api", self._api_page),
             self._route("GET", "/api/openapi.json", self._openapi),
             self._route("GET", "/topics/{topic}/tail", self._tail_endpoint(self._html_batch)),
-            self._route("GET", "/api/topics/{topic}/tail", self._tail_endpoint(self._json_batch)),
+            self._route("GET", "/api/topics/{topic}/tail", self._tail_endpoint(_json_batch)),
             self._route("GET", f"{messages.RECORD.path}/value", self._value),
         ]
         for download in DOWNLOADS:
@@ -275,24 +279,34 @@ class _Console:
         response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
         if not self._gate.visit(request).session_id and request.cookies.get(COOKIE, "") != browser:
             self._gate.set_cookie(response, COOKIE, browser)
+        chosen = request.query_params.get(LANGUAGE, "")
+        if chosen == _language(request):
+            self._gate.set_cookie(response, LANGUAGE_COOKIE, chosen, _LANGUAGE_S)
         return response
 
     def _text(
         self, request: Request, template: str, context: Mapping[str, Any], browser: str = ""
     ) -> str:
         visit = self._gate.visit(request)
-        text: str = self._templates.get_template(template).render(
-            {
-                "request_path": request.url.path,
-                "servers": self._options.bootstrap_servers if visit.user else "",
-                "user": visit.user,
-                "may": visit.may,
-                "csrf_token": self._tokens.token(browser),
-                "token_field": TOKEN_FIELD,
-                "notice": self._notices.get(request.query_params.get("notice", ""), browser),
-                "form_failure": None,
-                **context,
-            }
+        language = _language(request)
+        text: str = (
+            self._templates[language]
+            .get_template(template)
+            .render(
+                {
+                    "language": language,
+                    "languages": _language_links(request),
+                    "request_path": request.url.path,
+                    "servers": self._options.bootstrap_servers if visit.user else "",
+                    "user": visit.user,
+                    "may": visit.may,
+                    "csrf_token": self._tokens.token(browser),
+                    "token_field": TOKEN_FIELD,
+                    "notice": self._notices.get(request.query_params.get("notice", ""), browser),
+                    "form_failure": None,
+                    **context,
+                }
+            )
         )
         return text
 
@@ -398,22 +412,24 @@ class _Console:
     # The live tail
 
     def _tail_endpoint(
-        self, batch_text: Callable[[Arguments, TailBatch], Awaitable[str]]
+        self, batch_text: Callable[[Services, Arguments, TailBatch, str], Awaitable[str]]
     ) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             services = self._services_of(request, messages.MESSAGES)
             batches = messages.tail(services, arguments)
+            language = _language(request)
             first = await anext(batches)  # an error before it is a page, not an event
 
             async def events() -> AsyncIterator[str]:
                 try:
-                    yield _event("records", await batch_text(arguments, first))
+                    yield _event("records", await batch_text(services, arguments, first, language))
                     async for batch in batches:
                         if not self._gate.is_still_in(request):
                             yield _event("failure", json.dumps(plain(_LOG_IN)))
                             return
-                        yield _event("records", await batch_text(arguments, batch))
+                        text = await batch_text(services, arguments, batch, language)
+                        yield _event("records", text)
                 except _EXPECTED as error:  # the status was sent long ago: the stream says it
                     failure = failure_of(error, self._options.bootstrap_servers)
                     yield _event("failure", json.dumps(plain(failure)))
@@ -426,18 +442,25 @@ class _Console:
 
         return answer
 
-    async def _html_batch(self, arguments: Arguments, batch: TailBatch) -> str:
-        views = await messages.record_views(self._services, batch.records[::-1])
-        rows = self._templates.get_template("record_rows.html").render(
-            topic=arguments.path["topic"], records=views
+    async def _html_batch(
+        self, services: Services, arguments: Arguments, batch: TailBatch, language: str
+    ) -> str:
+        views = await messages.record_views(services, batch.records[::-1])
+        rows = (
+            self._templates[language]
+            .get_template("record_rows.html")
+            .render(topic=arguments.path["topic"], records=views)
         )
         return json.dumps(
             {"rows": rows, "shown": len(views), "seen": batch.seen, "kept": batch.kept}
         )
 
-    async def _json_batch(self, arguments: Arguments, batch: TailBatch) -> str:
-        views = await messages.record_views(self._services, batch.records)
-        return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
+
+async def _json_batch(
+    services: Services, arguments: Arguments, batch: TailBatch, language: str
+) -> str:
+    views = await messages.record_views(services, batch.records)
+    return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
 
 
 def _event(name: str, data: str) -> str:
@@ -460,6 +483,23 @@ def _require_small(request: Request) -> None:
         raise Refused(
             bad_request(f"The body has no length, or more than {_MOST_BODY_BYTES} bytes.")
         )
+
+
+def _language(request: Request) -> str:
+    return language_of(
+        request.query_params.get(LANGUAGE, ""),
+        request.cookies.get(LANGUAGE_COOKIE, ""),
+        request.headers.get("accept-language", ""),
+    )
+
+
+def _language_links(request: Request) -> list[tuple[str, str, str]]:
+    """Return code, name and address of this page in each language."""
+    path, query = request.url.path, dict(request.query_params)
+    return [
+        (code, name, path + query_with({**query, LANGUAGE: code}))
+        for code, (name, _) in LANGUAGES.items()
+    ]
 
 
 def _is_api(request: Request) -> bool:

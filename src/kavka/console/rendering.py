@@ -13,14 +13,17 @@ import jinja2
 from kavka import __version__
 from kavka.console import formats
 from kavka.console.history.charts import amount
+from kavka.console.languages import LANGUAGES, Translation
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"
 
 
-def environment() -> jinja2.Environment:
-    """Return the templates. All values are escaped; a name that a template does not have is an error."""
+def environment(language: str = "en") -> jinja2.Environment:
+    """Return the templates in a language. All values are escaped; a name that a template does not have is an error."""
+    _, table = LANGUAGES[language]
     made = jinja2.Environment(
+        extensions=[Translation] if table else [],
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -38,7 +41,7 @@ def environment() -> jinja2.Environment:
         part=part_of_path,
         query=query_with,
     )
-    made.globals.update(version=__version__, assets_version=_assets_version())
+    made.globals.update(translations=table, version=__version__, assets_version=_assets_version())
     return made
 
 
