@@ -79,6 +79,8 @@ PATHS = {
     "api": "/api",
     "missing": "/topics/none",
 }
+STOPPED = ("htmx:afterRequest", "htmx:sendAbort")
+"""htmx's messages about a request that the reader has stopped."""
 ATTACK = (
     "<script>document.title='attacked'</script><img src=x onerror=\"document.title='attacked'\">"
 )
@@ -160,7 +162,9 @@ def page(chromium: Any) -> Iterator[Any]:
         "console",
         lambda message: (
             faults.append(message.text)
-            if message.type == "error" and "404" not in message.text
+            if message.type == "error"
+            and "404" not in message.text
+            and not message.text.startswith(STOPPED)
             else None
         ),
     )
