@@ -37,7 +37,7 @@ class Seeker:
         self._fetcher.wake()
 
     def reset(self, partitions: Iterable[TopicPartition] | None, policy: ResetPolicy) -> None:
-        """Have positions looked up, those of all assigned partitions without `partitions`. Raise as `seek`."""
+        """Request lookups of positions, of all assigned partitions without `partitions`. Raise as `seek`."""
         for topic_partition in list(
             partitions if partitions is not None else self._subscription.partitions
         ):
