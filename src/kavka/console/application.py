@@ -21,14 +21,13 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from kavka.console import openapi
-from kavka.console.access import login_pages
+from kavka.console import login_pages, openapi
 from kavka.console.access.exposure import Exposure, sender_of
-from kavka.console.access.gate import Gate, LoginNeeded, set_sender
 from kavka.console.access.permissions import need_of
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
+from kavka.console.gate import Gate, LoginNeeded, set_sender
 from kavka.console.languages import COOKIE as LANGUAGE_COOKIE
 from kavka.console.languages import LANGUAGES, language_of
 from kavka.console.languages import PARAMETER as LANGUAGE
