@@ -10,9 +10,9 @@ import pytest
 
 from kavka.client import blocking
 from kavka.console.access.roles import Grant, Need, Role, User
-from kavka.console.access.scope import ScopedAdmin, scoped
 from kavka.console.failures import Refused
 from kavka.console.sampler import RateHistory
+from kavka.console.scope import ScopedAdmin, scoped
 from support.console import Cluster, with_services
 from support.console_access import access, browsers
 

@@ -21,15 +21,14 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from kavka.console import live, openapi
-from kavka.console.access import login_pages
+from kavka.console import live, login_pages, openapi
 from kavka.console.access.exposure import Exposure, sender_of
-from kavka.console.access.gate import Gate, LoginNeeded, set_sender
 from kavka.console.access.permissions import need_of
 from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
+from kavka.console.gate import Gate, LoginNeeded, set_sender
 from kavka.console.history.recorder import History
 from kavka.console.languages import COOKIE as LANGUAGE_COOKIE
 from kavka.console.languages import LANGUAGES, language_of

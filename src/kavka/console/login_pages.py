@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from kavka.console.access.exposure import local_path
-from kavka.console.access.gate import Gate, login_of_json
 from kavka.console.failures import Failure, Refused, bad_request
+from kavka.console.gate import Gate, login_of_json
 from kavka.console.security import TOKEN_FIELD, Tokens, refusal_of_change
 
 _MOST_BODY_BYTES: Final = 16_384

@@ -20,10 +20,10 @@ from kavka.console.access.exposure import Exposure, Sender, local_path
 from kavka.console.access.masks import masks_of
 from kavka.console.access.permissions import need_of
 from kavka.console.access.roles import LOCAL, Need, Role, User, highest
-from kavka.console.access.scope import forbidden, scoped
 from kavka.console.access.sessions import Session, Sessions
 from kavka.console.failures import Failure, Refused
 from kavka.console.options import ConsoleOptions
+from kavka.console.scope import forbidden, scoped
 from kavka.console.security import COOKIE
 from kavka.console.subject import Services
 
