@@ -1,4 +1,4 @@
-"""What the page of metrics costs a broker: CPU for a million records with the page and without it, and of a scrape.
+"""The cost of the page of metrics to a broker: CPU for a million records with the page and without it, and of a scrape.
 
     PYTHONPATH=tests/compat python bench/metrics.py --rounds 5 --records 150000
 

@@ -69,7 +69,7 @@ class Hook:
 
 
 class Letters:
-    """What a mail server has taken; `answers` says what comes next, 250 when it is empty."""
+    """Mails that a server has taken; `answers` says what comes next, 250 when it is empty."""
 
     def __init__(self) -> None:
         self.taken: list[Message] = []

@@ -1,4 +1,4 @@
-"""When certificates expire, as a TLS server shows them."""
+"""The expiry of certificates, as a TLS server shows them."""
 
 from __future__ import annotations
 

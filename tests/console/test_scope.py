@@ -114,7 +114,8 @@ def test_rates_of_all_topics_are_those_of_the_users() -> None:
 def test_each_part_of_the_services_is_scoped(cluster: Cluster) -> None:
     async def use(services: Any) -> None:
         made = scoped(services, TEAM, Need(Role.VIEWER, "any"), None)
-        for name in services.__dataclass_fields__:
+        # A schema says nothing about other topics' records; the page of schemas needs a role on everything.
+        for name in services.__dataclass_fields__.keys() - {"registry"}:
             assert getattr(made, name) is not getattr(services, name), f"scope.scoped has no {name}"
         assert scoped(services, TEAM, Need(Role.VIEWER, "cluster"), None) is services
 

@@ -1,4 +1,4 @@
-"""What a project may do with its topics is looked at before a run, on a broker with ACLs."""
+"""Rights on a project's topics are looked at before a run, on a broker with ACLs."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What needs Spark's package and no JVM: what a flow reads, a backfill's filter, specifications that are none."""
+"""Plans with Spark's package and no JVM: reads of a flow, a backfill's filter, specifications that are none."""
 
 from __future__ import annotations
 

@@ -22,8 +22,11 @@ from kavka.client.consumer.consumer import Consumer
 from kavka.client.producer.producer import Producer
 from kavka.console.access.masks import Masks
 from kavka.console.access.roles import Need, Role, User
+from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused
+from kavka.console.history.recorder import History
+from kavka.console.history.snapshot import Snapshot
 from kavka.console.sampler import Rate, RateHistory, Sampler
 from kavka.console.subject import Services
 from kavka.ids import TopicPartition
@@ -45,6 +48,10 @@ def scoped(
         services,
         cluster=cast(ClusterConnection, cluster),
         sampler=cast(Sampler, sampler),
+        history=cast(
+            History, services.history if is_unbounded else ScopedRecorder(services.history, user)
+        ),
+        alerts=cast(Alerts, services.alerts if is_unbounded else _Closed()),
         # What a mask has covered is bytes; a schema could make readable what it did not find in them.
         registry=services.registry if masks is None else None,
     )
@@ -372,6 +379,53 @@ class MaskedBatches:
     def records(self) -> list[ConsumerRecord]:
         """Return the records as the user may see them."""
         return [self._masks.apply(record) for record in self._batches.records()]
+
+
+class _Closed:
+    """A part for users with a role on everything."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse."""
+        raise forbidden("It needs a role on all topics and groups.")
+
+
+class ScopedRecorder:
+    """The history of the user's topics and groups; those of brokers and of the cluster need a role on everything."""
+
+    def __init__(self, history: History, user: User) -> None:
+        """Wrap the history."""
+        self._history = history
+        self._user = user
+        self.note = history.note
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what is not known here."""
+        raise forbidden(f"{name} needs a role on all topics and groups.")
+
+    async def charts(self, kind: str, name: str, *arguments: Any) -> Any:
+        """Return charts of a topic or a group of the user."""
+        if kind == "topic":
+            _require_topic(self._user, Role.VIEWER, name)
+        elif kind == "group":
+            _require_group(self._user, Role.VIEWER, name)
+        elif not self._user.may_on_all(Role.VIEWER):
+            raise forbidden(
+                f"The history of the {kind} needs the role viewer on all topics and groups."
+            )
+        return await self._history.charts(kind, name, *arguments)
+
+    @property
+    def latest(self) -> Snapshot | None:
+        """The newest look, with the user's groups alone."""
+        found = self._history.latest
+        if found is None:
+            return None
+        seen = {
+            name: one
+            for name, one in found.groups.items()
+            if self._user.may(Role.VIEWER, group=name)
+        }
+        return replace(found, groups=seen)
 
 
 class ScopedSampler:

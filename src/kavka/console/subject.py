@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What a download gives; `note` says how far was looked."""
+    """The file of a download; `note` says how far was looked."""
 
     name: str
     media_type: str

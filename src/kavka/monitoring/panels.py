@@ -93,7 +93,7 @@ class Row:
 
 @frozen
 class Dashboard:
-    """A dashboard; `uid` stays the same for ever, so that an import replaces the one before."""
+    """A dashboard; `uid` never changes, so that an import replaces the one before."""
 
     uid: str
     title: str

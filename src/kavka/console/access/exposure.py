@@ -1,4 +1,4 @@
-"""Where a console listens and under which name it answers: off the loopback only with a login and TLS. Pure.
+"""The address and the name of a console: off the loopback only with a login and TLS. Pure.
 
 TLS is the console's own, or ends in a reverse proxy that is named. Requests must then come from that proxy, and what
 they say about the browser (`X-Forwarded-For`, `X-Forwarded-Proto`) is believed; from all others it is passed over.

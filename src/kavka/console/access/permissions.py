@@ -63,7 +63,8 @@ NEEDS: Final[Mapping[tuple[str, str], Need]] = {
     ("POST", "/topics/{topic}/produce"): _OPERATE,
     ("GET", "/topics/{topic}/records/{partition}/{offset}/copy"): _OPERATE,
     ("POST", "/topics/{topic}/records/{partition}/{offset}/copy"): _OPERATE,
-    ("GET", "/history"): _LOOK_AT_ALL,
+    # The kind and the name are parameters: `scope.ScopedRecorder` compares them.
+    ("GET", "/history"): _LOOK,
     ("GET", "/alerts"): _LOOK_AT_ALL,
     ("GET", "/alerts/rules"): _LOOK_AT_ALL,
     ("GET", "/alerts/history"): _LOOK_AT_ALL,

@@ -75,7 +75,7 @@ def offered_topics(topics: Mapping[str, TopicDescription]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """What a plan was made of, and its targets."""
+    """A plan's input, and its targets."""
 
     topics: Mapping[str, TopicDescription]
     brokers: list[BrokerAddress]

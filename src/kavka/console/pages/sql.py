@@ -30,7 +30,7 @@ class SqlResult:
 
     is_run: bool
     note: str
-    """What is missing, or how far the statement has looked."""
+    """The library that is missing, or how far the statement has looked."""
     names: list[str]
     types: list[str]
     rows: list[list[str | None]]
