@@ -1,10 +1,10 @@
-"""The texts of pages in Simplified Chinese. `languages` says where texts come from."""
+"""The texts of the overview, brokers, topics, messages and consumer groups, and those that many pages have."""
 
 from __future__ import annotations
 
 from typing import Final
 
-CHINESE: Final[dict[str, str]] = {
+PAGES: Final[dict[str, str]] = {
     "(empty name)": "（空名称）",
     ", and the offsets that groups have committed in it. It cannot be undone.": (
         "，以及消费组在其中提交的偏移量。此操作无法撤销。"
@@ -234,13 +234,3 @@ CHINESE: Final[dict[str, str]] = {
     "to the first record": "到第一条记录",
     "” in its name.": "”。",
 }
-
-SAME: Final = frozenset(
-    {
-        "Content-Type: application/json", "GET", "POST", "kavka", "name=value", "· kavka",
-        "retention.ms=604800000&#10;cleanup.policy=compact",
-        # States of groups, which are Kafka's own words.
-        "CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Stable",
-    }
-)  # fmt: skip
-"""Texts that are the same in Chinese."""

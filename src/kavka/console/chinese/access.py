@@ -1,0 +1,80 @@
+"""The texts of ACLs, users, quotas and the audit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ACCESS: Final[dict[str, str]] = {
+    "* for all; empty for the cluster.": "* 表示全部；留空表示集群。",
+    ". Connections that are open stay until they end.": "登录。已打开的连接在结束前不受影响。",
+    "A quota": "配额",
+    "A user’s password": "用户密码",
+    "ACLs": "ACL",
+    "Access": "访问控制",
+    "Add ACL": "添加 ACL",
+    "Again": "再次输入",
+    "Alone.": "须单独填写。",
+    "An address; * for all.": "一个地址；* 表示全部。",
+    "Audit": "审计",
+    "Change a quota": "更改配额",
+    "Change …": "更改…",
+    "Client id": "客户端 ID",
+    "Event": "事件",
+    "Iterations": "迭代次数",
+    "Mechanism": "认证机制",
+    "New ACL": "新建 ACL",
+    "New quota": "新建配额",
+    "New user": "新建用户",
+    "No ACL matches.": "没有匹配的 ACL。",
+    "No line was found.": "没有找到审计记录。",
+    "No user has a SCRAM credential. Others (PLAIN, OAUTHBEARER, TLS) are not in the cluster’s metadata.": (
+        "没有用户拥有 SCRAM 凭据。其他用户（PLAIN、OAUTHBEARER、TLS）不在集群的元数据中。"
+    ),
+    "No user matches.": "没有匹配的用户。",
+    "Operation": "操作",
+    "Password of": "密码：",
+    "Password …": "密码…",
+    "Permission": "权限",
+    "Principal": "主体",
+    "Quota": "配额",
+    "Quotas": "配额",
+    "Remove": "移除",
+    "Remove ACL": "移除 ACL",
+    "Remove a credential": "移除凭据",
+    "Remove an ACL": "移除 ACL",
+    "Remove credential": "移除凭据",
+    "Remove quota": "移除配额",
+    "Remove this ACL": "移除此 ACL",
+    "Remove …": "移除…",
+    "Resource": "资源",
+    "Result": "结果",
+    "Search ACLs": "搜索 ACL",
+    "Search the audit": "搜索审计记录",
+    "Search users": "搜索用户",
+    "Set password": "设置密码",
+    "Set quota": "设置配额",
+    "The brokers get a salted hash, never the password. What the user had for this mechanism holds no longer, "
+    "for new connections.": (
+        "Broker 只会收到加盐的哈希值，不会收到密码本身。对于新连接，该用户在此机制下的原有凭据不再有效。"
+    ),
+    "The name is": "名称匹配方式",
+    "There are no ACLs.": "还没有 ACL。",
+    "There are no quotas.": "还没有配额。",
+    "Type": "输入",
+    "Users": "用户",
+    "What": "内容",
+    "Without this denial, another ACL may allow it.": "没有这条拒绝规则后，其他 ACL 可能会允许该操作。",
+    "all others": "其他所有",
+    "by": "，主体",
+    "can no longer log in by": "将无法再通过",
+    "from": "来自",
+    "in one of these fields stands for all that have no quota of their own.": (
+        "填在上述任一字段中，表示所有没有单独配额的对象。"
+    ),
+    "on": "，资源",
+    "prefix": "前缀",
+    "the beginning of names": "名称前缀",
+    "the brokers’": "Broker 的审计主题",
+    "to confirm": "以确认",
+    "whole": "完整名称",
+}
