@@ -157,6 +157,7 @@ def test_the_topic_has_the_lines_of_the_file_and_none_about_itself(
         session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
         audit.authentication_failed(session, "PLAIN", "wrong password")
         await until(lambda: audit.topic.written == 3)
+        await until(lambda: path.read_text().count("\n") == 3)  # a thread writes the file
         lines = path.read_text().splitlines()
         assert [record.value.decode() for record in await served.read("audit")] == lines
         events = [json.loads(line)["event"] for line in lines]

@@ -405,6 +405,8 @@ WITHOUT_JSON = {
     "console-users": "prints names, a line for each",
     "metrics-users": "prints names, a line for each",
     "console": "serves",
+    "group-metrics": "serves",
+    "monitoring": "writes files, and prints their names",
     "console-producer": "prints nothing",
     "sql": "has --format json",
     "zookeeper-shell": "is typed into",

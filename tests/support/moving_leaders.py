@@ -78,6 +78,7 @@ class MovingLeaders(FaultyBroker):
         self.hidden.add(ApiKey.DESCRIBE_CLUSTER)
         self.replacements[ApiKey.METADATA] = self._metadata
         self.replacements[ApiKey.FIND_COORDINATOR] = self._coordinators
+        self.replacements[ApiKey.FETCH] = self._late_fetch
         self._names: dict[bytes, str] = {}
         self._has_moved = False
         self.hosts |= {host_of(node): self.hosts[HOST] for node in self.nodes}
@@ -193,6 +194,12 @@ class MovingLeaders(FaultyBroker):
                     FetchResponseTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=rows)
                 )
         return response if response.responses else None
+
+    def _late_fetch(self, response: FetchResponse) -> FetchResponse:
+        """Refuse a fetch that waited through the move, whose node leads no more. Later ones have no session."""
+        if self.leaders and response.session_id:
+            return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return response
 
     def _unread(
         self, response: FetchResponse, name: str, partition: int, code: ErrorCode, near: int | None

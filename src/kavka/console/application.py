@@ -103,6 +103,7 @@ ACTIONS: Final[tuple[Action, ...]] = tuple(
 )
 DOWNLOADS: Final = export.DOWNLOADS
 _MOST_BODY_BYTES: Final = 1 << 20
+_SECRETS: Final = {one.name for page in PAGES for one in page.parameters if one.kind == "secret"}
 _LANGUAGE_S: Final = 365 * 86_400
 
 _EXPECTED: Final = (Refused, KafkaError, OSError)
@@ -493,8 +494,9 @@ def _language(request: Request) -> str:
 
 
 def _language_links(request: Request) -> list[tuple[str, str, str]]:
-    """Return code, name and address of this page in each language."""
-    path, query = request.url.path, dict(request.query_params)
+    """Return code, name and address of this page in each language; a secret that stood in the address is left out."""
+    path = request.url.path
+    query = {name: value for name, value in request.query_params.items() if name not in _SECRETS}
     return [
         (code, name, path + query_with({**query, LANGUAGE: code}))
         for code, (name, _) in LANGUAGES.items()
