@@ -367,14 +367,15 @@ class _Console:
 
     async def _act(self, request: Request, action: Action, arguments: Arguments) -> Outcome:
         """Carry out an action, with a line of the audit whatever comes of it."""
-        on = {**request.path_params, **arguments.values()}
+        on = {**request.path_params, **arguments.audited()}
         try:
             self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
             services = self._services_of(request, action.page, "POST")
             outcome = await action.act(services, arguments)
         except _EXPECTED as error:
             failure = failure_of(error, self._options.bootstrap_servers)
-            self._gate.audit(request, on, f"failed: {failure.title}: {failure.detail}")
+            reason = "" if arguments.has_content else f": {failure.detail}"
+            self._gate.audit(request, on, f"failed: {failure.title}{reason}")
             raise
         self._gate.audit(request, on, "ok")
         return outcome

@@ -30,6 +30,8 @@ class Parameter:
     maximum: int | None = None
     """Of an integer; of a text its characters, 20,000 without it."""
     required: bool = False
+    is_content: bool = False
+    """It is part of a record, which the audit does not have."""
 
 
 class Arguments:
@@ -125,6 +127,15 @@ class Arguments:
             for name, parameter in self._declared.items()
             if parameter.kind != "secret"
         }
+
+    def audited(self) -> dict[str, str]:
+        """Return what the audit has: `values` without parts of records."""
+        return {n: value for n, value in self.values().items() if not self._declared[n].is_content}
+
+    @property
+    def has_content(self) -> bool:
+        """True when parts of records were asked for, so that a reason may quote them."""
+        return any(parameter.is_content for parameter in self._declared.values())
 
 
 def _as_text(value: object) -> str:

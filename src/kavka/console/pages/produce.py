@@ -260,9 +260,9 @@ _PRODUCE = Page(
     load=_load_form,
     parameters=(
         Parameter("from", "text", "A record of the topic to begin with, such as 0:123."),
-        Parameter("key", "text", "The key.", maximum=_MOST_CHARACTERS),
+        Parameter("key", "text", "The key.", maximum=_MOST_CHARACTERS, is_content=True),
         Parameter("key_format", "choice", "The format of the key.", "null", FORMATS),
-        Parameter("value", "text", "The value.", maximum=_MOST_CHARACTERS),
+        Parameter("value", "text", "The value.", maximum=_MOST_CHARACTERS, is_content=True),
         Parameter(
             "value_format",
             "choice",
@@ -270,7 +270,12 @@ _PRODUCE = Page(
             "text",
             FORMATS,
         ),
-        Parameter("headers", "text", "Headers, one `name: value` a line; 0x… is hexadecimal."),
+        Parameter(
+            "headers",
+            "text",
+            "Headers, one `name: value` a line; 0x… is hexadecimal.",
+            is_content=True,
+        ),
         _PARTITION,
     ),
     path_parameters=TOPIC_PATH,
