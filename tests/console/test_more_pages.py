@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,6 +14,7 @@ from kavka.client import blocking
 from kavka.client.schemas import AvroSerializer, SchemaRegistry
 from kavka.spark.queries.flow_progress import FlowProgress, PartitionLag
 from support.console import Cluster, console
+from support.console_access import access, browsers
 from support.schema_registry import RegistryServer, serve_registry
 
 FIRST = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}'
@@ -136,3 +138,15 @@ def test_flows_of_pipelines_are_shown_those_that_fail_first(
 
 def test_a_cluster_without_an_audit_says_so(pages: TestClient) -> None:
     assert "write no audit into a topic" in pages.get("/audit").text
+
+
+def test_pipelines_are_read_through_the_masks(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create("flows")
+    failed = FlowProgress("shop", "orders", state="failed", last_error="no call to 555-123")
+    cluster.write("flows", [(b"shop/orders", failed.to_json().encode())])
+    masks = [{"pattern": r"\d{3}-\d{3}"}]
+    with browsers(cluster.bootstrap, access(tmp_path, masks=masks)) as opened:
+        ada = opened(user="ada")
+        [row] = ada.get("/api/pipelines?topic=flows").json()["rows"]
+        assert row["last_error"] == "no call to ***"
+        assert "555-123" not in ada.get("/pipelines?topic=flows").text

@@ -11,6 +11,9 @@ import pytest
 from kavka.client import blocking
 from kavka.console.access.roles import Grant, Need, Role, User
 from kavka.console.failures import Refused
+from kavka.console.history.charts import finding_of
+from kavka.console.history.groups import GroupFigures
+from kavka.console.history.snapshot import Snapshot, TopicFigures
 from kavka.console.sampler import RateHistory
 from kavka.console.scope import ScopedAdmin, scoped
 from support.console import Cluster, with_services
@@ -118,6 +121,24 @@ def test_each_part_of_the_services_is_scoped(cluster: Cluster) -> None:
         for name in services.__dataclass_fields__.keys() - {"registry"}:
             assert getattr(made, name) is not getattr(services, name), f"scope.scoped has no {name}"
         assert scoped(services, TEAM, Need(Role.VIEWER, "cluster"), None) is services
+
+    with_services(cluster.bootstrap, use)
+
+
+def test_the_finding_of_a_group_names_no_topic_of_others(cluster: Cluster) -> None:
+    def stuck(partition: str) -> GroupFigures:
+        return GroupFigures("Empty", 1, None, None, 900.0, True, partition, None, 0.0)
+
+    groups = {"team-1": stuck("other-b-0"), "team-2": stuck("team-a-0"), "other": stuck("t-0")}
+    topics = {"other-b": TopicFigures(None, None, None, 0.0, True)}
+
+    async def use(services: Any) -> None:
+        services.history.latest = Snapshot(0.0, topics=topics, groups=groups)
+        seen = scoped(services, TEAM, Need(Role.VIEWER, "any"), None).history.latest
+        assert seen is not None
+        assert (set(seen.groups), seen.topics) == ({"team-1", "team-2"}, {})
+        assert finding_of(seen.groups["team-1"], 600.0) == ""
+        assert "team-a-0" in finding_of(seen.groups["team-2"], 600.0)
 
     with_services(cluster.bootstrap, use)
 

@@ -25,6 +25,7 @@ from kavka.console.access.roles import Need, Role, User
 from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused
+from kavka.console.history.groups import GroupFigures
 from kavka.console.history.recorder import History
 from kavka.console.history.snapshot import Snapshot
 from kavka.console.sampler import Rate, RateHistory, Sampler
@@ -99,16 +100,10 @@ class ScopedCluster:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of clients, for users with a role on everything."""
-        if self._user is not None:
-            raise forbidden("It needs a role on all topics and groups.")
+        """The settings of clients, for users with a role on everything for whom no mask holds."""
+        if self._user is not None or self.is_masked:
+            raise forbidden("It needs a role on all topics and groups, and no mask that holds.")
         return self._cluster.settings
-
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[None]:
-        """Count a reader while it reads."""
-        async with self._cluster.reading():
-            yield
 
     async def ask(self, call: Callable[[Any], Awaitable[T]]) -> T:
         """Return what the admin client answers, as the user may see it."""
@@ -310,7 +305,9 @@ class ScopedProducer:
         return await self._producer.send(topic, *arguments, **options)
 
 
-_CONSUMER_CALLS: Final = frozenset({"assignment", "position", "seek", "pause", "resume"})
+_CONSUMER_CALLS: Final = frozenset(
+    {"assignment", "position", "seek", "seek_to_beginning", "pause", "resume"}
+)
 """Calls that are about partitions which were assigned."""
 
 
@@ -421,11 +418,18 @@ class ScopedRecorder:
         if found is None:
             return None
         seen = {
-            name: one
+            name: self._with_topics(one)
             for name, one in found.groups.items()
             if self._user.may(Role.VIEWER, group=name)
         }
-        return replace(found, groups=seen)
+        return Snapshot(found.at_s, groups=seen)
+
+    def _with_topics(self, group: GroupFigures) -> GroupFigures:
+        """Return a group without the partition that stands longest, where that is one of a topic of others."""
+        topic = group.stuck_partition.rpartition("-")[0]
+        if not topic or self._user.may(Role.VIEWER, topic=topic):
+            return group
+        return group._replace(stuck_s=0.0, stuck_partition="")
 
 
 class ScopedSampler:

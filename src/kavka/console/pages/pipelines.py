@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from kavka.client.config import CONSUMER
-from kavka.client.setting_names import settings_for
+from kavka.console.pages.topics import describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Page, Services
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines
-from kavka.spark.queries.topic import PROGRESS_TOPIC, is_lost, read_progress
+from kavka.spark.queries.topic import PROGRESS_TOPIC, is_lost, progress_read_by
 
 _TIMEOUT_SHARE = 0.75
 
@@ -101,11 +100,12 @@ _URGENCY = {"failed": 0, "lost": 1, "waiting": 2, "running": 3}
 
 async def _load(services: Services, arguments: Arguments) -> PipelineList:
     topic = arguments.text("topic").strip() or PROGRESS_TOPIC
-    settings = settings_for(CONSUMER, services.cluster.settings)
     timeout_s = services.cluster.options.timeout_ms / 1000 * _TIMEOUT_SHARE
     try:
-        async with services.cluster.reading():
-            found = await read_progress(settings, topic, timeout_s)
+        await describe(services, topic)
+        # The page's consumer, not one of its own: any topic can be named, and masks may hold in it.
+        async with services.cluster.consumer(isolation_level="read_committed") as consumer:
+            found = await progress_read_by(consumer, topic, timeout_s)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise

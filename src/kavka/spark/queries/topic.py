@@ -87,38 +87,42 @@ async def read_progress(
     settings: Mapping[str, str], topic: str = PROGRESS_TOPIC, timeout_s: float = 30.0
 ) -> list[FlowProgress]:
     """Return the newest progress of every flow, sorted. Raise KafkaError when there is no such topic, OSError."""
-    at = TopicPartition(topic, 0)
-    newest: dict[bytes, FlowProgress] = {}
     bounded = {"default.api.timeout.ms": _API_TIMEOUT_MS, **settings}
     async with Admin(bounded) as admin:
         [described] = (await admin.describe_topics([topic])).values()
         if isinstance(described, KafkaError):
             raise described
     async with Consumer({**bounded, "isolation.level": "read_committed"}) as consumer:
-        consumer.assign([at])
-        consumer.seek_to_beginning([at])
-        end = (await consumer.end_offsets([at]))[at]
-        deadline = time.monotonic() + timeout_s
-        while await consumer.position(at) < end:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} could not be read in {timeout_s:g} s")
-            for batch in await consumer.poll(timeout_ms=500):
-                for record in batch.records():
-                    if record.value is None:
-                        newest.pop(record.key or b"", None)
-                        continue
-                    try:
-                        flow = progress_from_json(record.value)
-                    except ValueError as error:
-                        log.warning(
-                            "record left out topic=%s offset=%d reason=%s",
-                            topic,
-                            record.offset,
-                            error,
-                        )
-                        continue
-                    flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
-                    newest[record.key or b""] = flow
+        return await progress_read_by(consumer, topic, timeout_s)
+
+
+async def progress_read_by(
+    consumer: Consumer, topic: str, timeout_s: float = 30.0
+) -> list[FlowProgress]:
+    """Return the same by a consumer that reads committed records. Raise KafkaError, OSError."""
+    at = TopicPartition(topic, 0)
+    newest: dict[bytes, FlowProgress] = {}
+    consumer.assign([at])
+    consumer.seek_to_beginning([at])
+    end = (await consumer.end_offsets([at]))[at]
+    deadline = time.monotonic() + timeout_s
+    while await consumer.position(at) < end:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{topic} could not be read in {timeout_s:g} s")
+        for batch in await consumer.poll(500):
+            for record in batch.records():
+                if record.value is None:
+                    newest.pop(record.key or b"", None)
+                    continue
+                try:
+                    flow = progress_from_json(record.value)
+                except ValueError as error:
+                    log.warning(
+                        "record left out topic=%s offset=%d reason=%s", topic, record.offset, error
+                    )
+                    continue
+                flow.updated_ms = record.timestamp  # of the heartbeat, if that is later
+                newest[record.key or b""] = flow
     return sorted(newest.values(), key=lambda progress: (progress.pipeline, progress.flow))
 
 
