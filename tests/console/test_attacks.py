@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -150,6 +151,14 @@ def test_assets_lead_nowhere_else(browser: Any, path: str) -> None:
     assert answer.status_code in (303, 404), answer.status_code
     assert "root:" not in answer.text
     assert "def make_id" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["//evil.example/a", "/%2Fevil.example/a", "/%5C/evil.example/a"])
+def test_no_link_of_a_page_leads_to_the_host_that_a_path_names(browser: Any, path: str) -> None:
+    page = browser().get(BASE + path)
+    assert page.status_code == 404
+    assert 'href="/evil.example/a' in page.text
+    assert not re.search(r'href="/[/\\]', page.text)
 
 
 def test_another_host_is_refused_before_anything_else(browser: Any) -> None:

@@ -44,6 +44,19 @@ def test_a_user_logs_in_and_out(browser: Any) -> None:
     assert not is_in(vera)
 
 
+def test_what_a_page_asks_by_itself_keeps_no_session_alive(browser: Any) -> None:
+    vera = browser(user="vera")
+    [session] = browser.gate._sessions._sessions.values()
+    for headers, is_use in (
+        ({"X-Refresh": "1"}, False),
+        ({"Accept": "text/event-stream"}, False),
+        ({}, True),
+    ):
+        session.used_s = before = session.used_s - 60
+        assert vera.get("/api", headers=headers).status_code == 200
+        assert (session.used_s > before) is is_use, headers
+
+
 def test_a_session_that_was_ended_is_of_no_use(browser: Any) -> None:
     vera = browser(user="vera")
     stolen = vera.client.cookies["kavka_session"]
@@ -255,6 +268,18 @@ def test_logins_refusals_and_changes_are_audited(browser: Any) -> None:
     assert {line["address"] for line in lines} == {"203.0.113.4"}
     assert "secret-guess" not in str(lines)
     assert lines[2]["on"] == {"topic": "team-a"}
+
+
+def test_passwords_of_the_clusters_users_are_not_in_the_audit(browser: Any) -> None:
+    ada = browser(user="ada")
+    with audited() as lines:
+        for path in ("/users/password", "/api/users/password"):
+            given = {"user": "u", "password": "secret-1", "again": "secret-2"}
+            given["csrf_token"] = ada.token("/users/password")
+            sent = {"json": given} if path.startswith("/api") else {"data": given}
+            assert ada.client.post(path, **sent).status_code == 400
+    assert [line["on"]["user"] for line in lines] == ["u", "u"]
+    assert "secret-" not in str(lines)
 
 
 # The command

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from kavka.console.access.roles import Role
 from kavka.console.application import create_application
 from kavka.console.options import ConsoleOptions
 from support.console import Cluster
-from support.console_access import BASE, Browser, access, browsers
+from support.console_access import BASE, NAMES, Browser, access, audited, browsers
 
 PARTS = {"{broker}": "1", "{partition}": "0", "{offset}": "0"}
 
@@ -25,7 +27,10 @@ def browser(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         cluster.create(topic)
         cluster.write(topic, [(b"k", b"v")])
         cluster.commit(f"{topic}-readers", {(topic, 0): 0})
-    with browsers(cluster.bootstrap, access(tmp_path_factory.mktemp("access"))) as opened:
+    grants = [{"users": [name], **grant} for name, grant in NAMES.items()]
+    grants.append({"users": ["none"], "role": "viewer"})
+    users = access(tmp_path_factory.mktemp("access"), grants=grants)
+    with browsers(cluster.bootstrap, users) as opened:
         yield opened
 
 
@@ -176,6 +181,44 @@ def test_what_a_role_may_not_do_is_not_shown(browser: Any) -> None:
         assert words in ada.get(path).text
     for inside, shown in ((vera, False), (otto, False), (ada, True)):
         assert ('class="danger"' in inside.get("/topics/team-a").text) is shown
+
+
+@pytest.mark.parametrize("user", ["vera", "otto", "none", "ada"])
+def test_no_page_leads_where_its_reader_may_not_go(
+    browser: Any, routes: list[tuple[str, str]], user: str
+) -> None:
+    inside = browser(user=user)
+    links, forms = set(), set()
+    for method, path in guarded(routes):
+        if method == "GET" and not path.startswith("/api") and "/value" not in path:
+            page = call(inside, method, path, "team-a", "team-a-readers")
+            if page.status_code == 200 and page.headers["content-type"].startswith("text/html"):
+                links |= set(re.findall(r'(?:href|hx-get)="(/[^"]*)"', page.text))
+                forms |= set(re.findall(r'<form method="post" action="([^"]*)"', page.text))
+    for link in links:
+        if not re.search("language=|statement=|^/assets", link):
+            assert inside.get(unescape(link)).status_code != 403, link
+    for form in forms - {"/logout"}:
+        # The form has no token, so a change that is allowed ends at that.
+        answer = inside.client.post(form, data={"id": "team-a-readers"})
+        assert "was refused" in answer.text, form
+    assert {"/topics", "/topics/team-a/messages"} <= links
+    assert ("/sql" in links) is (user == "ada")
+    assert ("/alerts" in links) is (user in ("none", "ada"))
+    assert bool(forms - {"/logout"}) is (user in ("otto", "ada"))
+
+
+def test_no_part_of_a_record_is_in_the_audit(browser: Any) -> None:
+    otto = browser(user="otto")
+    texts = {"key": "key-secret", "key_format": "text", "headers": "h: header-secret"}
+    wrong = {"value": "{value-secret", "value_format": "json", "headers": ": header-secret"}
+    with audited() as lines:
+        for given, status in (({"value": "value-secret"} | texts, 200), (wrong, 400)):
+            answer = otto.client.post("/api/topics/team-a/produce", json=given)
+            assert answer.status_code == status
+    assert [line["on"]["topic"] for line in lines] == ["team-a", "team-a"]
+    assert lines[1]["result"].startswith("failed: ")
+    assert "-secret" not in str(lines)
 
 
 def test_a_read_only_console_refuses_changes_of_administrators(

@@ -296,10 +296,11 @@ class _Console:
                 {
                     "language": language,
                     "languages": _language_links(request),
-                    "request_path": request.url.path,
+                    "request_path": _own_path(request),
                     "servers": self._options.bootstrap_servers if visit.user else "",
                     "user": visit.user,
                     "may": visit.may,
+                    "sees_all": visit.sees_all,
                     "csrf_token": self._tokens.token(browser),
                     "token_field": TOKEN_FIELD,
                     "notice": self._notices.get(request.query_params.get("notice", ""), browser),
@@ -496,12 +497,17 @@ def _language(request: Request) -> str:
 
 def _language_links(request: Request) -> list[tuple[str, str, str]]:
     """Return code, name and address of this page in each language; a secret that stood in the address is left out."""
-    path = request.url.path
+    path = _own_path(request)
     query = {name: value for name, value in request.query_params.items() if name not in _SECRETS}
     return [
         (code, name, path + query_with({**query, LANGUAGE: code}))
         for code, (name, _) in LANGUAGES.items()
     ]
+
+
+def _own_path(request: Request) -> str:
+    """Return the path of a request for links to it: with two slashes at its beginning it would name another host."""
+    return "/" + request.url.path.lstrip("/\\")
 
 
 def _is_api(request: Request) -> bool:

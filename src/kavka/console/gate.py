@@ -62,6 +62,11 @@ class Visit:
     session_id: str
     sender: Sender
 
+    @property
+    def sees_all(self) -> bool:
+        """True for a user who may look at everything."""
+        return self.user is not None and self.user.may_on_all(Role.VIEWER)
+
     def may(
         self, method: str, path: str, topic: str | None = None, group: str | None = None
     ) -> bool:
@@ -120,7 +125,10 @@ class Gate:
         if not self.access.has_login:
             return Visit(self._capped(LOCAL), LOCAL, "", sender)
         session_id = request.cookies.get(self.cookie, "")
-        owner = self._user(session_id, is_use=REFRESH not in request.headers)
+        # A browser opens a stream of events again by itself, and sends no header of ours with it.
+        is_stream = request.headers.get("accept", "").startswith("text/event-stream")
+        is_use = REFRESH not in request.headers and not is_stream
+        owner = self._user(session_id, is_use=is_use)
         if owner is None:
             return Visit(None, None, "", sender)
         return Visit(self._capped(owner), owner, session_id, sender)
