@@ -207,6 +207,7 @@ def test_a_refusal_says_what_was_refused(
     ("settings", "reason"),
     [
         ("localhost:8081", "is no URL of a schema registry"),
+        ("http://anna:pw@localhost:8081", "give basic.auth.user.info"),
         ({"url": "http://a", "basic.auth.user": "x"}, "basic.auth.user is no setting"),
         (
             {"url": "https://a", "ssl.ca.location": "/nosuch"},

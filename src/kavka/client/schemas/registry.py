@@ -91,7 +91,12 @@ class SchemaRegistry:
             raise ValueError(f"{unknown[0]} is no setting of the schema registry")
         self._urls = [url.strip().rstrip("/") for url in str(given.get("url", "")).split(",")]
         for url in self._urls:
-            if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+            parts = urllib.parse.urlsplit(url)
+            if "@" in parts.netloc:  # it is not repeated, here or in a reason: it holds a password
+                raise ValueError(
+                    "the URL of the schema registry has a user: give basic.auth.user.info"
+                )
+            if parts.scheme not in ("http", "https"):
                 raise ValueError(
                     f"{url!r} is no URL of a schema registry: give http:// or https://"
                 )
