@@ -192,6 +192,8 @@ def test_parameters_are_checked_when_they_are_read() -> None:
         ({"n": "1e3"}, lambda a: a.integer("n")),
         ({"f": "maybe"}, lambda a: a.flag("f")),
         ({"t": "1969-12-31"}, lambda a: a.time_ms("t")),
+        ({"t": "9" * 5000}, lambda a: a.time_ms("t")),
+        ({"t": "9" * 19}, lambda a: a.time_ms("t")),
         ({"n": "9" * 20_001}, lambda a: a.text("n")),
     ):
         with pytest.raises(Refused):

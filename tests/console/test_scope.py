@@ -198,6 +198,14 @@ def test_a_search_does_not_find_what_is_covered(browser: Any) -> None:
     assert reach == same
 
 
+def test_a_record_that_masks_cover_is_not_copied(browser: Any) -> None:
+    otto = browser(user="otto")
+    path = "/api/topics/team-a/records/0/0/copy"
+    assert otto.get(path).status_code == 403
+    refused = otto.client.post(path, json={"to": "team-a", "same": True})
+    assert (refused.status_code, refused.json()["title"]) == (403, "Masks hold for you")
+
+
 def test_a_role_sees_what_a_mask_leaves_to_it(browser: Any) -> None:
     ada = browser(user="ada")
     value = ada.get("/topics/team-a/records/0/0/value").json()

@@ -64,6 +64,10 @@ class ClusterConnection:
         self._topics: tuple[float, dict[str, TopicDescription]] | None = None
         self._asking_topics: asyncio.Task[dict[str, TopicDescription]] | None = None
 
+    def masks(self, topic: str) -> bool:
+        """Return whether masks hold in a topic: `access.scope.ScopedCluster` knows them."""
+        return False
+
     async def close(self) -> None:
         """Close the admin client, and wait for consumers that are being closed."""
         await asyncio.gather(*self._closing, return_exceptions=True)

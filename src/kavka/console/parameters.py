@@ -103,6 +103,8 @@ class Arguments:
         if not text:
             return None
         if text.isdecimal():
+            if len(text) > 18:  # more than a record's time can be
+                raise Refused(bad_request(f"{name} is {text[:100]}, not a time in milliseconds."))
             return int(text)
         try:
             moment = datetime.fromisoformat(text)

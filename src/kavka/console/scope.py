@@ -94,6 +94,10 @@ class ScopedCluster:
         self.is_masked = masks is not None
         """True when records are masked, so that what reads them by another way is refused."""
 
+    def masks(self, topic: str) -> bool:
+        """Return whether masks hold in a topic."""
+        return bool(self._masks(topic))
+
     def __getattr__(self, name: str) -> Any:
         """Refuse what is not known here: it would reach past the grants and the masks of the user."""
         raise forbidden(f"{name} needs a role on all topics and groups, and no mask that holds.")

@@ -218,8 +218,23 @@ class CopyForm:
     headers: int
 
 
+async def _original(services: Services, arguments: Arguments) -> ConsumerRecord:
+    """Return the record to copy. Raise Refused where masks hold: the copy would have what they show in its place."""
+    topic = arguments.path["topic"]
+    if services.cluster.masks(topic):
+        raise Refused(
+            Failure(
+                403,
+                "Masks hold for you",
+                f"A copy of a record of {topic} would lack what the masks of this console cover.",
+                "Ask an administrator for a role that masks do not hold for.",
+            )
+        )
+    return await record_at(services, arguments)
+
+
 async def _load_copy(services: Services, arguments: Arguments) -> CopyForm:
-    record = await record_at(services, arguments)
+    record = await _original(services, arguments)
     return CopyForm(
         record.topic,
         record.partition,
@@ -234,7 +249,7 @@ async def _copy(services: Services, arguments: Arguments) -> Outcome:
     target = arguments.text("to").strip()
     if not target:
         raise Refused(bad_request("to is missing: the topic that gets the copy."))
-    record: ConsumerRecord = await record_at(services, arguments)
+    record = await _original(services, arguments)
     if record.topic == target and not arguments.flag("same"):
         raise Refused(
             Failure(
