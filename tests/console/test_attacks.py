@@ -177,6 +177,16 @@ def test_another_host_is_refused_before_anything_else(browser: Any) -> None:
     assert "evil.example" not in str(redirected.url)
 
 
+def test_live_pages_leave_connections_to_others(
+    browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.console.live._MOST_OPEN", 0)
+    ada = browser(user="ada")
+    for path in ("/", "/api/overview"):
+        assert ada.get(path, headers={"Accept": "text/event-stream"}).status_code == 503
+        assert ada.get(path).status_code == 200
+
+
 def test_bodies_and_values_that_are_too_large_are_refused(browser: Any) -> None:
     ada = browser(user="ada")
     large = {"name": "team-" + "x" * (1 << 20)}

@@ -161,6 +161,14 @@ def test_conditions_hold_where_their_path_leads(text: str, holds: bool) -> None:
     assert condition_of(text).holds(VALUE) is holds
 
 
+def test_json_that_is_nested_too_deeply_is_a_wrong_value(pages: TestClient) -> None:
+    deep = "[" * 20_000
+    assert condition_of(f"$.a = {deep}").wanted == deep
+    for form in ("json", "schema"):
+        body = {"value": deep, "value_format": form}
+        assert pages.post("/api/topics/written/produce", json=body).status_code in (400, 404)
+
+
 @pytest.mark.parametrize("text", ["a[", "a..b", "a.[", "a b", "[0]a"])
 def test_a_path_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not understood"):

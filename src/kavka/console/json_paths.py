@@ -85,7 +85,7 @@ def _literal(text: str) -> Any:
     """Return what a condition compares with: JSON, or else the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         if len(text) > 1 and text[0] == text[-1] == "'":
             return text[1:-1]
         return text

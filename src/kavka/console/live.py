@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _LOOK_S: Final = 0.25
 _EVENTS: Final = "text/event-stream"
+_MOST_OPEN: Final = 100
+"""Streams of views; each keeps one of the 200 connections of the server, which all users share."""
 
 
 def is_wanted(page: Page, request: Request) -> bool:
@@ -52,6 +54,7 @@ class LivePages:
         self._is_still_in = is_still_in
         self._views: dict[str, tuple[float, Services, Any]] = {}
         self._loading: dict[str, asyncio.Lock] = {}
+        self._open = 0
 
     def response(
         self,
@@ -62,24 +65,50 @@ class LivePages:
         name: str,
         text: Callable[[Any], str],
     ) -> StreamingResponse:
-        """Return the events of a page: `name` with what `text` makes of a view, `failure` where there is none."""
+        """Return the events of a page: `name` with what `text` makes of a view, `failure` where there is none.
+
+        Raise Refused where as many as may be are open.
+        """
+        if self._open >= _MOST_OPEN:
+            raise Refused(
+                Failure(
+                    503,
+                    "Too many readers",
+                    f"{self._open} pages of this console are shown live at this moment, which is its limit.",
+                    "Load the page again to see it as it is now.",
+                )
+            )
 
         async def events() -> AsyncIterator[str]:
             before = ""
-            while self._is_still_in(request):
-                try:
-                    data = text(await self._view(page, services, arguments))
-                    event = f"event: {name}\ndata: {data}\n\n"
-                except (Refused, KafkaError, OSError) as error:  # the next one may be a view again
-                    failure = failure_of(error, self._servers)
-                    event = f"event: failure\ndata: {json.dumps(plain(failure))}\n\n"
-                yield ": no change\n\n" if event == before else event
-                before = event
-                await asyncio.sleep(page.live_s)
+            self._open += 1
+            try:
+                while self._is_still_in(request):
+                    event = await self._event(page, services, arguments, name, text)
+                    yield ": no change\n\n" if event == before else event
+                    before = event
+                    await asyncio.sleep(page.live_s)
+            finally:
+                self._open -= 1
 
         return StreamingResponse(
             events(), media_type=_EVENTS, headers={"Cache-Control": "no-store"}
         )
+
+    async def _event(
+        self,
+        page: Page,
+        services: Services,
+        arguments: Arguments,
+        name: str,
+        text: Callable[[Any], str],
+    ) -> str:
+        try:
+            data = text(await self._view(page, services, arguments))
+        except (Refused, KafkaError, OSError) as error:  # the next one may be a view again
+            failure = failure_of(error, self._servers)
+            return f"event: failure\ndata: {json.dumps(plain(failure))}\n\n"
+        return f"event: {name}\ndata: {data}\n\n"
 
     async def _view(self, page: Page, services: Services, arguments: Arguments) -> Any:
         key = f"{page.path} {sorted(arguments.values().items())} {sorted(arguments.path.items())}"

@@ -82,7 +82,10 @@ class Registry:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def decode(self, data: bytes | None) -> Decoded | None:
-        """Return a value that a registry's serializer wrote, None for other bytes. It blocks. Raise SchemaError."""
+        """Return a value that a registry's serializer wrote, None for other bytes. It blocks.
+
+        Raise SchemaError, ValueError.
+        """
         if data is None:
             return None
         try:
@@ -90,9 +93,12 @@ class Registry:
         except FramingError:
             return None
         kind = self._client.schema(framed.schema_id).kind
-        value = self._deserializer(data)
+        try:
+            value = as_json(self._deserializer(data))
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
         self._learned.add(framed.schema_id)
-        return Decoded(as_json(value), framed.schema_id, kind)
+        return Decoded(value, framed.schema_id, kind)
 
     def decode_learned(self, data: bytes) -> Any:
         """Return a value whose schema is known, for filters; it does not block. Raise NotLearned, ValueError."""

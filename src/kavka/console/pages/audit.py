@@ -58,7 +58,7 @@ def line_of(record: ConsumerRecord) -> AuditLine | None:
     """Return the line of a record, None for a record that is none."""
     try:
         said = json.loads(record.value or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or "event" not in said:
         return None

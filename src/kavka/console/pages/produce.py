@@ -56,7 +56,7 @@ def bytes_of(field: str, text: str, form: str) -> bytes | None:
             return base64.b64decode("".join(text.split()), validate=True)
         if form == "json":
             json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(bad_request(f"{field} is not {form}: {error}.")) from error
     return text.encode()
 
@@ -169,7 +169,7 @@ async def _encoded(services: Services, arguments: Arguments, name: str) -> bytes
 def _json_of(name: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(bad_request(f"{name} is no JSON: {error}.")) from error
 
 
