@@ -47,7 +47,7 @@ def test_without_a_listener_or_the_extra_a_console_is_refused(
     words = ["--override", "kavka.console.port=8080"]
     assert server_start.main(["--workers", "2", *words]) == 1
     assert "kavka.console.port is for a lone broker" in capsys.readouterr().err
-    monkeypatch.setattr(console_process, "_MODULES", ("jinja2", "not_installed"))
+    monkeypatch.setattr(console_process, "MODULES", ("jinja2", "not_installed"))
     assert server_start.main(words) == 1
     assert "needs not_installed, which is not installed: `pip install 'kavka[console]'`" in (
         capsys.readouterr().err

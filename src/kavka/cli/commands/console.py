@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
+from kavka.cli.server.console_process import MODULES
 from kavka.cli.server.process import SUPERVISED, end_with_standard_input
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
@@ -23,17 +24,6 @@ if TYPE_CHECKING:
     from kavka.console.access.config import Access
     from kavka.console.access.exposure import Exposure
 
-_MODULES = (
-    "argon2",
-    "authlib",
-    "h11",
-    "jinja2",
-    "joserfc",
-    "requests",
-    "starlette",
-    "uvicorn",
-    "yaml",
-)
 _CHECK_RULES = "check-rules"
 _IN_MEMORY = "none"
 
@@ -90,7 +80,7 @@ def _act(given: Given) -> int:
         with termination_as_interrupt():
             return _serve(given)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _MODULES:
+        if (error.name or "").partition(".")[0] not in MODULES:
             raise
         return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
     except (InvalidSetting, ValueError) as error:
@@ -189,7 +179,7 @@ def _check_rules(words: list[str]) -> int:
     try:
         found = [_mistakes(word) for word in words]
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _MODULES:
+        if (error.name or "").partition(".")[0] not in MODULES:
             raise
         return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
     return 1 if any(found) else 0

@@ -29,7 +29,19 @@ _FIRST_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _HEALTHY_S = 60.0
 _STOP_S = 5.0
-_MODULES = ("jinja2", "starlette", "uvicorn", "multipart")
+MODULES = (
+    "argon2",
+    "authlib",
+    "h11",
+    "jinja2",
+    "joserfc",
+    "multipart",
+    "requests",
+    "starlette",
+    "uvicorn",
+    "yaml",
+)
+"""The modules that the extra `console` installs."""
 _EVERY_ADDRESS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -39,7 +51,7 @@ class NoConsole(ValueError):
 
 def refusal_of_environment() -> str | None:
     """Return what has to be installed for the console, None where everything is."""
-    missing = next((name for name in _MODULES if find_spec(name) is None), None)
+    missing = next((name for name in MODULES if find_spec(name) is None), None)
     if missing is None:
         return None
     return f"kavka.console.port needs {missing}, which is not installed: `pip install 'kavka[console]'`"
