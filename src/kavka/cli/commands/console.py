@@ -7,6 +7,7 @@ import os
 import re
 import ssl
 import sys
+from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,10 +199,14 @@ def _mistakes(name: str) -> bool:
         print(f"{name}:{problem.line}: {problem.sentence}", file=sys.stderr)
     if not problems:
         print(
-            f"{name}: {len(rules.rules)} rules, {len(rules.channels)} channels, "
-            f"{len(rules.windows)} times of maintenance"
+            f"{name}: {_counted(rules.rules, 'rule')}, {_counted(rules.channels, 'channel')}, "
+            f"{_counted(rules.windows, 'maintenance window')}"
         )
     return bool(problems)
+
+
+def _counted(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def _registry_settings(given: Given) -> dict[str, str]:
