@@ -30,13 +30,28 @@ _READY = re.compile(r"console ready address=(\S+) pid=(\d+)")
         ("", [CLOSED, PLAIN], ["--bootstrap-server", "127.0.0.1:9092", "--port", "8080"]),
         ("", [Endpoint("A", "0.0.0.0", 1, "PLAINTEXT")], ["--bootstrap-server", "127.0.0.1:1", "--port", "8080"]),
         ("", [Endpoint("A", "::", 1, "PLAINTEXT")], ["--bootstrap-server", "[::1]:1", "--port", "8080"]),
-        ("f", [CLOSED, PLAIN], ["--bootstrap-server", "broker:9093", "--port", "8080", "--command-config", "f"]),
+        ("f", [PLAIN, CLOSED], ["--bootstrap-server", "broker:9093", "--port", "8080", "--command-config", "f"]),
     ],
 )  # fmt: skip
 def test_the_console_asks_at_the_first_listener_that_it_can_use(
-    config: str, endpoints: list[Endpoint], words: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: str,
+    endpoints: list[Endpoint],
+    words: list[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f").write_text("security.protocol=SASL_SSL\n")
     assert console_words(" 8080", config, endpoints) == ["console", *words]
+
+
+def test_a_file_that_fits_no_listener_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    with pytest.raises(NoConsole, match="cannot read"):
+        console_words("8080", str(file), [PLAIN])
+    file.write_text("security.protocol=SSL\n")
+    with pytest.raises(NoConsole, match="no listener is SSL"):
+        console_words("8080", str(file), [PLAIN, CLOSED])
 
 
 def test_without_a_listener_or_the_extra_a_console_is_refused(
@@ -47,7 +62,7 @@ def test_without_a_listener_or_the_extra_a_console_is_refused(
     words = ["--override", "kavka.console.port=8080"]
     assert server_start.main(["--workers", "2", *words]) == 1
     assert "kavka.console.port is for a lone broker" in capsys.readouterr().err
-    monkeypatch.setattr(console_process, "_MODULES", ("jinja2", "not_installed"))
+    monkeypatch.setattr(console_process, "MODULES", ("jinja2", "not_installed"))
     assert server_start.main(words) == 1
     assert "needs not_installed, which is not installed: `pip install 'kavka[console]'`" in (
         capsys.readouterr().err

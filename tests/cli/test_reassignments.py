@@ -19,9 +19,8 @@ from kavka.cli.reassignment.plans import (
     read_plan,
     read_topics,
 )
-from kavka.cli.reassignment.progress import LogDirState, partition_lines
+from kavka.cli.reassignment.progress import LogDirState, MoveState, partition_lines
 from kavka.cli.text.failures import CommandFailed
-from kavka.client.admin.placement_plans import MoveState
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.client.admin.replication_throttles import Move, moves_of, throttled_replicas

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import urllib.request
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kavka.cli.main import main
+from kavka.collect.group_page import GroupPage
 from kavka_compat.ours import kavka_command, run_kavka
 from kavka_compat.processes import Running
 from support.waiting import wait_until
@@ -74,6 +76,35 @@ def test_the_page_has_lag_members_and_state_and_nothing_old_when_the_cluster_is_
             assert "groups not read: " in served.text()
         finally:
             served.stop()
+
+
+def test_a_reading_of_a_cluster_that_does_not_answer_ends_with_the_page() -> None:
+    async def story() -> None:
+        asked, stop = asyncio.Event(), asyncio.Event()
+
+        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await stop.wait()
+            writer.close()
+
+        async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            settings = {"bootstrap.servers": f"127.0.0.1:{port}"}
+            page = GroupPage(settings, re.compile(".*"), pytest.fail)
+            running = asyncio.create_task(page.run(stop, 60))
+            await asked.wait()
+            stop.set()
+            async with asyncio.timeout(10):
+                await running
+
+    asyncio.run(story())
+
+
+def test_a_wrong_setting_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "settings").write_text("security.protocol=PLAIN\n")
+    where = ("--bootstrap-server", "127.0.0.1:1", "--port", "0")
+    assert main(["group-metrics", *where, "--command-config", str(tmp_path / "settings")]) == 1
+    assert "security.protocol" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

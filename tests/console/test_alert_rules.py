@@ -195,7 +195,7 @@ def test_the_command_checks_files(
     Path("good.yml").write_text(WHOLE)
     Path("bad.yml").write_text("rules:\n  - alert: A\n    watch: nothing\n  - watch: offline\n")
     assert main(["console", "check-rules", "good.yml"]) == 0
-    assert capsys.readouterr().out == "good.yml: 2 rules, 4 channels, 1 times of maintenance\n"
+    assert capsys.readouterr().out == "good.yml: 2 rules, 4 channels, 1 maintenance window\n"
     assert main(["console", "check-rules", "good.yml", "bad.yml", "none.yml"]) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("bad.yml:3: the rule A: watch is one of ")

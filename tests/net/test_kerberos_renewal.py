@@ -87,7 +87,7 @@ def test_each_renewal_is_by_the_life_of_the_tickets_before(monkeypatch: pytest.M
     [
         (SaslError("no key of carol"), "no key of carol"),
         (ConnectionError("Cannot contact any KDC"), "Cannot contact any KDC"),
-        (4000, "the KDC gave no others"),
+        (4000, "the KDC gave no new ones"),
     ],
 )
 def test_what_is_not_renewed_is_one_warning_and_tried_again(

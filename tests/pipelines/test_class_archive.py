@@ -50,3 +50,12 @@ def test_archives_are_in_the_users_own_folder_unless_the_environment_forbids_the
         {"JAVA_TOOL_OPTIONS": "-Xshare:off"},
     ):
         assert archive_directory({**home, **more}) is None, more
+
+
+def test_a_user_without_a_home_has_no_archives(tmp_path, monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    assert archive_directory({}) is None
+    assert archive_directory({VARIABLE: str(tmp_path / "here")}) == tmp_path / "here"

@@ -120,7 +120,18 @@ def test_fields_of_a_later_release_are_left_out():
     assert (known.pipeline, known.flow) == ("p", "f")
 
 
-@pytest.mark.parametrize("text", ["[]", "7", '{"pipeline": "p"}', "{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "7",
+        "{",
+        '{"pipeline": "p"}',
+        '{"pipeline": "p", "flow": "f", "phases_ms": []}',
+        '{"pipeline": "p", "flow": "f", "watermark_delay_s": ""}',
+        '{"pipeline": "p", "flow": "f", "lag": {"t-0": {"records": 1, "seconds": ""}}}',
+    ],
+)
 def test_other_records_are_refused(text):
     with pytest.raises(ValueError, match=r"\S"):
         progress_from_json(text)

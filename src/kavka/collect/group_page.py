@@ -47,16 +47,27 @@ class GroupPage:
         self._last_failure = ""
 
     async def run(self, stop: asyncio.Event, interval_s: float) -> None:
-        """Read at each interval until `stop`."""
-        while not stop.is_set():
+        """Read at each interval until `stop`, which ends a reading as well: a cluster may not answer for long.
+
+        Raise InvalidSetting.
+        """
+        reading = asyncio.create_task(self._read_at_intervals(interval_s))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reading.cancel()
+            stopping.cancel()
+        await asyncio.wait((reading,))
+        if not reading.cancelled():
+            reading.result()
+
+    async def _read_at_intervals(self, interval_s: float) -> None:
+        while True:
             started_s = time.monotonic()
             await self.read()
             self._read_s = time.monotonic() - started_s
-            try:
-                async with asyncio.timeout(max(0.0, interval_s - self._read_s)):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+            await asyncio.sleep(max(0.0, interval_s - self._read_s))
 
     async def read(self) -> None:
         """Read once."""

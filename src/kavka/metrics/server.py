@@ -8,6 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from kavka.metrics.families import CONTENT_TYPE, Family, lines
 
+_TIMEOUT_S = 10.0
+"""Seconds without a byte after which a client no longer holds a thread."""
+
 
 def page(families: Iterable[Family]) -> bytes:
     """Return families in Prometheus' text format."""
@@ -24,6 +27,8 @@ class MetricsServer:
 
         class Handler(BaseHTTPRequestHandler):
             """Answers a scrape."""
+
+            timeout = _TIMEOUT_S
 
             def do_GET(self) -> None:
                 """Answer with the page."""

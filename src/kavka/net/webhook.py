@@ -2,11 +2,11 @@
 
 Redirects are not followed: a webhook is where its configuration says.
 
-outcome                                             verdict       then
-2xx                                                 delivered     the offset is committed
-no answer, 408, 425, 429, 502, 503, 504             unavailable   again, without an end: others would not arrive either
-400, 413, 415, 422                                  refused       dead letter: the endpoint will never take this one
-any other (a redirect, 401, 404, 500, ...)          failed        again for `retry_for`, then dead letter
+outcome                                             verdict       meaning
+2xx                                                 delivered     the endpoint has it
+no answer, 408, 425, 429, 502, 503, 504             unavailable   try again, without an end: others would not arrive
+400, 413, 415, 422                                  refused       give up: the endpoint will never take this one
+any other (a redirect, 401, 404, 500, ...)          failed        try again for a time, then give up
 """
 
 from __future__ import annotations

@@ -75,15 +75,20 @@ def archive_directory(environment: Mapping[str, str]) -> Path | None:
     options = " ".join(environment.get(name, "") for name in _OPTIONS_OF_JAVA)
     if chosen == _NONE or any(option in options for option in _OTHERS):
         return None
-    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    directory = Path(chosen) if chosen else Path(cache) / "kavka" / "spark-classes"
     try:
+        directory = Path(chosen) if chosen else _cache(environment) / "kavka" / "spark-classes"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = directory.stat()
-    except OSError:
+    except (OSError, RuntimeError):
         return None
     is_own = facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
     return directory if is_own else None
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
+    """Return the folder of the user's caches. Raise RuntimeError for a user without a home."""
+    chosen = environment.get("XDG_CACHE_HOME")
+    return Path(chosen) if chosen else Path.home() / ".cache"
 
 
 def _java(environment: Mapping[str, str]) -> Path | None:

@@ -481,6 +481,10 @@ def test_a_key_has_one_hash(key: bytes) -> None:
     both("murmur2", key)
 
 
+def test_what_is_no_key_has_no_hash() -> None:
+    assert both("murmur2", None) is TypeError
+
+
 def test_the_collector_need_not_look_at_records() -> None:
     body = _kernel.encode(2, None, [b"k", None], [b"v", b"w"], None, 0, 0)
     arguments = (body, 0, len(body), 2, 5, 0, 0, 0)

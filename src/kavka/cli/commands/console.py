@@ -7,12 +7,14 @@ import os
 import re
 import ssl
 import sys
+from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
+from kavka.cli.server.console_process import MODULES
 from kavka.cli.server.process import SUPERVISED, end_with_standard_input
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
@@ -23,17 +25,6 @@ if TYPE_CHECKING:
     from kavka.console.access.config import Access
     from kavka.console.access.exposure import Exposure
 
-_MODULES = (
-    "argon2",
-    "authlib",
-    "h11",
-    "jinja2",
-    "joserfc",
-    "requests",
-    "starlette",
-    "uvicorn",
-    "yaml",
-)
 _CHECK_RULES = "check-rules"
 _IN_MEMORY = "none"
 
@@ -90,7 +81,7 @@ def _act(given: Given) -> int:
         with termination_as_interrupt():
             return _serve(given)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _MODULES:
+        if (error.name or "").partition(".")[0] not in MODULES:
             raise
         return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
     except (InvalidSetting, ValueError) as error:
@@ -189,7 +180,7 @@ def _check_rules(words: list[str]) -> int:
     try:
         found = [_mistakes(word) for word in words]
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _MODULES:
+        if (error.name or "").partition(".")[0] not in MODULES:
             raise
         return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
     return 1 if any(found) else 0
@@ -208,10 +199,14 @@ def _mistakes(name: str) -> bool:
         print(f"{name}:{problem.line}: {problem.sentence}", file=sys.stderr)
     if not problems:
         print(
-            f"{name}: {len(rules.rules)} rules, {len(rules.channels)} channels, "
-            f"{len(rules.windows)} times of maintenance"
+            f"{name}: {_counted(rules.rules, 'rule')}, {_counted(rules.channels, 'channel')}, "
+            f"{_counted(rules.windows, 'maintenance window')}"
         )
     return bool(problems)
+
+
+def _counted(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def _registry_settings(given: Given) -> dict[str, str]:

@@ -38,7 +38,7 @@ def _act(given: Given) -> int:
         server = MetricsServer(
             _PORT if port is None else port, page.families, given.one("host") or "127.0.0.1"
         )
-    except (Unreachable, InvalidSetting) as error:
+    except Unreachable as error:
         print(error, file=sys.stderr)
         return 1
     except (OSError, OverflowError) as error:
@@ -47,7 +47,11 @@ def _act(given: Given) -> int:
     with server:
         host = given.one("host") or "127.0.0.1"
         print(f"group metrics at http://{host}:{server.port}/metrics", flush=True)
-        asyncio.run(_serve(page, interval_s))
+        try:
+            asyncio.run(_serve(page, interval_s))
+        except InvalidSetting as error:
+            print(error, file=sys.stderr)
+            return 1
     return 0
 
 

@@ -31,6 +31,7 @@ from kavka.cli.reassignment.progress import (
     log_dir_lines,
     log_dir_states,
     partition_lines,
+    partition_states,
 )
 from kavka.cli.text.failures import (
     ADMIN_COMMAND_FAILED,
@@ -41,7 +42,6 @@ from kavka.cli.text.failures import (
 from kavka.cli.text.java_errors import spelt
 from kavka.cli.text.progress import progress
 from kavka.client.admin.admin import Admin
-from kavka.client.admin.placement_plans import partition_states
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.admin.replication_throttles import (

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from kavka.cli.json_lines.lines import Row, error_object
 from kavka.cli.json_rows.topics import of_partition
 from kavka.cli.reassignment.plans import Plan, plan_json
-from kavka.cli.reassignment.progress import LogDirState
+from kavka.cli.reassignment.progress import LogDirState, MoveState
 from kavka.client.admin.elections import ElectionType
-from kavka.client.admin.placement_plans import Assignment, MoveState
+from kavka.client.admin.placement_plans import Assignment
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.errors import ErrorCode, KafkaError

@@ -7,10 +7,56 @@ from typing import NamedTuple
 
 from kavka.cli.text.failures import CommandFailed
 from kavka.client.admin.admin import Admin
-from kavka.client.admin.placement_plans import MoveState
 from kavka.client.admin.replica_log_dirs import Replica, ReplicaLogDirs
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
+
+
+class MoveState(NamedTuple):
+    """The current and the target replicas of a partition."""
+
+    current: tuple[int, ...]
+    target: tuple[int, ...]
+    is_done: bool
+    """No move of it is in progress, whether or not it is where it shall be."""
+
+    def description(self, topic_partition: TopicPartition) -> str:
+        """Return the sentence about it."""
+        if not self.is_done:
+            return f"Reassignment of partition {topic_partition} is still in progress."
+        if self.current == self.target:
+            return f"Reassignment of partition {topic_partition} is completed."
+        return (
+            f"There is no active reassignment of partition {topic_partition}, but replica set is "
+            f"{_listed(self.current)} rather than {_listed(self.target)}."
+        )
+
+
+async def partition_states(
+    admin: Admin, entries: Sequence[tuple[TopicPartition, Sequence[int]]]
+) -> tuple[dict[TopicPartition, MoveState], bool]:
+    """Return the state of each partition, and whether any partition of the cluster moves."""
+    moves = await admin.list_partition_reassignments()
+    resting = dict.fromkeys(
+        topic_partition.topic for topic_partition, _ in entries if topic_partition not in moves
+    )
+    topics = await admin.describe_topics(resting) if resting else {}
+    states = {}
+    for topic_partition, target in entries:
+        if topic_partition in moves:
+            states[topic_partition] = MoveState(
+                moves[topic_partition].replicas, tuple(target), False
+            )
+            continue
+        topic = topics[topic_partition.topic]
+        current: tuple[int, ...] = ()
+        if not isinstance(topic, KafkaError):
+            known = {part.partition: part.replicas for part in topic.partitions}
+            current = known.get(topic_partition.partition, ())
+        elif topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise topic
+        states[topic_partition] = MoveState(current, tuple(target), True)
+    return states, bool(moves)
 
 
 def partition_lines(states: Mapping[TopicPartition, MoveState]) -> list[str]:
@@ -111,3 +157,7 @@ async def assignment_of_topics(
 
 _EXECUTION = "java.util.concurrent.ExecutionException"
 _UNKNOWN = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))

@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kavka.cli.arguments.client_properties import read_properties
+from kavka.cli.arguments.options import BadValue
 from kavka.cli.server.process import SUPERVISED
 
 if TYPE_CHECKING:
@@ -29,7 +31,19 @@ _FIRST_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _HEALTHY_S = 60.0
 _STOP_S = 5.0
-_MODULES = ("jinja2", "starlette", "uvicorn", "multipart")
+MODULES = (
+    "argon2",
+    "authlib",
+    "h11",
+    "jinja2",
+    "joserfc",
+    "multipart",
+    "requests",
+    "starlette",
+    "uvicorn",
+    "yaml",
+)
+"""The modules that the extra `console` installs."""
 _EVERY_ADDRESS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -39,28 +53,42 @@ class NoConsole(ValueError):
 
 def refusal_of_environment() -> str | None:
     """Return what has to be installed for the console, None where everything is."""
-    missing = next((name for name in _MODULES if find_spec(name) is None), None)
+    missing = next((name for name in MODULES if find_spec(name) is None), None)
     if missing is None:
         return None
     return f"kavka.console.port needs {missing}, which is not installed: `pip install 'kavka[console]'`"
 
 
 def console_words(port: str, config: str, endpoints: Iterable[Endpoint]) -> list[str]:
-    """Return the command of the console, which asks the broker at its first listener that it can use.
+    """Return the command of the console, which asks the broker at its first listener with its client's protocol.
 
-    `config` is the file with the settings of its client. Raise NoConsole when there is no such listener.
+    `config` is the file with the settings of its client. Raise NoConsole when there is no such listener, or no such
+    file.
     """
+    protocol = _protocol_of(config)
     for endpoint in endpoints:
-        if endpoint.protocol == "PLAINTEXT" or config:
+        if endpoint.protocol == protocol:
             host = _EVERY_ADDRESS.get(endpoint.host, endpoint.host)
             server = f"[{host}]:{endpoint.port}" if ":" in host else f"{host}:{endpoint.port}"
             words = ["console", "--bootstrap-server", server]
             words += ["--port", port.strip()]
             return [*words, "--command-config", config] if config else words
+    if config:
+        raise NoConsole(
+            f"kavka.console.config: no listener is {protocol}, which is the security.protocol of {config}"
+        )
     raise NoConsole(
         "kavka.console.port: no listener is PLAINTEXT, so the console needs a credential. Name a file with the "
         "settings of its client in kavka.console.config"
     )
+
+
+def _protocol_of(config: str) -> str:
+    try:
+        settings = read_properties(config or None)
+    except BadValue as error:
+        raise NoConsole(f"kavka.console.config: {error}") from None
+    return settings.get("security.protocol", "PLAINTEXT").strip().upper()
 
 
 class ConsoleProcess:

@@ -1,7 +1,6 @@
 """New committed offsets of a group, planned before they are set: for `kavka consumer-groups` and the console.
 
 EARLIEST, LATEST   the first offset of the log, its end
-CURRENT            the committed offset as it is; the end where there is none
 TIME               the first record that is not older; the end where there is none
 OFFSET, SHIFT      that offset, the committed one moved by a number; both moved into what the log has
 """

@@ -127,7 +127,7 @@ Target = asyncio.Future[RecordMetadata] | Callback | Delivery
 
 
 DeliveryWatcher = tuple[int, int, Target]
-"""Start, count and target of records of a batch whose outcome is reported; plain, as there may be one per record."""
+"""The first record, the count and the target of an outcome; a plain tuple, because there may be one for each record."""
 
 
 @dataclass(eq=False, slots=True)
@@ -137,7 +137,7 @@ class ProducerBatch:
     topic_partition: TopicPartition
     created_ms: int
     free_bytes: int
-    """Free ones of those reserved; below 0 once the batch is closed, so that one comparison is enough for both."""
+    """Reserved bytes that are free; below 0 once the batch is closed, so that one comparison is enough for both."""
     reserved: int
     """Bytes of `buffer.memory` that the batch holds."""
     keys: list[bytes | None] = field(default_factory=list)

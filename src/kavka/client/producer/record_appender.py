@@ -100,7 +100,7 @@ class RecordAppender:
     ) -> None:
         """Add a record as `append`, to the partition of its key, or to the sticky one, if it names none.
 
-        All is in one function, because each call more would be felt per record.
+        It is one function, because a further call would be a noticeable part of what a record costs.
         """
         if value is None or headers or (size := len(value)) >= LARGE_VALUE:
             size = size_of(key, value, headers)

@@ -39,10 +39,8 @@ class SenderSettings(NamedTuple):
 
 def appender_settings(config: Config) -> AppenderSettings:
     """Return the part about partitions and sizes. Raise InvalidSetting."""
-    batch_bytes, max_request_bytes = (
-        config.integer("batch.size"),
-        config.integer("max.request.size"),
-    )
+    batch_bytes = config.integer("batch.size")
+    max_request_bytes = config.integer("max.request.size")
     if "batch.size" not in config.given:
         batch_bytes = min(batch_bytes, max_request_bytes)
     return AppenderSettings(

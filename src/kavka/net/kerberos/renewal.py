@@ -5,9 +5,9 @@
                                       window.factor of the life: they are got again here, at a moment by chance
 
 A connection finds tickets then, also while no KDC answers for a while. Without an open connection by them tickets are
-not renewed: the next one gets others. The library gets them again in the second half
-of their life only, so an earlier moment is repeated until then. Where they cannot be got, each half minute is another
-attempt: the library makes no more of them.
+not renewed: the next one gets others. The library gets them again in the second half of their life only, so an earlier
+moment is repeated until then. Where they cannot be got, there is another attempt each half minute, as often as the
+library asks a KDC.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Renewals:
             return  # the thread has ended with the process
         valid_ms = self._tickets.valid_ms
         if valid_ms <= before_ms and valid_ms < self._life_ms / 2:
-            self._warn("the KDC gave no others")
+            self._warn("the KDC gave no new ones")
             self._set_timer(_RETRY_MS)
         else:
             self._life_ms = max(self._life_ms, valid_ms) if valid_ms <= before_ms else valid_ms

@@ -107,23 +107,29 @@ def progress_from_json(text: str | bytes) -> FlowProgress:
         expectations = {name: ExpectationCounts(**one) for name, one in counts.items()}
         known_fields = {name: fields[name] for name in FlowProgress.__slots__ if name in fields}
         found = FlowProgress(**known_fields, lag=lag, expectations=expectations)
+        has_types = _has_types(found)
     except (TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no progress of a pipeline: {error}") from error
-    if not _has_types(found):
+    if not has_types:
         raise ValueError("no progress of a pipeline: a field is of another type")
     return found
 
 
 def _has_types(found: FlowProgress) -> bool:
-    """Return whether the fields can be shown: any program may write into the topic."""
+    """Return whether the fields can be shown: any program may write into the topic.
+
+    Raise AttributeError where phases are no object.
+    """
     texts = (found.pipeline, found.flow, found.kind, found.state, found.last_error)
     whole = [found.batch_id, found.batch_ms, found.rows_in, found.late_rows, found.restarts]
     whole += [found.state_rows, found.state_bytes, found.updated_ms, *found.phases_ms.values()]
-    whole += [0 if found.rows_out is None else found.rows_out]
-    numbers: list[object] = [found.rows_per_second, found.watermark_delay_s or 0]
+    whole += [] if found.rows_out is None else [found.rows_out]
+    numbers: list[object] = [found.rows_per_second]
+    optional: list[object] = [found.watermark_delay_s]
     for lag in found.lag.values():
         whole.append(lag.records)
-        numbers.append(lag.seconds or 0)
+        optional.append(lag.seconds)
+    numbers += [one for one in optional if one is not None]
     for counts in found.expectations.values():
         whole += [counts.passed, counts.failed]
     return (

@@ -96,7 +96,7 @@ cdef enum:
     MURMUR_SEED = 0x9747B28C
 
 
-def murmur2(bytes data):
+def murmur2(bytes data not None):
     """Return the 32-bit hash, without sign, that Java's default partitioner takes of a key."""
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0
