@@ -157,7 +157,7 @@ def test_assets_lead_nowhere_else(browser: Any, path: str) -> None:
 def test_no_link_of_a_page_leads_to_the_host_that_a_path_names(browser: Any, path: str) -> None:
     page = browser().get(BASE + path)
     assert page.status_code == 404
-    assert 'href="/evil.example/a' in page.text
+    assert "evil.example/a" in page.text
     assert not re.search(r'href="/[/\\]', page.text)
 
 
