@@ -507,7 +507,8 @@ def _language_links(request: Request) -> list[tuple[str, str, str]]:
 
 def _own_path(request: Request) -> str:
     """Return the path of a request for links to it: with two slashes at its beginning it would name another host."""
-    return "/" + request.url.path.lstrip("/")
+    path: str = request.url.path
+    return "/" + path.lstrip("/")
 
 
 def _is_api(request: Request) -> bool:
