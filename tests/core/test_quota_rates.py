@@ -228,10 +228,10 @@ def test_sensors_are_bounded_and_the_stalest_makes_room() -> None:
 
 
 @given(
-    used=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 400)), max_size=8),
+    used=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3)), max_size=8),
     later=st.lists(st.tuples(st.integers(0, 2000), st.floats(0, 1)), min_size=1, max_size=8),
     limit=st.sampled_from([1.0, 7.0, 100.0]),
-    windows=st.sampled_from([Windows(), Windows(1), Windows(2, 3)]),
+    windows=st.sampled_from([Windows(), Windows(2), Windows(2, 3)]),
 )
 @settings(max_examples=examples(200))
 def test_what_is_less_than_the_headroom_throttles_nothing_whenever_it_is_recorded(
@@ -243,7 +243,7 @@ def test_what_is_less_than_the_headroom_throttles_nothing_whenever_it_is_recorde
     rate, now_ms = LimitedRate(windows), _T0
     for after_ms, value in used:
         now_ms += after_ms
-        rate.record(value, limit, now_ms)
+        rate.record(value * limit / 4, limit, now_ms)
     left = rate.headroom(limit, now_ms) * 0.999
     assume(left > 0)
     for after_ms, share in later:
