@@ -35,11 +35,6 @@ from kavka.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicsResponseTopic,
 )
-from kavka.wire.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    DescribeGroupsResponseGroup,
-)
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -64,12 +59,6 @@ from kavka.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from kavka.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
 from kavka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -81,12 +70,6 @@ from kavka.wire.messages.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
-from kavka.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
 from kavka.wire.schema import Field, ListOf, fields_of
 
 
@@ -94,7 +77,7 @@ def can_be_refused(key: ApiKey) -> bool:
     """Return whether `refusal` has a response for requests of an API."""
     request: Any = APIS[key].request()
     response: Any = APIS[key].response()
-    if key in _BY_ITEM or any(field.name == "error_code" for field in fields_of(response)):
+    if key in _BY_ITEM or _has_code(response):
         return True
     return _first_list(request) is not None and _first_list(response) is not None
 
@@ -105,7 +88,7 @@ def refusal(key: ApiKey, request: Any, code: ErrorCode) -> Any:
     if refuse is not None:
         return refuse(request, code)
     kind: Any = APIS[key].response()
-    if any(field.name == "error_code" for field in fields_of(kind)):
+    if _has_code(kind):
         return kind(error_code=code)
     response = kind()
     rows_of, below = _first_list(kind), _first_list(type(request))
@@ -114,6 +97,10 @@ def refusal(key: ApiKey, request: Any, code: ErrorCode) -> Any:
     row = _item_of(rows_of)
     setattr(response, rows_of.name, [_row(row, one, code) for one in getattr(request, below.name)])
     return response
+
+
+def _has_code(kind: type) -> bool:
+    return any(field.name == "error_code" for field in fields_of(kind))
 
 
 def _first_list(kind: type) -> Field | None:
@@ -131,7 +118,7 @@ def _row(kind: Any, asked: Any, code: ErrorCode) -> Any:
     An item without fields, a group's name say, is what the row has first behind its error.
     """
     fields = fields_of(kind)
-    has_code = any(field.name == "error_code" for field in fields)
+    has_code = _has_code(kind)
     if isinstance(asked, int | str | bytes):
         first = next(field.name for field in fields if not field.name.startswith("error_"))
         return kind(**{first: asked}, error_code=code)
@@ -242,23 +229,6 @@ def _find_coordinator(request: FindCoordinatorRequest, code: ErrorCode) -> FindC
     )
 
 
-def _offset_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=row.partition_index, error_code=code
-                    )
-                    for row in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 def _offset_fetch(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
     if not request.groups:
         return OffsetFetchResponse(error_code=code)
@@ -267,23 +237,6 @@ def _offset_fetch(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchRe
             OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
             for group in request.groups
         ],
-    )
-
-
-def _txn_offset_commit(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=row.partition_index, error_code=code
-                    )
-                    for row in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
     )
 
 
@@ -312,13 +265,6 @@ def _create_topics(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopic
         CreateTopicsResponseTopic(name=topic.name, error_code=code) for topic in request.topics
     ]
     return CreateTopicsResponse(topics=topics)
-
-
-def _describe_groups(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
-    groups = [
-        DescribeGroupsResponseGroup(group_id=group, error_code=code) for group in request.groups
-    ]
-    return DescribeGroupsResponse(groups=groups)
 
 
 def _alter_replica_log_dirs(
@@ -354,7 +300,6 @@ _BY_ITEM: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.DESCRIBE_GROUPS: _describe_groups,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
     ApiKey.JOIN_GROUP: _join_group,
     ApiKey.METADATA: _metadata,
@@ -362,8 +307,6 @@ _BY_ITEM: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
-    ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.OFFSET_FETCH: _offset_fetch,
-    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
 }
