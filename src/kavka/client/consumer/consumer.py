@@ -333,7 +333,6 @@ class Consumer(Client):
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. Raise ValueError when the partition is not assigned or the offset negative."""
-        self._require_open()
         self._seeker.seek(topic_partition, offset)
 
     def go_back(
@@ -348,12 +347,10 @@ class Consumer(Client):
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on at the first record; without `partitions`, of all assigned ones."""
-        self._require_open()
         self._seeker.reset(partitions, ResetPolicy.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on after the last record; without `partitions`, of all assigned ones."""
-        self._require_open()
         self._seeker.reset(partitions, ResetPolicy.LATEST)
 
     @until_closed

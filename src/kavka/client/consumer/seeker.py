@@ -29,15 +29,16 @@ class Seeker:
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. Raise ValueError when the partition is not assigned or the offset negative."""
+        self._require_open()
         if offset < 0:
             raise ValueError(f"seek offset must not be a negative number: {offset}")
-        self._require_open()
         self._subscription.state(TopicPartition(*topic_partition)).seek(offset)
         self._iteration.discard(topic_partition)
         self._fetcher.wake()
 
     def reset(self, partitions: Iterable[TopicPartition] | None, policy: ResetPolicy) -> None:
         """Request lookups of positions, of all assigned partitions without `partitions`. Raise as `seek`."""
+        self._require_open()
         for topic_partition in list(
             partitions if partitions is not None else self._subscription.partitions
         ):
