@@ -19,8 +19,7 @@ _MINUTE = 6  # turns
 
 def families(sources: MetricsSources, rates: Rates | None = None) -> Iterator[Family]:
     """Yield the families; without another broker in the cluster there is nothing to follow, and all are 0."""
-    replication_manager = sources.replication_manager.made
-    fetchers = [] if replication_manager is None else replication_manager.fetchers.items()
+    fetchers = _fetchers(sources)
     lags = list(_lags(fetchers))
     help = "Records that a follower here lacks of what its leader has committed."
     yield gauge("kafka_server_fetcherlagmetrics_consumerlag", help, lags)
@@ -58,12 +57,15 @@ def families(sources: MetricsSources, rates: Rates | None = None) -> Iterator[Fa
 
 def totals(sources: MetricsSources) -> dict[tuple[str, str], float]:
     """Return the totals that have rates, by name and labels."""
-    replication_manager = sources.replication_manager.made
-    fetchers = [] if replication_manager is None else replication_manager.fetchers.items()
     return {
         (_REQUESTS, _labels(leader, number)): fetcher.requests
-        for leader, number, fetcher in fetchers
+        for leader, number, fetcher in _fetchers(sources)
     }
+
+
+def _fetchers(sources: MetricsSources) -> list[tuple[BrokerId, int, ReplicaFetcher]]:
+    manager = sources.replication_manager.made
+    return [] if manager is None else manager.fetchers.items()
 
 
 def _labels(leader: BrokerId, number: int) -> str:
