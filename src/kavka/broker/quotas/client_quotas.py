@@ -256,13 +256,13 @@ class ClientQuotas:
         if time is None:
             return 0
         now_ms = self._clock.tick_ms()
-        account: RequestTime | None = time.account
-        throttle_ms = 0
-        if account is None or now_ms >= account.free_until_ms:
-            account = self._client(context, context.session, now_ms).request
-            if account is None:
-                return 0
-            throttle_ms = account.record(time.take_ns(), now_ms)
+        if now_ms < time.account.free_until_ms:
+            time.charge_rest(time.account.charge)
+            return 0
+        account = self._client(context, context.session, now_ms).request
+        if account is None:
+            return 0
+        throttle_ms = account.record(time.take_ns(), now_ms)
         time.charge_rest(account.charge)
         return throttle_ms
 

@@ -43,7 +43,7 @@ class LoopTime:
             if meter.discards:
                 meter.resume()
         elif not self._depth:
-            self._began_ns = self._meter.work_ns()
+            self._began_ns = meter.work_ns()
         self._depth += 1
 
     def pause(self) -> None:
