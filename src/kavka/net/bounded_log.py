@@ -56,21 +56,23 @@ class BoundedLog:
             self._log.log(self._level, what, left_out.total(), len(left_out), named)
 
 
+def _loop_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
 class SpacedLog:
-    """Logs a line only when so much time has passed since the last one."""
+    """Logs a warning only when so much time has passed since the last one."""
 
     def __init__(
         self,
         log: logging.Logger,
-        tick_ms: Callable[[], int],
         between_ms: int,
-        level: int = logging.WARNING,
+        tick_ms: Callable[[], int] = _loop_ms,
     ) -> None:
-        """Write to `log` at a level."""
+        """Warn in `log`; the time is that of the running loop, unless there is a clock."""
         self._log = log
         self._tick_ms = tick_ms
         self._between_ms = between_ms
-        self._level = level
         self._logged_ms: int | None = None
         self._left_out = 0
 
@@ -88,4 +90,4 @@ class SpacedLog:
         if self._left_out:
             text, facts = f"{text} not_logged_since_last=%d", (*facts, self._left_out)
             self._left_out = 0
-        self._log.log(self._level, text, *facts)
+        self._log.warning(text, *facts)

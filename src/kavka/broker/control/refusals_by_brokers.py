@@ -5,7 +5,6 @@ Connections are tried again several times a second; of one connection there is o
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Final
 
@@ -23,7 +22,7 @@ class RefusalsByBrokers:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._log = SpacedLog(log, _tick_ms, _BETWEEN_MS)
+        self._log = SpacedLog(log, _BETWEEN_MS)
 
     def is_refusal(self, broker: object, error: Exception) -> bool:
         """Return whether another broker refused this one, which is logged here; other failures the caller logs."""
@@ -34,10 +33,6 @@ class RefusalsByBrokers:
             what = "another broker refuses this one broker=%s reason=%s: %s"
             self._log.write(what, broker, str(error).rstrip("."), remedy)
         return True
-
-
-def _tick_ms() -> int:
-    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def remedy_of(error: Exception) -> str | None:

@@ -34,7 +34,7 @@ class StallWarnings:
     def _log(self) -> SpacedLog:
         from kavka.net.bounded_log import SpacedLog  # when the first line is written
 
-        return SpacedLog(log, self._clock.tick_ms, _BETWEEN_WARNINGS_MS)
+        return SpacedLog(log, _BETWEEN_WARNINGS_MS, self._clock.tick_ms)
 
     def stalled(self, stall: Stall) -> None:
         """Take note of one."""

@@ -96,7 +96,7 @@ class Renewals:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop = loop
-            self._log = SpacedLog(log, lambda: int(loop.time() * 1000), _BETWEEN_WARNINGS_MS)
+            self._log = SpacedLog(log, _BETWEEN_WARNINGS_MS)
             self._life_ms = self._tickets.valid_ms
             self._set_timer(self._delay_ms())
 
