@@ -199,6 +199,16 @@ def test_a_batch_grows_by_what_it_needs_when_memory_is_short() -> None:
     assert accumulator.used_bytes == 0
 
 
+def test_a_batch_that_will_be_compressed_reserves_no_more_than_is_free() -> None:
+    accumulator = Accumulator(4096, 0, 10_000)
+    for _ in range(50):
+        accumulator.observe_ratio("t", 1000, 100)
+    batches = [accumulator.open_batch(TopicPartition("t", n), 10, 0) for n in range(2)]
+    assert batches[0].limit > 10_000
+    assert accumulator.used_bytes == 2 * 4096
+    assert not accumulator.has_free_memory(10)
+
+
 def test_batches_of_many_partitions_are_open_at_once() -> None:
     accumulator = Accumulator(262_144, 0, 33_554_432)
     for index in range(1000):

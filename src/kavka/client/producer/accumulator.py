@@ -72,8 +72,7 @@ class Accumulator:
     def has_free_memory(self, size: int) -> bool:
         """Return whether a batch for a record of `size` bytes can be opened."""
         return (
-            self.used_bytes + self._first_bytes(self._batch_bytes, size) <= self._memory_bytes
-            or not self.incomplete
+            self.used_bytes + self._first_bytes(size) <= self._memory_bytes or not self.incomplete
         )
 
     @property
@@ -91,14 +90,14 @@ class Accumulator:
         limit = max(int(self._batch_bytes / self._ratios.get(topic_partition.topic, 1.0)), size)
         if not self.has_free_memory(size):
             raise self.refuse(size)
-        first = self._first_bytes(limit, size)
+        first = self._first_bytes(size)
         batch = ProducerBatch(topic_partition, now_ms, first, first, limit=limit)
         self.used_bytes += first
         self._enqueue(batch)
         return batch
 
-    def _first_bytes(self, limit: int, size: int) -> int:
-        return max(min(limit, FIRST_BYTES), size)
+    def _first_bytes(self, size: int) -> int:
+        return max(min(self._batch_bytes, FIRST_BYTES), size)
 
     def grow(self, batch: ProducerBatch, size: int) -> bool:
         """Reserve more memory for an open batch; return whether it has `size` free bytes then.
