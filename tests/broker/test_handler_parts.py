@@ -104,27 +104,28 @@ def test_a_handlers_class_is_made_once_with_its_parts() -> None:
     assert made == ["the verifier"]
 
 
-@pytest.mark.parametrize("api", ["DescribeCluster", "DeleteGroups"])
+@pytest.mark.parametrize(
+    ("key", "request_"),
+    [
+        (ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest()),
+        (ApiKey.DELETE_GROUPS, DeleteGroupsRequest(groups_names=["g"])),
+    ],
+)
 def test_a_request_whose_handler_cannot_be_made_is_answered_and_the_next_makes_it(
-    run: Run, caplog: pytest.LogCaptureFixture, api: str
+    run: Run, caplog: pytest.LogCaptureFixture, key: ApiKey, request_: Any
 ) -> None:
-    requests = {
-        "DescribeCluster": DescribeClusterRequest(),
-        "DeleteGroups": DeleteGroupsRequest(groups_names=["g"]),
-    }
-
     async def story(served: Served) -> None:
-        fail_to_make_handlers(served, 1)
-        failed = await served.send(requests[api])
+        fail_to_make_a_handler(served)
+        failed = await served.send(request_)
         assert errors_in(failed) == [ErrorCode.UNKNOWN_SERVER_ERROR]
-        answered = await served.send(requests[api])
+        answered = await served.send(request_)
         assert ErrorCode.UNKNOWN_SERVER_ERROR not in errors_in(answered)
-        key = next(iter(served.broker.dispatcher.refusals.failed))
-        assert key == (ApiKey[DECLARED[api]], FailureReason.INTERNAL_ERROR)
+        counted = next(iter(served.broker.dispatcher.refusals.failed))
+        assert counted == (key, FailureReason.INTERNAL_ERROR)
 
     run(story)
     (line,) = [r for r in caplog.records if r.levelname == "ERROR"]
-    assert line.getMessage() == f"handler not made, request refused api={api} peer=127.0.0.1"
+    assert line.getMessage() == f"handler not made, request refused api={key.title} peer=127.0.0.1"
     assert line.exc_info is not None
     assert str(line.exc_info[1]) == "no room"
 
@@ -134,7 +135,7 @@ def test_a_client_that_waits_for_no_response_is_closed_when_the_handler_cannot_b
 ) -> None:
     async def story(served: Served) -> None:
         other = await served.another()
-        fail_to_make_handlers(served, 1)
+        fail_to_make_a_handler(served)
         with pytest.raises(ConnectionError):
             await other.produce("t", b"a", acks=0)
         assert (await served.send(DescribeClusterRequest())).error_code == 0
@@ -142,18 +143,15 @@ def test_a_client_that_waits_for_no_response_is_closed_when_the_handler_cannot_b
     run(story)
 
 
-def fail_to_make_handlers(served: Served, times: int) -> None:
+def fail_to_make_a_handler(served: Served) -> None:
     dispatcher = served.broker.dispatcher
-    bind, left = dispatcher._bind, [None] * times
+    bind = dispatcher._bind
 
     def failing(module: ModuleType) -> Any:
-        if left:
-            left.pop()
-            raise OSError("no room")
-        return bind(module)
+        dispatcher._bind = bind
+        raise OSError("no room")
 
     dispatcher._bind = failing
 
 
-DECLARED = {"DescribeCluster": "DESCRIBE_CLUSTER", "DeleteGroups": "DELETE_GROUPS"}
 Verifier = str
