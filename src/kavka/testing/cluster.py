@@ -50,16 +50,7 @@ class Cluster:
         certificates of an authority that exists for this cluster; `client_certificates`: clients need one too.
         `authorization`: clients may do what `allow` allows. Raise ValueError.
         """
-        self._host = host
-        self._number = host.new_cluster()
-        self._fault_count = 0
-        self.has_faults = False
-        """Something was done to the brokers that a later test must not find."""
-        self.topics: dict[str, Topic] = {}
-        """The topics that tests have asked for, by name."""
-        self.unique_topics: set[str] = set()
-        """Those whose names are their own."""
-        self.is_closed = False
+        self._begin(host)
         facts = host.call(
             self._number,
             "open",
@@ -77,6 +68,19 @@ class Cluster:
         self.pid: int = facts["pid"]
         """The process in which the brokers run."""
         self._security: dict[str, Any] = facts["security"]
+
+    def _begin(self, host: HostProcess) -> None:
+        """Take a number, without a topic or a fault."""
+        self._host = host
+        self._number = host.new_cluster()
+        self._fault_count = 0
+        self.has_faults = False
+        """Something was done to the brokers that a later test must not find."""
+        self.topics: dict[str, Topic] = {}
+        """The topics that tests have asked for, by name."""
+        self.unique_topics: set[str] = set()
+        """Those whose names are their own."""
+        self.is_closed = False
 
     def _ask(self, method: str, *args: Any, **named: Any) -> Any:
         return self._host.call(self._number, method, *args, **named)

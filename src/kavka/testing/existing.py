@@ -15,7 +15,6 @@ import pytest
 
 from kavka.testing.cluster import Cluster
 from kavka.testing.host_process import HostProcess
-from kavka.testing.topic import Topic
 
 _ANSWERED = ("close", "controller", "in_sync", "known_leaders", "leader", "replicated")
 _MECHANISM = "SCRAM-SHA-256"
@@ -35,13 +34,7 @@ class ExistingCluster(Cluster):
 
     def __init__(self, host: HostProcess, settings: Mapping[str, str]) -> None:
         """Connect with a client's settings. Raise RuntimeError when no broker answers."""
-        self._host = host
-        self._number = host.new_cluster()
-        self._fault_count = 0
-        self.has_faults = False
-        self.topics: dict[str, Topic] = {}
-        self.unique_topics: set[str] = set()
-        self.is_closed = False
+        self._begin(host)
         self._created: set[str] = set()
         self._names: set[str] = set()
         facts = host.call(self._number, "attach", dict(settings))
