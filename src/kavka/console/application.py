@@ -25,6 +25,7 @@ from kavka.console import live, login_pages, openapi
 from kavka.console.access.exposure import Exposure, sender_of
 from kavka.console.access.permissions import need_of
 from kavka.console.alerts.service import Alerts
+from kavka.console.bodies import form_of, json_of
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
@@ -67,7 +68,6 @@ from kavka.console.security import (
     Tokens,
     headers_of,
     make_id,
-    refusal_of_change,
     refusal_of_request,
 )
 from kavka.console.subject import Action, Download, Outcome, Page, Services
@@ -347,20 +347,14 @@ class _Console:
 
     def _html_action(self, action: Action) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _require_small(request)
-            form = {k: v for k, v in (await request.form()).items() if isinstance(v, str)}
-            has_token = self._tokens.is_valid(
-                self._gate.browser(request), form.get(TOKEN_FIELD, "")
-            )
-            refusal = refusal_of_change(request.headers, has_token=has_token)
-            if refusal is not None:
-                raise Refused(refusal)
+            browser = self._gate.browser(request)
+            form = await form_of(request, self._tokens, browser, _MOST_BODY_BYTES)
             arguments = Arguments(action.page.parameters, form, request.path_params)
             try:
                 outcome = await self._act(request, action, arguments)
             except _EXPECTED as error:  # the form is shown again with the reason
                 return await self._form_again(request, action, arguments, error)
-            notice = self._notices.add(outcome.message, self._gate.browser(request))
+            notice = self._notices.add(outcome.message, browser)
             separator = "&" if "?" in outcome.location else "?"
             return RedirectResponse(f"{outcome.location}{separator}notice={notice}", 303)
 
@@ -396,14 +390,7 @@ class _Console:
 
     def _json_action(self, action: Action) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _require_small(request)
-            refusal = refusal_of_change(request.headers, has_token=False)
-            if refusal is not None:
-                raise Refused(refusal)
-            try:
-                given = json.loads(await request.body())
-            except (ValueError, RecursionError):  # brackets a thousand deep
-                given = None
+            given = await json_of(request, _MOST_BODY_BYTES)
             if not isinstance(given, dict):
                 raise Refused(bad_request("The body is no JSON object."))
             arguments = Arguments(action.page.parameters, given, request.path_params)
@@ -477,14 +464,6 @@ async def _loaded(page: Page, request: Request, services: Services, arguments: A
 
 def _context(view: Any, arguments: Arguments) -> dict[str, Any]:
     return {"view": view, "values": arguments.values(), "path": arguments.path}
-
-
-def _require_small(request: Request) -> None:
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > _MOST_BODY_BYTES:
-        raise Refused(
-            bad_request(f"The body has no length, or more than {_MOST_BODY_BYTES} bytes.")
-        )
 
 
 def _language(request: Request) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from kavka.console.access import audit
 from kavka.console.access.brake import Brake
@@ -372,25 +371,3 @@ class Gate:
             samesite="lax",
             secure=self.exposure.is_secure,
         )
-
-
-async def login_of_json(gate: Gate, request: Request) -> Response:
-    """Return the answer to a program's login: its cookie. Raise Refused."""
-    try:
-        given = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        given = None
-    name, password = (
-        (given.get("user"), given.get("password")) if isinstance(given, dict) else (None, None)
-    )
-    if not isinstance(name, str) or not isinstance(password, str):
-        raise Refused(
-            Failure(
-                400,
-                "This request cannot be answered",
-                "The body has no user and password.",
-                'Send JSON such as {"user": "anna", "password": "..."}.',
-            )
-        )
-    session_id = await gate.log_in(request, name, password)
-    return gate.with_session(JSONResponse({"user": name}), session_id, name)
