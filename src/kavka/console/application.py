@@ -16,7 +16,6 @@ from starlette.responses import (
     JSONResponse,
     RedirectResponse,
     Response,
-    StreamingResponse,
 )
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -223,7 +222,9 @@ class _Console:
 
         return Route(path, endpoint, methods=[method])
 
-    def _services_of(self, request: Request, page: Page, method: str = "GET") -> Services:
+    def _services_of(
+        self, request: Request, page: Page | Download, method: str = "GET"
+    ) -> Services:
         return self._gate.services(request, self._services, need_of(method, page.path))
 
     def _failed(self, request: Request, failure: Failure) -> Response:
@@ -333,8 +334,7 @@ class _Console:
     def _download(self, download: Download) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(download.parameters, request.query_params, request.path_params)
-            services = self._gate.services(request, self._services, need_of("GET", download.path))
-            file = await download.load(services, arguments)
+            file = await download.load(self._services_of(request, download), arguments)
             self._gate.audit(request, {**request.path_params, **arguments.values()}, "ok")
             headers = {"Content-Disposition": f'attachment; filename="{part_of_path(file.name)}"'}
             if file.note:
@@ -412,22 +412,20 @@ class _Console:
 
             async def events() -> AsyncIterator[str]:
                 try:
-                    yield _event("records", await batch_text(services, arguments, first, language))
+                    text = await batch_text(services, arguments, first, language)
+                    yield live.event_of("records", text)
                     async for batch in batches:
                         if not self._gate.is_still_in(request):
-                            yield _event("failure", json.dumps(plain(_LOG_IN)))
+                            yield live.failure_event(_LOG_IN)
                             return
                         text = await batch_text(services, arguments, batch, language)
-                        yield _event("records", text)
-                except _EXPECTED as error:  # the status was sent long ago: the stream says it
-                    failure = failure_of(error, self._options.bootstrap_servers)
-                    yield _event("failure", json.dumps(plain(failure)))
+                        yield live.event_of("records", text)
+                except _EXPECTED as error:
+                    yield live.failure_event(failure_of(error, self._options.bootstrap_servers))
                 finally:
                     await batches.aclose()
 
-            return StreamingResponse(
-                events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-            )
+            return live.stream_of(events())
 
         return answer
 
@@ -450,11 +448,6 @@ async def _json_batch(
 ) -> str:
     views = await messages.record_views(services, batch.records)
     return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
-
-
-def _event(name: str, data: str) -> str:
-    """Return a server-sent event; JSON has no line breaks of its own."""
-    return f"event: {name}\ndata: {data}\n\n"
 
 
 async def _loaded(page: Page, request: Request, services: Services, arguments: Arguments) -> Any:

@@ -21,6 +21,7 @@ from kavka.console.access.permissions import need_of
 from kavka.console.access.roles import LOCAL, Need, Role, User, highest
 from kavka.console.access.sessions import Session, Sessions
 from kavka.console.failures import Failure, Refused
+from kavka.console.live import asks_for_events
 from kavka.console.options import ConsoleOptions
 from kavka.console.scope import forbidden, scoped
 from kavka.console.security import COOKIE
@@ -125,8 +126,7 @@ class Gate:
             return Visit(self._capped(LOCAL), LOCAL, "", sender)
         session_id = request.cookies.get(self.cookie, "")
         # A browser opens a stream of events again by itself, and sends no header of ours with it.
-        is_stream = request.headers.get("accept", "").startswith("text/event-stream")
-        is_use = REFRESH not in request.headers and not is_stream
+        is_use = REFRESH not in request.headers and not asks_for_events(request)
         owner = self._user(session_id, is_use=is_use)
         if owner is None:
             return Visit(None, None, "", sender)

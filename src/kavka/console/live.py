@@ -25,9 +25,30 @@ _MOST_OPEN: Final = 100
 """Streams of views; each keeps one of the 200 connections of the server, which all users share."""
 
 
+def asks_for_events(request: Request) -> bool:
+    """Return whether a request asks for server-sent events, as a browser's EventSource does."""
+    accepted: str = request.headers.get("accept", "")
+    return accepted.startswith(_EVENTS)
+
+
 def is_wanted(page: Page, request: Request) -> bool:
-    """Return whether a request asks for a page's views as events, as a browser's EventSource does."""
-    return page.live_s > 0 and request.headers.get("accept", "").startswith(_EVENTS)
+    """Return whether a request asks for a page's views as events."""
+    return page.live_s > 0 and asks_for_events(request)
+
+
+def stream_of(events: AsyncIterator[str]) -> StreamingResponse:
+    """Return a response of server-sent events."""
+    return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-store"})
+
+
+def event_of(name: str, data: str) -> str:
+    """Return a server-sent event; JSON has no line breaks of its own."""
+    return f"event: {name}\ndata: {data}\n\n"
+
+
+def failure_event(failure: Failure) -> str:
+    """Return the event that says why there is nothing to show: the status was sent long ago."""
+    return event_of("failure", json.dumps(plain(failure)))
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) -> T:
@@ -91,9 +112,7 @@ class LivePages:
             finally:
                 self._open -= 1
 
-        return StreamingResponse(
-            events(), media_type=_EVENTS, headers={"Cache-Control": "no-store"}
-        )
+        return stream_of(events())
 
     async def _event(
         self,
@@ -106,9 +125,8 @@ class LivePages:
         try:
             data = text(await self._view(page, services, arguments))
         except (Refused, KafkaError, OSError) as error:  # the next one may be a view again
-            failure = failure_of(error, self._servers)
-            return f"event: failure\ndata: {json.dumps(plain(failure))}\n\n"
-        return f"event: {name}\ndata: {data}\n\n"
+            return failure_event(failure_of(error, self._servers))
+        return event_of(name, data)
 
     async def _view(self, page: Page, services: Services, arguments: Arguments) -> Any:
         key = f"{page.path} {sorted(arguments.values().items())} {sorted(arguments.path.items())}"
