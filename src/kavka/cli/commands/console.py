@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
-from kavka.cli.server.console_process import MODULES
+from kavka.cli.server.console_process import missing_module
 from kavka.cli.server.process import SUPERVISED, end_with_standard_input
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
@@ -81,9 +81,7 @@ def _act(given: Given) -> int:
         with termination_as_interrupt():
             return _serve(given)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in MODULES:
-            raise
-        return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
+        return _failed(missing_module(error))
     except (InvalidSetting, ValueError) as error:
         return _failed(str(error))
     except OSError as error:
@@ -180,9 +178,7 @@ def _check_rules(words: list[str]) -> int:
     try:
         found = [_mistakes(word) for word in words]
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in MODULES:
-            raise
-        return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
+        return _failed(missing_module(error))
     return 1 if any(found) else 0
 
 
