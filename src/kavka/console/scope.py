@@ -28,7 +28,7 @@ from kavka.console.failures import Failure, Refused
 from kavka.console.history.groups import GroupFigures
 from kavka.console.history.recorder import History
 from kavka.console.history.snapshot import Snapshot
-from kavka.console.sampler import Rate, RateHistory, Sampler
+from kavka.console.sampler import RateHistory, Sampler
 from kavka.console.subject import Services
 from kavka.ids import TopicPartition
 
@@ -448,20 +448,12 @@ class ScopedSampler:
 
     def __init__(self, sampler: Sampler, user: User) -> None:
         """Wrap the sampler."""
-        self.history = ScopedHistory(sampler.history, user)
+        self._sampler = sampler
+        self._user = user
 
-
-class ScopedHistory:
-    """The rates of the user's topics; those of all together are of these alone."""
-
-    def __init__(self, history: RateHistory, user: User) -> None:
-        """Wrap the history."""
-        self._history = history.restricted(lambda topic: user.may(Role.VIEWER, topic=topic))
-
-    def rates(self, topic: str | None = None) -> list[Rate]:
-        """Return the rates of a topic, or of all together, from old to new."""
-        return self._history.rates(topic)
-
-    def latest(self, topic: str | None = None) -> float | None:
-        """Return the newest rate."""
-        return self._history.latest(topic)
+    @property
+    def history(self) -> RateHistory:
+        """The rates of the user's topics; those of all together are of these alone."""
+        return self._sampler.history.restricted(
+            lambda topic: self._user.may(Role.VIEWER, topic=topic)
+        )
