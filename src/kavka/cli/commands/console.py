@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
 from kavka.cli.server.console_process import missing_module
-from kavka.cli.server.process import SUPERVISED, end_with_standard_input
+from kavka.cli.server.process import SUPERVISED, OneLine, end_with_standard_input
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
 from kavka.settings.declaration import InvalidSetting
@@ -218,7 +218,7 @@ def _registry_settings(given: Given) -> dict[str, str]:
 def _log_to_standard_error() -> None:
     """Log the audit as lines of JSON, failed pages, and warnings of everything else."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("kavka")
     logger.handlers[:] = [handler]
     logger.propagate = False
