@@ -26,7 +26,7 @@ from kavka.console.access.permissions import need_of
 from kavka.console.alerts.service import Alerts
 from kavka.console.bodies import form_of, json_of
 from kavka.console.connection import ClusterConnection
-from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
+from kavka.console.failures import EXPECTED, Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
 from kavka.console.gate import Gate, LoginNeeded, set_sender
 from kavka.console.history.recorder import History
@@ -71,7 +71,6 @@ from kavka.console.security import (
 )
 from kavka.console.subject import Action, Download, Outcome, Page, Services
 from kavka.console.tail import TailBatch
-from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +103,6 @@ DOWNLOADS: Final = export.DOWNLOADS
 _MOST_BODY_BYTES: Final = 1 << 20
 _SECRETS: Final = {one.name for page in PAGES for one in page.parameters if one.kind == "secret"}
 _LANGUAGE_S: Final = 365 * 86_400
-
-_EXPECTED: Final = (Refused, KafkaError, OSError)
-"""Errors that a cluster or a request causes; others are mistakes of the console."""
 
 _LOG_IN: Final = Failure(
     401,
@@ -352,7 +348,7 @@ class _Console:
             arguments = Arguments(action.page.parameters, form, request.path_params)
             try:
                 outcome = await self._act(request, action, arguments)
-            except _EXPECTED as error:  # the form is shown again with the reason
+            except EXPECTED as error:  # the form is shown again with the reason
                 return await self._form_again(request, action, arguments, error)
             notice = self._notices.add(outcome.message, browser)
             separator = "&" if "?" in outcome.location else "?"
@@ -367,7 +363,7 @@ class _Console:
             self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
             services = self._services_of(request, action.page, "POST")
             outcome = await action.act(services, arguments)
-        except _EXPECTED as error:
+        except EXPECTED as error:
             failure = failure_of(error, self._options.bootstrap_servers)
             reason = "" if arguments.has_content else f": {failure.detail}"
             self._gate.audit(request, on, f"failed: {failure.title}{reason}")
@@ -420,7 +416,7 @@ class _Console:
                             return
                         text = await batch_text(services, arguments, batch, language)
                         yield live.event_of("records", text)
-                except _EXPECTED as error:
+                except EXPECTED as error:
                     yield live.failure_event(failure_of(error, self._options.bootstrap_servers))
                 finally:
                     await batches.aclose()

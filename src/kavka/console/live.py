@@ -11,11 +11,10 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from kavka.console.failures import Failure, Refused, failure_of
+from kavka.console.failures import EXPECTED, Failure, Refused, failure_of
 from kavka.console.formats import plain
 from kavka.console.parameters import Arguments
 from kavka.console.subject import Page, Services
-from kavka.errors import KafkaError
 
 T = TypeVar("T")
 
@@ -62,7 +61,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) 
     finally:
         if not task.done():
             task.cancel()
-            with suppress(asyncio.CancelledError, Refused, KafkaError, OSError):
+            with suppress(asyncio.CancelledError, *EXPECTED):
                 await task
 
 
@@ -124,7 +123,7 @@ class LivePages:
     ) -> str:
         try:
             data = text(await self._view(page, services, arguments))
-        except (Refused, KafkaError, OSError) as error:  # the next one may be a view again
+        except EXPECTED as error:  # the next one may be a view again
             return failure_event(failure_of(error, self._servers))
         return event_of(name, data)
 
