@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import subprocess
 import sys
 import urllib.request
 
+import pytest
+
+from kavka.cli.commands import console
 from support.console import Cluster
 
 
@@ -52,3 +56,21 @@ def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
     assert audited["action"] == "POST /api/create-topic"
     assert (audited["on"]["name"], audited["result"]) == ("made", "ok")
     assert "Traceback" not in err
+
+
+def test_no_name_makes_a_second_line_of_the_log(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loggers = [logging.getLogger(name) for name in ("kavka", "kavka.console.access.audit")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "handlers", [])
+        monkeypatch.setattr(logger, "propagate", logger.propagate)
+    try:
+        console._log_to_standard_error()
+        loggers[0].error("page failed path=%s", "/a\nb\x1b[2J")
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(r" ERROR page failed path=/a\nb\x1b[2J")

@@ -21,6 +21,7 @@ import pytest
 
 from kavka.cli.main import main
 from kavka.testing.certificates import Authority
+from kavka_compat.processes import free_port
 from kavka_compat.programs import install_node
 from support.code_blocks import ROOT, blocks
 from support.console_access import NAMES, users_file
@@ -62,12 +63,6 @@ def ask(port: int, authority: Path, method: str, path: str, body: Any = None, **
     text = answer.read().decode()
     connection.close()
     return answer, text
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from starlette.responses import (
     JSONResponse,
     RedirectResponse,
     Response,
-    StreamingResponse,
 )
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -25,8 +24,9 @@ from kavka.console import live, login_pages, openapi
 from kavka.console.access.exposure import Exposure, sender_of
 from kavka.console.access.permissions import need_of
 from kavka.console.alerts.service import Alerts
+from kavka.console.bodies import form_of, json_of
 from kavka.console.connection import ClusterConnection
-from kavka.console.failures import Failure, Refused, bad_request, failure_of, not_found
+from kavka.console.failures import EXPECTED, Failure, Refused, bad_request, failure_of, not_found
 from kavka.console.formats import plain
 from kavka.console.gate import Gate, LoginNeeded, set_sender
 from kavka.console.history.recorder import History
@@ -67,12 +67,10 @@ from kavka.console.security import (
     Tokens,
     headers_of,
     make_id,
-    refusal_of_change,
     refusal_of_request,
 )
 from kavka.console.subject import Action, Download, Outcome, Page, Services
 from kavka.console.tail import TailBatch
-from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -105,9 +103,6 @@ DOWNLOADS: Final = export.DOWNLOADS
 _MOST_BODY_BYTES: Final = 1 << 20
 _SECRETS: Final = {one.name for page in PAGES for one in page.parameters if one.kind == "secret"}
 _LANGUAGE_S: Final = 365 * 86_400
-
-_EXPECTED: Final = (Refused, KafkaError, OSError)
-"""Errors that a cluster or a request causes; others are mistakes of the console."""
 
 _LOG_IN: Final = Failure(
     401,
@@ -223,7 +218,9 @@ class _Console:
 
         return Route(path, endpoint, methods=[method])
 
-    def _services_of(self, request: Request, page: Page, method: str = "GET") -> Services:
+    def _services_of(
+        self, request: Request, page: Page | Download, method: str = "GET"
+    ) -> Services:
         return self._gate.services(request, self._services, need_of(method, page.path))
 
     def _failed(self, request: Request, failure: Failure) -> Response:
@@ -333,8 +330,7 @@ class _Console:
     def _download(self, download: Download) -> Endpoint:
         async def answer(request: Request) -> Response:
             arguments = Arguments(download.parameters, request.query_params, request.path_params)
-            services = self._gate.services(request, self._services, need_of("GET", download.path))
-            file = await download.load(services, arguments)
+            file = await download.load(self._services_of(request, download), arguments)
             self._gate.audit(request, {**request.path_params, **arguments.values()}, "ok")
             headers = {"Content-Disposition": f'attachment; filename="{part_of_path(file.name)}"'}
             if file.note:
@@ -347,20 +343,14 @@ class _Console:
 
     def _html_action(self, action: Action) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _require_small(request)
-            form = {k: v for k, v in (await request.form()).items() if isinstance(v, str)}
-            has_token = self._tokens.is_valid(
-                self._gate.browser(request), form.get(TOKEN_FIELD, "")
-            )
-            refusal = refusal_of_change(request.headers, has_token=has_token)
-            if refusal is not None:
-                raise Refused(refusal)
+            browser = self._gate.browser(request)
+            form = await form_of(request, self._tokens, browser, _MOST_BODY_BYTES)
             arguments = Arguments(action.page.parameters, form, request.path_params)
             try:
                 outcome = await self._act(request, action, arguments)
-            except _EXPECTED as error:  # the form is shown again with the reason
+            except EXPECTED as error:  # the form is shown again with the reason
                 return await self._form_again(request, action, arguments, error)
-            notice = self._notices.add(outcome.message, self._gate.browser(request))
+            notice = self._notices.add(outcome.message, browser)
             separator = "&" if "?" in outcome.location else "?"
             return RedirectResponse(f"{outcome.location}{separator}notice={notice}", 303)
 
@@ -373,7 +363,7 @@ class _Console:
             self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
             services = self._services_of(request, action.page, "POST")
             outcome = await action.act(services, arguments)
-        except _EXPECTED as error:
+        except EXPECTED as error:
             failure = failure_of(error, self._options.bootstrap_servers)
             reason = "" if arguments.has_content else f": {failure.detail}"
             self._gate.audit(request, on, f"failed: {failure.title}{reason}")
@@ -396,14 +386,7 @@ class _Console:
 
     def _json_action(self, action: Action) -> Endpoint:
         async def answer(request: Request) -> Response:
-            _require_small(request)
-            refusal = refusal_of_change(request.headers, has_token=False)
-            if refusal is not None:
-                raise Refused(refusal)
-            try:
-                given = json.loads(await request.body())
-            except (ValueError, RecursionError):  # brackets a thousand deep
-                given = None
+            given = await json_of(request, _MOST_BODY_BYTES)
             if not isinstance(given, dict):
                 raise Refused(bad_request("The body is no JSON object."))
             arguments = Arguments(action.page.parameters, given, request.path_params)
@@ -425,22 +408,20 @@ class _Console:
 
             async def events() -> AsyncIterator[str]:
                 try:
-                    yield _event("records", await batch_text(services, arguments, first, language))
+                    text = await batch_text(services, arguments, first, language)
+                    yield live.event_of("records", text)
                     async for batch in batches:
                         if not self._gate.is_still_in(request):
-                            yield _event("failure", json.dumps(plain(_LOG_IN)))
+                            yield live.failure_event(_LOG_IN)
                             return
                         text = await batch_text(services, arguments, batch, language)
-                        yield _event("records", text)
-                except _EXPECTED as error:  # the status was sent long ago: the stream says it
-                    failure = failure_of(error, self._options.bootstrap_servers)
-                    yield _event("failure", json.dumps(plain(failure)))
+                        yield live.event_of("records", text)
+                except EXPECTED as error:
+                    yield live.failure_event(failure_of(error, self._options.bootstrap_servers))
                 finally:
                     await batches.aclose()
 
-            return StreamingResponse(
-                events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-            )
+            return live.stream_of(events())
 
         return answer
 
@@ -465,11 +446,6 @@ async def _json_batch(
     return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
 
 
-def _event(name: str, data: str) -> str:
-    """Return a server-sent event; JSON has no line breaks of its own."""
-    return f"event: {name}\ndata: {data}\n\n"
-
-
 async def _loaded(page: Page, request: Request, services: Services, arguments: Arguments) -> Any:
     loading = page.load(services, arguments)
     return await (live.while_connected(request, loading) if page.ends_with_reader else loading)
@@ -477,14 +453,6 @@ async def _loaded(page: Page, request: Request, services: Services, arguments: A
 
 def _context(view: Any, arguments: Arguments) -> dict[str, Any]:
     return {"view": view, "values": arguments.values(), "path": arguments.path}
-
-
-def _require_small(request: Request) -> None:
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > _MOST_BODY_BYTES:
-        raise Refused(
-            bad_request(f"The body has no length, or more than {_MOST_BODY_BYTES} bytes.")
-        )
 
 
 def _language(request: Request) -> str:

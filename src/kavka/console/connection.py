@@ -44,7 +44,7 @@ class ClusterConnection:
         """Take the options; nothing is opened yet. Raise InvalidSetting for settings that no client takes."""
         self.options = options
         self.is_masked = False
-        """See `access.scope.ScopedCluster`."""
+        """See `scope.ScopedCluster`."""
         # A client gives up before the page does, and says why.
         self._settings: dict[str, Any] = {
             "client.id": "kavka-console",
@@ -65,7 +65,7 @@ class ClusterConnection:
         self._asking_topics: asyncio.Task[dict[str, TopicDescription]] | None = None
 
     def masks(self, topic: str) -> bool:
-        """Return whether masks hold in a topic: `access.scope.ScopedCluster` knows them."""
+        """Return whether masks hold in a topic: `scope.ScopedCluster` knows them."""
         return False
 
     async def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 
@@ -25,6 +26,9 @@ class Refused(Exception):
         super().__init__(failure.detail)
         self.failure = failure
 
+
+EXPECTED: Final = (Refused, KafkaError, OSError)
+"""Errors that a cluster or a request causes; others are mistakes of the console."""
 
 _NOT_FOUND = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Topics are created and deleted by others, too: look at the list of topics.",

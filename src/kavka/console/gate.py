@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from kavka.console.access import audit
 from kavka.console.access.brake import Brake
@@ -22,6 +21,7 @@ from kavka.console.access.permissions import need_of
 from kavka.console.access.roles import LOCAL, Need, Role, User, highest
 from kavka.console.access.sessions import Session, Sessions
 from kavka.console.failures import Failure, Refused
+from kavka.console.live import asks_for_events
 from kavka.console.options import ConsoleOptions
 from kavka.console.scope import forbidden, scoped
 from kavka.console.security import COOKIE
@@ -126,8 +126,7 @@ class Gate:
             return Visit(self._capped(LOCAL), LOCAL, "", sender)
         session_id = request.cookies.get(self.cookie, "")
         # A browser opens a stream of events again by itself, and sends no header of ours with it.
-        is_stream = request.headers.get("accept", "").startswith("text/event-stream")
-        is_use = REFRESH not in request.headers and not is_stream
+        is_use = REFRESH not in request.headers and not asks_for_events(request)
         owner = self._user(session_id, is_use=is_use)
         if owner is None:
             return Visit(None, None, "", sender)
@@ -372,25 +371,3 @@ class Gate:
             samesite="lax",
             secure=self.exposure.is_secure,
         )
-
-
-async def login_of_json(gate: Gate, request: Request) -> Response:
-    """Return the answer to a program's login: its cookie. Raise Refused."""
-    try:
-        given = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        given = None
-    name, password = (
-        (given.get("user"), given.get("password")) if isinstance(given, dict) else (None, None)
-    )
-    if not isinstance(name, str) or not isinstance(password, str):
-        raise Refused(
-            Failure(
-                400,
-                "This request cannot be answered",
-                "The body has no user and password.",
-                'Send JSON such as {"user": "anna", "password": "..."}.',
-            )
-        )
-    session_id = await gate.log_in(request, name, password)
-    return gate.with_session(JSONResponse({"user": name}), session_id, name)

@@ -11,11 +11,10 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from kavka.console.failures import Failure, Refused, failure_of
+from kavka.console.failures import EXPECTED, Failure, Refused, failure_of
 from kavka.console.formats import plain
 from kavka.console.parameters import Arguments
 from kavka.console.subject import Page, Services
-from kavka.errors import KafkaError
 
 T = TypeVar("T")
 
@@ -25,9 +24,30 @@ _MOST_OPEN: Final = 100
 """Streams of views; each keeps one of the 200 connections of the server, which all users share."""
 
 
+def asks_for_events(request: Request) -> bool:
+    """Return whether a request asks for server-sent events, as a browser's EventSource does."""
+    accepted: str = request.headers.get("accept", "")
+    return accepted.startswith(_EVENTS)
+
+
 def is_wanted(page: Page, request: Request) -> bool:
-    """Return whether a request asks for a page's views as events, as a browser's EventSource does."""
-    return page.live_s > 0 and request.headers.get("accept", "").startswith(_EVENTS)
+    """Return whether a request asks for a page's views as events."""
+    return page.live_s > 0 and asks_for_events(request)
+
+
+def stream_of(events: AsyncIterator[str]) -> StreamingResponse:
+    """Return a response of server-sent events."""
+    return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-store"})
+
+
+def event_of(name: str, data: str) -> str:
+    """Return a server-sent event; JSON has no line breaks of its own."""
+    return f"event: {name}\ndata: {data}\n\n"
+
+
+def failure_event(failure: Failure) -> str:
+    """Return the event that says why there is nothing to show: the status was sent long ago."""
+    return event_of("failure", json.dumps(plain(failure)))
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) -> T:
@@ -41,7 +61,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) 
     finally:
         if not task.done():
             task.cancel()
-            with suppress(asyncio.CancelledError, Refused, KafkaError, OSError):
+            with suppress(asyncio.CancelledError, *EXPECTED):
                 await task
 
 
@@ -91,9 +111,7 @@ class LivePages:
             finally:
                 self._open -= 1
 
-        return StreamingResponse(
-            events(), media_type=_EVENTS, headers={"Cache-Control": "no-store"}
-        )
+        return stream_of(events())
 
     async def _event(
         self,
@@ -105,10 +123,9 @@ class LivePages:
     ) -> str:
         try:
             data = text(await self._view(page, services, arguments))
-        except (Refused, KafkaError, OSError) as error:  # the next one may be a view again
-            failure = failure_of(error, self._servers)
-            return f"event: failure\ndata: {json.dumps(plain(failure))}\n\n"
-        return f"event: {name}\ndata: {data}\n\n"
+        except EXPECTED as error:  # the next one may be a view again
+            return failure_event(failure_of(error, self._servers))
+        return event_of(name, data)
 
     async def _view(self, page: Page, services: Services, arguments: Arguments) -> Any:
         key = f"{page.path} {sorted(arguments.values().items())} {sorted(arguments.path.items())}"

@@ -10,9 +10,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from kavka.console.access.exposure import local_path
-from kavka.console.failures import Failure, Refused, bad_request
-from kavka.console.gate import Gate, login_of_json
-from kavka.console.security import TOKEN_FIELD, Tokens, refusal_of_change
+from kavka.console.bodies import form_of, json_of, require_json
+from kavka.console.failures import Failure, Refused
+from kavka.console.gate import Gate
+from kavka.console.security import Tokens
 
 _MOST_BODY_BYTES: Final = 16_384
 
@@ -68,7 +69,7 @@ class _LoginPages:
         return self._render(request, "login.html", context, failure.status if failure else 200)
 
     async def log_in(self, request: Request) -> Response:
-        form = await self._checked_form(request)
+        form = await self._sent_form(request)
         target = local_path(form.get("next", "/"))
         name = form.get("user", "").strip()
         try:
@@ -78,38 +79,32 @@ class _LoginPages:
         return self._gate.with_session(RedirectResponse(target, 303), session_id, name)
 
     async def log_in_json(self, request: Request) -> Response:
-        self._check_change(request, has_token=False)
-        return await login_of_json(self._gate, request)
+        given = await json_of(request, _MOST_BODY_BYTES)
+        name, password = (
+            (given.get("user"), given.get("password")) if isinstance(given, dict) else (None, None)
+        )
+        if not isinstance(name, str) or not isinstance(password, str):
+            raise Refused(
+                Failure(
+                    400,
+                    "This request cannot be answered",
+                    "The body has no user and password.",
+                    'Send JSON such as {"user": "anna", "password": "..."}.',
+                )
+            )
+        session_id = await self._gate.log_in(request, name, password)
+        return self._gate.with_session(JSONResponse({"user": name}), session_id, name)
 
     async def begin_oidc(self, request: Request) -> Response:
         return await self._gate.begin_oidc(request, request.query_params.get("next", "/"))
 
     async def log_out(self, request: Request) -> Response:
-        await self._checked_form(request)
+        await self._sent_form(request)
         return self._gate.log_out(request, RedirectResponse("/login", 303))
 
     async def log_out_json(self, request: Request) -> Response:
-        self._check_change(request, has_token=False)
+        require_json(request, _MOST_BODY_BYTES)
         return self._gate.log_out(request, JSONResponse({}))
 
-    async def _checked_form(self, request: Request) -> dict[str, str]:
-        _require_small(request)
-        form = {k: v for k, v in (await request.form()).items() if isinstance(v, str)}
-        browser = self._gate.browser(request)
-        has_token = self._tokens.is_valid(browser, form.get(TOKEN_FIELD, ""))
-        self._check_change(request, has_token=has_token)
-        return form
-
-    def _check_change(self, request: Request, *, has_token: bool) -> None:
-        _require_small(request)
-        refusal = refusal_of_change(request.headers, has_token=has_token)
-        if refusal is not None:
-            raise Refused(refusal)
-
-
-def _require_small(request: Request) -> None:
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > _MOST_BODY_BYTES:
-        raise Refused(
-            bad_request(f"The body has no length, or more than {_MOST_BODY_BYTES} bytes.")
-        )
+    async def _sent_form(self, request: Request) -> dict[str, str]:
+        return await form_of(request, self._tokens, self._gate.browser(request), _MOST_BODY_BYTES)

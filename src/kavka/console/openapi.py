@@ -87,11 +87,8 @@ def _path(page: Page) -> str:
 def _get(page: Page, schemas: _Schemas) -> dict[str, Any]:
     return {
         "summary": page.summary,
-        "parameters": [
-            *_of_path(page.path_parameters),
-            *(_of_query(one) for one in page.parameters if one.kind != "secret"),
-        ],
-        "responses": _responses(schemas, schemas.of(page.view), "The view."),
+        "parameters": _asked(page),
+        "responses": _responses(schemas, _json(schemas.of(page.view)), "The view."),
     }
 
 
@@ -105,24 +102,17 @@ def _post(action: Action, schemas: _Schemas) -> dict[str, Any]:
     return {
         "summary": action.summary,
         "parameters": _of_path(action.page.path_parameters),
-        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-        "responses": _responses(schemas, schemas.of(Outcome), "What was done."),
+        "requestBody": {"required": True, "content": _json(body)},
+        "responses": _responses(schemas, _json(schemas.of(Outcome)), "What was done."),
     }
 
 
 def _file(download: Download, schemas: _Schemas) -> dict[str, Any]:
-    failure = {"application/json": {"schema": schemas.of(Failure)}}
     content = {kind: {"schema": {"type": "string"}} for kind in download.media_types}
     return {
         "summary": download.summary,
-        "parameters": [
-            *_of_path(download.path_parameters),
-            *(_of_query(one) for one in download.parameters),
-        ],
-        "responses": {
-            "200": {"description": "The file.", "content": content},
-            "default": {"description": "Why there is no answer.", "content": failure},
-        },
+        "parameters": _asked(download),
+        "responses": _responses(schemas, content, "The file."),
     }
 
 
@@ -142,6 +132,13 @@ def _tail(schemas: _Schemas) -> dict[str, Any]:
             }
         },
     }
+
+
+def _asked(page: Page | Download) -> list[dict[str, Any]]:
+    return [
+        *_of_path(page.path_parameters),
+        *(_of_query(one) for one in page.parameters if one.kind != "secret"),
+    ]
 
 
 def _of_path(parameters: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -189,9 +186,13 @@ def _default(parameter: Parameter) -> str | int | bool:
     return parameter.default == "true" if parameter.kind == "flag" else parameter.default
 
 
-def _responses(schemas: _Schemas, schema: dict[str, Any], description: str) -> dict[str, Any]:
-    failure = {"application/json": {"schema": schemas.of(Failure)}}
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _responses(schemas: _Schemas, content: dict[str, Any], description: str) -> dict[str, Any]:
+    failure = _json(schemas.of(Failure))
     return {
-        "200": {"description": description, "content": {"application/json": {"schema": schema}}},
+        "200": {"description": description, "content": content},
         "default": {"description": "Why there is no answer.", "content": failure},
     }

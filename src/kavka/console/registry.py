@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import datetime
 import decimal
-import enum
 import json
 import uuid
 from collections.abc import Callable, Mapping
@@ -131,12 +129,8 @@ def as_json(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
-    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
+    if isinstance(value, decimal.Decimal | uuid.UUID):
         return str(value)
-    if isinstance(value, enum.Enum):
-        return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return as_json(dataclasses.asdict(value))
     return value
 
 

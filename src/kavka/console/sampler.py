@@ -64,9 +64,11 @@ class RateHistory:
 
     def restricted(self, sees: Callable[[str], bool]) -> RateHistory:
         """Return the history of some topics."""
+        topics = set().union(*(ends for _, ends in self._samples if ends is not None))
+        seen = {topic for topic in topics if sees(topic)}
         made = RateHistory()
         for at_s, ends in self._samples:
-            kept = ends if ends is None else {n: end for n, end in ends.items() if sees(n)}
+            kept = ends if ends is None else {n: ends[n] for n in ends.keys() & seen}
             made.add(at_s, kept)
         return made
 

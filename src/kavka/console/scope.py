@@ -28,11 +28,13 @@ from kavka.console.failures import Failure, Refused
 from kavka.console.history.groups import GroupFigures
 from kavka.console.history.recorder import History
 from kavka.console.history.snapshot import Snapshot
-from kavka.console.sampler import Rate, RateHistory, Sampler
+from kavka.console.sampler import RateHistory, Sampler
 from kavka.console.subject import Services
 from kavka.ids import TopicPartition
 
 T = TypeVar("T")
+
+_UNMASKED: Final = ", and no mask that holds"
 
 
 def scoped(
@@ -70,6 +72,11 @@ def forbidden(detail: str) -> Refused:
     )
 
 
+def _needs_all(what: str = "It", more: str = "") -> Refused:
+    """Return the refusal of what is for users with a role on everything."""
+    return forbidden(f"{what} needs a role on all topics and groups{more}.")
+
+
 def _require_topic(user: User, role: Role, topic: str) -> None:
     if not user.may(role, topic=topic):
         raise forbidden(f"It needs the role {role.label} on the topic {topic[:250]!r}.")
@@ -100,13 +107,13 @@ class ScopedCluster:
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what is not known here: it would reach past the grants and the masks of the user."""
-        raise forbidden(f"{name} needs a role on all topics and groups, and no mask that holds.")
+        raise _needs_all(name, _UNMASKED)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of clients, for users with a role on everything for whom no mask holds."""
         if self._user is not None or self.is_masked:
-            raise forbidden("It needs a role on all topics and groups, and no mask that holds.")
+            raise _needs_all(more=_UNMASKED)
         return self._cluster.settings
 
     async def ask(self, call: Callable[[Any], Awaitable[T]]) -> T:
@@ -165,7 +172,7 @@ class ScopedAdmin:
 
     def __getattr__(self, name: str) -> Any:
         """Refuse a call that is not known."""
-        raise forbidden(f"{name} needs a role on all topics and groups.")
+        raise _needs_all(name)
 
     # Topics
 
@@ -244,7 +251,7 @@ class ScopedAdmin:
 
     def _require_resource(self, role: Role, resource: ConfigResource) -> None:
         if resource.type != ResourceType.TOPIC:
-            raise forbidden("It needs a role on all topics and groups.")
+            raise _needs_all()
         _require_topic(self._user, role, resource.name)
 
     # Groups
@@ -329,7 +336,7 @@ class ScopedConsumer:
     def __getattr__(self, name: str) -> Any:
         """Return a call about assigned partitions; refuse others."""
         if name not in _CONSUMER_CALLS:
-            raise forbidden(f"{name} needs a role on all topics and groups.")
+            raise _needs_all(name)
         return getattr(self._consumer, name)
 
     def assign(self, keys: Iterable[TopicPartition]) -> None:
@@ -387,7 +394,7 @@ class _Closed:
 
     def __getattr__(self, name: str) -> Any:
         """Refuse."""
-        raise forbidden("It needs a role on all topics and groups.")
+        raise _needs_all()
 
 
 class ScopedRecorder:
@@ -401,7 +408,7 @@ class ScopedRecorder:
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what is not known here."""
-        raise forbidden(f"{name} needs a role on all topics and groups.")
+        raise _needs_all(name)
 
     async def charts(self, kind: str, name: str, *arguments: Any) -> Any:
         """Return charts of a topic or a group of the user."""
@@ -441,20 +448,12 @@ class ScopedSampler:
 
     def __init__(self, sampler: Sampler, user: User) -> None:
         """Wrap the sampler."""
-        self.history = ScopedHistory(sampler.history, user)
+        self._sampler = sampler
+        self._user = user
 
-
-class ScopedHistory:
-    """The rates of the user's topics; those of all together are of these alone."""
-
-    def __init__(self, history: RateHistory, user: User) -> None:
-        """Wrap the history."""
-        self._history = history.restricted(lambda topic: user.may(Role.VIEWER, topic=topic))
-
-    def rates(self, topic: str | None = None) -> list[Rate]:
-        """Return the rates of a topic, or of all together, from old to new."""
-        return self._history.rates(topic)
-
-    def latest(self, topic: str | None = None) -> float | None:
-        """Return the newest rate."""
-        return self._history.latest(topic)
+    @property
+    def history(self) -> RateHistory:
+        """The rates of the user's topics; those of all together are of these alone."""
+        return self._sampler.history.restricted(
+            lambda topic: self._user.may(Role.VIEWER, topic=topic)
+        )

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import read_properties, servers
 from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
-from kavka.cli.server.console_process import MODULES
-from kavka.cli.server.process import SUPERVISED, end_with_standard_input
+from kavka.cli.server.console_process import missing_module
+from kavka.cli.server.process import SUPERVISED, OneLine, end_with_standard_input
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
 from kavka.settings.declaration import InvalidSetting
@@ -81,9 +81,7 @@ def _act(given: Given) -> int:
         with termination_as_interrupt():
             return _serve(given)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in MODULES:
-            raise
-        return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
+        return _failed(missing_module(error))
     except (InvalidSetting, ValueError) as error:
         return _failed(str(error))
     except OSError as error:
@@ -180,9 +178,7 @@ def _check_rules(words: list[str]) -> int:
     try:
         found = [_mistakes(word) for word in words]
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in MODULES:
-            raise
-        return _failed(f"{error.name} is missing: install it with `pip install 'kavka[console]'`")
+        return _failed(missing_module(error))
     return 1 if any(found) else 0
 
 
@@ -222,7 +218,7 @@ def _registry_settings(given: Given) -> dict[str, str]:
 def _log_to_standard_error() -> None:
     """Log the audit as lines of JSON, failed pages, and warnings of everything else."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("kavka")
     logger.handlers[:] = [handler]
     logger.propagate = False

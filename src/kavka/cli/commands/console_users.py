@@ -6,6 +6,7 @@ import sys
 
 from kavka.cli.arguments.options import Given, Option, OptionSet
 from kavka.cli.arguments.password_files import change
+from kavka.cli.server.console_process import missing_module
 
 OPTIONS = OptionSet(
     "Set or remove the password of a user in a file that users-file in the console's --access names.",
@@ -34,11 +35,6 @@ def _act(given: Given) -> int:
     try:
         from kavka.console.access.passwords import hashed, users_of
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "argon2":
-            raise
-        print(
-            "kavka console-users: argon2 is missing: install it with `pip install 'kavka[console]'`",
-            file=sys.stderr,
-        )
+        print(f"kavka console-users: {missing_module(error)}", file=sys.stderr)
         return 1
     return change(given, lambda text: list(users_of(text)), hashed)

@@ -59,6 +59,13 @@ def refusal_of_environment() -> str | None:
     return f"kavka.console.port needs {missing}, which is not installed: `pip install 'kavka[console]'`"
 
 
+def missing_module(error: ModuleNotFoundError) -> str:
+    """Return what has to be installed for a command of the console. Raise the error where that is not the reason."""
+    if (error.name or "").partition(".")[0] not in MODULES:
+        raise error
+    return f"{error.name} is missing: install it with `pip install 'kavka[console]'`"
+
+
 def console_words(port: str, config: str, endpoints: Iterable[Endpoint]) -> list[str]:
     """Return the command of the console, which asks the broker at its first listener with its client's protocol.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
-from kavka.console.access.roles import Role, User
+from kavka.console.access.roles import ROLES, Role, User
 
 REPLACEMENT: Final = "***"
 
@@ -216,7 +216,7 @@ def mask_of(given: Mapping[str, Any]) -> Mask:
     except re.error as error:
         raise ValueError(f"pattern {given['pattern']!r}: {error}") from None
     unmasked = given.get("unmasked-for")
-    if unmasked is not None and unmasked not in {role.label for role in Role}:
+    if unmasked is not None and unmasked not in ROLES:
         raise ValueError(f"unmasked-for is {unmasked!r}: it is viewer, operator or administrator")
     return Mask(
         topics=tuple(given.get("topics", [""])),
@@ -226,5 +226,5 @@ def mask_of(given: Mapping[str, Any]) -> Mask:
         key=bool(given.get("key", False)),
         value=bool(given.get("value", False)),
         replacement=given.get("replacement", REPLACEMENT),
-        unmasked=None if unmasked is None else Role[unmasked.upper()],
+        unmasked=None if unmasked is None else ROLES[unmasked],
     )

@@ -77,7 +77,7 @@ class UsersFile:
     def proof_of(self, name: str) -> str:
         """Return what changes with a user's password; empty without the user. Raise OSError, ValueError."""
         encoded = self.current().get(name, "")
-        return hashlib.sha256(encoded.encode()).hexdigest() if encoded else ""
+        return _proof(encoded) if encoded else ""
 
     async def check(self, name: str, password: str) -> str:
         """Return the proof of a user whose password this is, else nothing. Raise OSError, ValueError.
@@ -92,7 +92,7 @@ class UsersFile:
                 await asyncio.to_thread(_matches, decoy, password)
                 return ""
             is_right = await asyncio.to_thread(_matches, encoded, password)
-        return hashlib.sha256(encoded.encode()).hexdigest() if is_right else ""
+        return _proof(encoded) if is_right else ""
 
     def _decoy(self, name: str, users: dict[str, str]) -> str:
         """Return a hash with the parameters of one of the users, the same one for the same name."""
@@ -114,6 +114,10 @@ def _random_like(encoded: str) -> str:
     *head, salt, digest = encoded.split("$")
     made = (secrets.token_bytes(len(part) * 3 // 4) for part in (salt, digest))
     return "$".join([*head, *(base64.b64encode(part).decode().rstrip("=") for part in made)])
+
+
+def _proof(encoded: str) -> str:
+    return hashlib.sha256(encoded.encode()).hexdigest()
 
 
 def _matches(encoded: str, password: str) -> bool:
