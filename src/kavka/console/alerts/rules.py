@@ -31,14 +31,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from kavka.console.alerts.channels import Channel, read_channel
-from kavka.console.alerts.conditions import CONDITIONS, UNREACHABLE, Condition, Target
+from kavka.console.alerts.conditions import CONDITIONS, UNREACHABLE, Condition, Target, matches
 from kavka.console.alerts.located import BadYaml, Items, Problem, Section, located
 from kavka.settings.durations import duration_ms
 
@@ -116,11 +115,6 @@ class Window:
             if begin <= now < datetime.combine(until, self.end, self.zone):
                 return True
         return False
-
-
-def matches(patterns: Sequence[str], name: str) -> bool:
-    """Return whether one of the patterns, with `*` and `?`, is the whole name."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)

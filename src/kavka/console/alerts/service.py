@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.console.alerts import records
 from kavka.console.alerts.book import Book, Change, Key, State
-from kavka.console.alerts.conditions import Observation
+from kavka.console.alerts.conditions import Observation, matches
 from kavka.console.alerts.delivery import Deliveries
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import alert_of, grouped, messages_of, test_alert
@@ -25,7 +25,6 @@ from kavka.console.alerts.rules import (
     Rules,
     is_about_failure,
     load,
-    matches,
     parse,
 )
 from kavka.console.connection import ClusterConnection
