@@ -36,12 +36,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from kavka.console.alerts.channels import Channel, read_channel
+from kavka.console.alerts.channels import SEVERITIES, Channel, read_channel
 from kavka.console.alerts.conditions import CONDITIONS, UNREACHABLE, Condition, Target, matches
 from kavka.console.alerts.located import BadYaml, Items, Problem, Section, located
 from kavka.settings.durations import duration_ms
 
-SEVERITIES: Final = ("info", "warning", "critical")
 DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _FILE: Final = ("address", "rules", "channels", "maintenance")
 _RULE: Final = (
