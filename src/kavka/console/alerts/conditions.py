@@ -239,6 +239,7 @@ def _unreachable(look: Snapshot, target: Target) -> Iterator[Observation]:
 
 
 UNREACHABLE: Final = "cluster_unreachable"
+DISK_FULL_IN: Final = "disk_full_in"
 
 _LAG_ADVICE: Final = (
     "Look at the group's page which partitions are behind. Add members up to the number of partitions, or make the "
@@ -277,7 +278,7 @@ _CONDITIONS: Final = (
               default=0.5),
     Condition("disk_used", "more of a broker's disks is used", "brokers", "share", _disk_used,
               "Shorten the retention of large topics, move replicas to other brokers, or add disks.", default=0.85),
-    Condition("disk_full_in", "a broker's disks are full sooner, as they fill in six hours", "brokers", "duration",
+    Condition(DISK_FULL_IN, "a broker's disks are full sooner, as they fill in six hours", "brokers", "duration",
               _disk_full_in,
               "Look which topic grows. Shorten its retention, move replicas to other brokers, or add disks.",
               is_above=False),

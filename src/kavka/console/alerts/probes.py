@@ -16,7 +16,7 @@ from typing import Final
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.recorder import History
 from kavka.console.history.series import RAW, Key
-from kavka.console.history.snapshot import PipelineFigures, Snapshot, seconds_until_full
+from kavka.console.history.snapshot import PipelineFigures, Snapshot, has_trend, seconds_until_full
 from kavka.ids import TopicPartition
 from kavka.spark.queries.flow_progress import (
     DONE,
@@ -81,7 +81,7 @@ async def disk_forecasts(history: History, snapshot: Snapshot) -> dict[int, floa
     found: dict[int, float | None] = {}
     for key, several in points.items():
         known = [(at_s, value) for at_s, value in several if not math.isnan(value)]
-        if len(known) > 2 and known[-1][0] - known[0][0] >= 1800:
+        if has_trend(known):
             found[int(key.name)] = seconds_until_full(known, snapshot.at_s)
     return found
 

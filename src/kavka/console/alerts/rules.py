@@ -132,9 +132,11 @@ class Rules:
         found = [self.channels[name] for name in names]
         return [one for one in found if rule.severity in one.severities]
 
-    def watches(self, subjects: str) -> list[Rule]:
-        """Return the rules about a kind of subjects."""
-        return [rule for rule in self.rules if rule.condition.subjects == subjects]
+    def watches(self, what: str) -> list[Rule]:
+        """Return the rules about a kind of subjects, or of one condition."""
+        return [
+            rule for rule in self.rules if what in (rule.condition.subjects, rule.condition.name)
+        ]
 
 
 DEFAULT_RULES: Final = """\

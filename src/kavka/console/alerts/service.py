@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.console.alerts import records
 from kavka.console.alerts.book import Book, Change, Key, State
-from kavka.console.alerts.conditions import Observation, matches
+from kavka.console.alerts.conditions import DISK_FULL_IN, Observation, matches
 from kavka.console.alerts.delivery import Deliveries
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import alert_of, grouped, messages_of, test_alert
@@ -109,13 +109,16 @@ class Alerts:
                 pipelines = await read_pipelines(self._cluster)
             except (KafkaError, OSError, Refused) as error:
                 log.info("progress of pipelines not read reason=%s", error)
+        disk_full_s: dict[int, float | None] = {}
+        if self.rules.watches(DISK_FULL_IN):
+            disk_full_s = await disk_forecasts(self._history, snapshot)
         addresses = [
             one for rule in self.rules.watches("certificates") for one in rule.target.exact
         ]
         return replace(
             snapshot,
             pipelines=pipelines,
-            disk_full_s=await disk_forecasts(self._history, snapshot),
+            disk_full_s=disk_full_s,
             certificates=await self._certificates.look(addresses),
         )
 
