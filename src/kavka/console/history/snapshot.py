@@ -29,8 +29,6 @@ class TopicFigures(NamedTuple):
 class PipelineFigures(NamedTuple):
     """A flow of a pipeline, as the topic of progress has it."""
 
-    name: str
-    """`pipeline/flow`."""
     state: str
     error: str
     lag_seconds: float | None
@@ -58,7 +56,7 @@ class Snapshot:
     """Seconds until the disks of a broker are full, None where they do not fill; missing where it is unknown, or no
     rule asks."""
     pipelines: Mapping[str, PipelineFigures] | None = None
-    """None where they were not asked for."""
+    """By `pipeline/flow`; None where they were not asked for."""
     certificates: Mapping[str, float | str] = field(default_factory=dict)
     """The time at which each expires, in seconds since 1970, or why it is not known."""
 
