@@ -20,7 +20,7 @@ from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.paging import Paging, paged
+from kavka.console.views.paging import Paging, paged, searched
 from kavka.core.access.names import CLUSTER_NAME, titled
 from kavka.errors import ErrorCode, KafkaError
 
@@ -78,13 +78,13 @@ def acl_row(binding: AclBinding) -> AclRow:
 
 def matching_acls(bindings: list[AclBinding], search: str, resource_type: str) -> list[AclRow]:
     """Return ACLs that have all words of a search anywhere, denials first for each resource."""
-    words = search.lower().split()
+    has_words = searched(search)
     rows = [acl_row(binding) for binding in bindings]
     chosen = [
         row
         for row in rows
         if (not resource_type or row.resource_type == resource_type)
-        and all(word in " ".join(map(str, plain(row).values())).lower() for word in words)
+        and has_words(" ".join(map(str, plain(row).values())))
     ]
     return sorted(
         chosen,

@@ -14,7 +14,7 @@ from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.paging import Paging, paged
+from kavka.console.views.paging import Paging, paged, searched
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import KafkaError
 
@@ -49,12 +49,12 @@ class UserList:
 
 
 async def _load_list(services: Services, arguments: Arguments) -> UserList:
-    words = arguments.text("search").lower().split()
+    has_words = searched(arguments.text("search"))
     found = await services.cluster.ask(lambda admin: admin.describe_user_scram_credentials())
     rows = [
         UserRow(name, [Credential(*one) for one in sorted(infos)])
         for name, infos in sorted(found.items())
-        if not isinstance(infos, KafkaError) and all(word in name.lower() for word in words)
+        if not isinstance(infos, KafkaError) and has_words(name)
     ]
     shown, paging = paged(rows, arguments.number("page"), _ROWS_OF_A_PAGE)
     return UserList(list(shown), paging, len(found), arguments.text("search"))
