@@ -190,25 +190,16 @@ def _exactly(binding: AclBinding) -> AclFilter:
     )
 
 
-def _confirmation(row: AclRow) -> str:
-    return row.principal
-
-
 async def _load_removal(services: Services, arguments: Arguments) -> AclRemoval:
     row = acl_row(_binding(arguments))
-    return AclRemoval(row, _confirmation(row))
+    return AclRemoval(row, row.principal)
 
 
 async def _remove(services: Services, arguments: Arguments) -> Outcome:
     binding = _binding(arguments)
     row = acl_row(binding)
-    if arguments.text("confirm") != _confirmation(row):
-        raise Refused(
-            bad_request(
-                "The ACL was not removed: the confirmation is not its principal.",
-                f"Type {_confirmation(row)} to remove it.",
-            )
-        )
+    refusal = "The ACL was not removed: the confirmation is not its principal."
+    arguments.confirm(row.principal, refusal, "remove it")
     chosen = _exactly(binding)
     [found] = await services.cluster.ask(lambda admin: admin.delete_acls([chosen]))
     if isinstance(found, KafkaError):

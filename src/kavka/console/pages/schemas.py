@@ -187,13 +187,8 @@ async def _load_subject(services: Services, arguments: Arguments) -> SubjectView
 async def _change_subject(services: Services, arguments: Arguments) -> Outcome:
     subject, registry = arguments.text("name"), _registry(services)
     if arguments.text("do") == "delete":
-        if arguments.text("confirm") != subject:
-            raise Refused(
-                bad_request(
-                    "The subject was not deleted: the confirmation is not its name.",
-                    f"Type {subject} to delete it.",
-                )
-            )
+        refusal = "The subject was not deleted: the confirmation is not its name."
+        arguments.confirm(subject, refusal, "delete it")
         versions = await registry.ask(lambda client: client.delete(subject))
         count = len(versions)
         return Outcome(

@@ -121,13 +121,8 @@ async def _load_removal(services: Services, arguments: Arguments) -> UserRemoval
 
 async def _remove(services: Services, arguments: Arguments) -> Outcome:
     user, mechanism = arguments.text("user"), arguments.text("mechanism")
-    if arguments.text("confirm") != user:
-        raise Refused(
-            bad_request(
-                "The credential was not removed: the confirmation is not the user's name.",
-                f"Type {user} to remove it.",
-            )
-        )
+    refusal = "The credential was not removed: the confirmation is not the user's name."
+    arguments.confirm(user, refusal, "remove it")
     change = ScramDeletion(user, mechanism)
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_user_scram_credentials([change])

@@ -9,7 +9,7 @@ from kavka.client.admin.hanging_transactions import Open
 from kavka.client.admin.transactions import TransactionDescription, TransactionListing
 from kavka.console.views.paging import Paging, searched
 from kavka.errors import KafkaError
-from kavka.ids import BrokerId, TopicPartition
+from kavka.ids import BrokerId
 
 ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 """States without an open transaction."""
@@ -190,8 +190,3 @@ class AbortView:
     last_timestamp_ms: int
     confirmation: str
     """The text that confirms the abort."""
-
-
-def confirmation_of(key: TopicPartition) -> str:
-    """Return the text that confirms an abort in a partition."""
-    return f"{key.topic}-{key.partition}"
