@@ -13,7 +13,8 @@ from kavka.client.admin.placement_plans import RacksMissing, TooFewBrokers, prop
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replication_throttles import (
     BROKER_RATES,
-    clear_throttles,
+    clear_broker_throttles,
+    clear_topic_throttles,
     moves_of,
     throttle_moves,
 )
@@ -314,8 +315,9 @@ async def _unthrottle(services: Services) -> Outcome:
     topics = await services.cluster.topics()
 
     async def clear(admin: Admin) -> None:
-        brokers = [int(b.broker_id) for b in (await admin.describe_cluster()).brokers]
-        await clear_throttles(admin, brokers, topics, lambda _: None)
+        brokers = (await admin.describe_cluster()).brokers
+        await clear_broker_throttles(admin, (int(broker.broker_id) for broker in brokers))
+        await clear_topic_throttles(admin, topics)
 
     await services.cluster.ask(clear)
     return Outcome("The throttles of moves were removed from all brokers and topics.", "/moves")
