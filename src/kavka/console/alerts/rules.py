@@ -204,13 +204,13 @@ def parse(text: str, directory: Path) -> tuple[Rules, list[Problem]]:
     )
 
 
-def load(path: Path) -> tuple[Rules, list[Problem]]:
-    """Read a file. Raise OSError."""
+def load(path: Path) -> tuple[Rules, list[Problem], str]:
+    """Return the rules of a file, its mistakes, and its text. Raise OSError."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return Rules(), [Problem(1, "the file is not UTF-8")]
-    return parse(text, path.parent)
+        return Rules(), [Problem(1, "the file is not UTF-8")], ""
+    return *parse(text, path.parent), text
 
 
 def without_channels(text: str) -> str:

@@ -75,12 +75,11 @@ class Alerts:
         if self.path is None:
             return
         try:
-            stat = self.path.stat()
-            if (stat.st_mtime_ns, stat.st_size) == self._changed:
+            changed = _changed(self.path)
+            if changed == self._changed:
                 return
-            self._changed = (stat.st_mtime_ns, stat.st_size)
-            rules, problems = load(self.path)
-            text = self.path.read_text(encoding="utf-8", errors="replace")
+            self._changed = changed
+            rules, problems, text = load(self.path)
         except OSError as error:
             rules, problems, text = Rules(), [Problem(1, f"cannot be read: {error}")], ""
         self.problems = problems
@@ -248,14 +247,19 @@ def _read(path: Path | None) -> tuple[Rules, str, tuple[int, int]]:
         assert not problems, problems
         return rules, DEFAULT_RULES, (0, 0)
     try:
-        stat = path.stat()
-        rules, problems = load(path)
-        text = path.read_text(encoding="utf-8", errors="replace")
+        changed = _changed(path)
+        rules, problems, text = load(path)
     except OSError as error:
         raise InvalidRules(f"the rules {path} cannot be read: {error.strerror or error}") from error
     if problems:
         raise InvalidRules(_said(path, problems))
-    return rules, text, (stat.st_mtime_ns, stat.st_size)
+    return rules, text, changed
+
+
+def _changed(path: Path) -> tuple[int, int]:
+    """Return what is another after each change of a file."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _said(path: Path, problems: Sequence[Problem]) -> str:
