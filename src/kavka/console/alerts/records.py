@@ -82,16 +82,11 @@ def keep(
             "insert into alert_events (at, incident, event, document) values (?, ?, ?, ?)",
             [(now_s, one.incident, one.event, json.dumps(asdict(one))) for one in events],
         )
-        add_deliveries(file, now_s, deliveries)
-
-
-def add_deliveries(file: HistoryFile, now_s: int, deliveries: Sequence[NewDelivery]) -> None:
-    """Add messages that are due now; within the caller's transaction."""
-    file.connection.executemany(
-        "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
-        "values (?, ?, ?, ?, 0, ?, 'waiting', '')",
-        [(*one, now_s, now_s) for one in deliveries],
-    )
+        database.executemany(
+            "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
+            "values (?, ?, ?, ?, 0, ?, 'waiting', '')",
+            [(*one, now_s, now_s) for one in deliveries],
+        )
 
 
 def remove_old(file: HistoryFile, now_s: int) -> None:
