@@ -236,8 +236,8 @@ LOOK = Snapshot(
     },
     disk_full_s={1: 3600.0},
     pipelines={
-        "p/f": PipelineFigures("p/f", "failed", "no leader", 5.0, 100.0, False),
-        "p/g": PipelineFigures("p/g", "done", "", None, 9999.0, True),
+        "p/f": PipelineFigures("failed", "no leader", 5.0, 100.0, False),
+        "p/g": PipelineFigures("done", "", None, 9999.0, True),
     },
     certificates={"b:9093": 1_800_086_400.0, "c:9093": "refused"},
 )

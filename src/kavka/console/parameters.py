@@ -120,6 +120,11 @@ class Arguments:
             raise Refused(bad_request(f"{name} is before 1970."))
         return found
 
+    def confirm(self, wanted: str, refusal: str, act: str) -> None:
+        """Raise Refused for a change whose `confirm` is another text; the advice is to type it for the act."""
+        if self.text("confirm") != wanted:
+            raise Refused(bad_request(refusal, f"Type {wanted} to {act}."))
+
     def values(self) -> dict[str, str]:
         """Return what forms show: each declared value as it was given, or its default."""
         return {

@@ -15,9 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kavka.console.alerts.book import Book, Change, State
-from kavka.console.alerts.conditions import Observation
+from kavka.console.alerts.conditions import Observation, matches
 from kavka.console.alerts.messages import grouped, messages_of
-from kavka.console.alerts.rules import Rules, matches, parse
+from kavka.console.alerts.rules import Rules, parse
 from kavka.settings.durations import duration_ms
 from support.stories.alerts_story import short
 

@@ -187,7 +187,7 @@ def _mistakes(name: str) -> bool:
     from kavka.console.alerts.rules import load
 
     try:
-        rules, problems = load(Path(name))
+        rules, problems, _ = load(Path(name))
     except OSError as error:
         print(f"{name}:1: cannot be read: {error.strerror or error}", file=sys.stderr)
         return True

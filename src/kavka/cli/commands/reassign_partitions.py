@@ -45,7 +45,8 @@ from kavka.client.admin.admin import Admin
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replica_log_dirs import Replica
 from kavka.client.admin.replication_throttles import (
-    clear_throttles,
+    clear_broker_throttles,
+    clear_topic_throttles,
     moves_of,
     throttle_log_dirs,
     throttle_moves,
@@ -364,9 +365,14 @@ async def _move_log_dirs(admin: Admin, targets: Mapping[Replica, str], given: Gi
 async def _clear(admin: Admin, plan: Plan, say: Callable[[str], None]) -> None:
     brokers = {int(broker.broker_id) for broker in (await admin.describe_cluster()).brokers}
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
-    await clear_throttles(
-        admin, brokers, {topic_partition.topic for topic_partition, _ in plan.entries}, say
-    )
+    numbers = sorted(brokers)
+    plural = "" if len(numbers) == 1 else "s"
+    say(f"Clearing broker-level throttles on broker{plural} {','.join(map(str, numbers))}")
+    await clear_broker_throttles(admin, numbers)
+    names = sorted({topic_partition.topic for topic_partition, _ in plan.entries})
+    plural = "" if len(names) == 1 else "s"
+    say(f"Clearing topic-level throttles on topic{plural} {','.join(names)}")
+    await clear_topic_throttles(admin, names)
 
 
 def _say_of(given: Given) -> Callable[[str], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.client.admin.admin import Admin
@@ -86,19 +86,16 @@ async def throttle_log_dirs(admin: Admin, replicas: Iterable[Replica], rate: int
     await _alter(admin, ResourceType.BROKER, {str(broker): change for broker in brokers})
 
 
-async def clear_throttles(
-    admin: Admin, brokers: Iterable[int], topics: Iterable[str], say: Callable[[str], None]
-) -> None:
-    """Remove all throttles of brokers and topics; `say` gets a line about each kind."""
-    numbers, names = sorted(brokers), sorted(topics)
-    plural = "" if len(numbers) == 1 else "s"
-    say(f"Clearing broker-level throttles on broker{plural} {','.join(map(str, numbers))}")
+async def clear_broker_throttles(admin: Admin, brokers: Iterable[int]) -> None:
+    """Remove all throttles of brokers."""
     rates = [ConfigOp(name, None, AlterOp.DELETE) for name in (*BROKER_RATES, LOG_DIR_RATE)]
-    await _alter(admin, ResourceType.BROKER, {str(number): rates for number in numbers})
-    plural = "" if len(names) == 1 else "s"
-    say(f"Clearing topic-level throttles on topic{plural} {','.join(names)}")
+    await _alter(admin, ResourceType.BROKER, {str(broker): rates for broker in brokers})
+
+
+async def clear_topic_throttles(admin: Admin, topics: Iterable[str]) -> None:
+    """Remove all throttles of topics."""
     lists = [ConfigOp(name, None, AlterOp.DELETE) for name in TOPIC_REPLICAS]
-    await _alter(admin, ResourceType.TOPIC, dict.fromkeys(names, lists))
+    await _alter(admin, ResourceType.TOPIC, dict.fromkeys(topics, lists))
 
 
 async def _alter(admin: Admin, kind: ResourceType, changes: Mapping[str, list[ConfigOp]]) -> None:

@@ -47,7 +47,7 @@ FIELDS: Final = (
     "incident",
 )
 """Names in braces that a text of `body` may have."""
-_SEVERITIES: Final = ("info", "warning", "critical")
+SEVERITIES: Final = ("info", "warning", "critical")
 _CHANNEL: Final = (
     "channel", "webhook", "webhook_file", "shape", "body", "key", "key_file", "headers", "header_file", "mail",
     "timeout", "retry_for", "severities",
@@ -83,7 +83,7 @@ class Channel:
     mail: Mail | None = None
     timeout_s: float = 10.0
     retry_for_s: float = 86_400.0
-    severities: tuple[str, ...] = _SEVERITIES
+    severities: tuple[str, ...] = SEVERITIES
 
     @property
     def target(self) -> str:
@@ -217,9 +217,9 @@ def _seconds(section: Section, key: str, default: float) -> float:
 
 
 def _severities(section: Section) -> tuple[str, ...]:
-    value = section.get("severities", list(_SEVERITIES))
-    if not isinstance(value, list) or not value or any(one not in _SEVERITIES for one in value):
-        raise _Wrong("severities", f"severities is a list of {', '.join(_SEVERITIES)}")
+    value = section.get("severities", list(SEVERITIES))
+    if not isinstance(value, list) or not value or any(one not in SEVERITIES for one in value):
+        raise _Wrong("severities", f"severities is a list of {', '.join(SEVERITIES)}")
     return tuple(value)
 
 

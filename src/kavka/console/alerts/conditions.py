@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from kavka.console.formats import count_text, rate_text, seconds_text
 from kavka.console.history.snapshot import Snapshot, used_share
+
+T = TypeVar("T")
 
 Subjects = Literal["groups", "topics", "brokers", "pipelines", "certificates", ""]
 Measure = Literal["number", "duration", "share", "flag"]
@@ -26,6 +28,11 @@ class Observation(NamedTuple):
     """The page of the console that shows it."""
 
 
+def matches(patterns: Sequence[str], name: str) -> bool:
+    """Return whether one of the patterns, with `*` and `?`, is the whole name."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 class Target(NamedTuple):
     """The target of a rule: patterns of subjects, and the threshold, which decides what is known."""
 
@@ -33,8 +40,12 @@ class Target(NamedTuple):
     threshold: float
 
     def matches(self, name: str) -> bool:
-        """Return whether a pattern matches a whole name; `*` and `?` stand for other characters."""
-        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+        """Return whether a subject is meant."""
+        return matches(self.patterns, name)
+
+    def of(self, subjects: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+        """Return the subjects that are meant, with their names."""
+        return ((name, one) for name, one in subjects.items() if self.matches(name))
 
     @property
     def exact(self) -> list[str]:
@@ -70,58 +81,52 @@ def _group(name: str) -> str:
 
 
 def _lag_records(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, group in look.groups.items():
-        if target.matches(name):
-            said = f"Group {name} has {count_text(group.lag_records)} records to read."
-            yield Observation(name, group.lag_records, said, _group(name))
+    for name, group in target.of(look.groups):
+        said = f"Group {name} has {count_text(group.lag_records)} records to read."
+        yield Observation(name, group.lag_records, said, _group(name))
 
 
 def _lag_seconds(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, group in look.groups.items():
-        if target.matches(name):
-            said = f"Group {name} is {seconds_text(group.lag_seconds)} behind, {count_text(group.lag_records)} records."
-            yield Observation(name, group.lag_seconds, said, _group(name))
+    for name, group in target.of(look.groups):
+        said = f"Group {name} is {seconds_text(group.lag_seconds)} behind, {count_text(group.lag_records)} records."
+        yield Observation(name, group.lag_seconds, said, _group(name))
 
 
 def _stuck(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, group in look.groups.items():
-        if target.matches(name):
-            value = _known(group.stuck_s, group.is_stuck_known, target.threshold)
-            stood = f"{group.stuck_partition} for {seconds_text(group.stuck_s)}"
-            said = f"Group {name} has committed nothing in {stood}, and records wait."
-            if not group.stuck_partition:
-                said = f"Group {name} goes on."
-            yield Observation(name, value, said, _group(name))
+    for name, group in target.of(look.groups):
+        value = _known(group.stuck_s, group.is_stuck_known, target.threshold)
+        stood = f"{group.stuck_partition} for {seconds_text(group.stuck_s)}"
+        said = f"Group {name} has committed nothing in {stood}, and records wait."
+        if not group.stuck_partition:
+            said = f"Group {name} goes on."
+        yield Observation(name, value, said, _group(name))
 
 
 def _falling_behind(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, group in look.groups.items():
-        if target.matches(name):
-            value = None if group.is_falling_behind is None else float(group.is_falling_behind)
-            growth, lag = rate_text(group.growth_per_s), count_text(group.lag_records)
-            said = f"The lag of group {name} grows by {growth}, to {lag} records."
-            if not value:
-                said = f"Group {name} keeps up."
-            yield Observation(name, value, said, _group(name))
+    for name, group in target.of(look.groups):
+        value = None if group.is_falling_behind is None else float(group.is_falling_behind)
+        growth, lag = rate_text(group.growth_per_s), count_text(group.lag_records)
+        said = f"The lag of group {name} grows by {growth}, to {lag} records."
+        if not value:
+            said = f"Group {name} keeps up."
+        yield Observation(name, value, said, _group(name))
 
 
 def _empty(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, group in look.groups.items():
-        if target.matches(name):
-            waits = group.lag_records
-            value = 0.0 if group.state != "Empty" else None if waits is None else float(waits > 0)
-            said = f"Group {name} has no member, and {count_text(waits)} records wait."
-            if not value:
-                said = f"Group {name} is {group.state or 'there'}."
-            yield Observation(name, value, said, _group(name))
+    for name, group in target.of(look.groups):
+        waits = group.lag_records
+        value = 0.0 if group.state != "Empty" else None if waits is None else float(waits > 0)
+        said = f"Group {name} has no member, and {count_text(waits)} records wait."
+        if not value:
+            said = f"Group {name} is {group.state or 'there'}."
+        yield Observation(name, value, said, _group(name))
 
 
 def _no_data(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, topic in look.topics.items():
-        if target.matches(name):
-            value = _known(topic.idle_s, topic.is_idle_known, target.threshold)
-            said = f"Topic {name} has had no record for {seconds_text(topic.idle_s)}."
-            yield Observation(name, value, said, _topic(name))
+    for name, topic in target.of(look.topics):
+        value = _known(topic.idle_s, topic.is_idle_known, target.threshold)
+        said = f"Topic {name} has had no record for {seconds_text(topic.idle_s)}."
+        yield Observation(name, value, said, _topic(name))
 
 
 def _topic(name: str) -> str:
@@ -129,10 +134,9 @@ def _topic(name: str) -> str:
 
 
 def _rate(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, topic in look.topics.items():
-        if target.matches(name):
-            said = f"{rate_text(topic.records_in)} records are written to topic {name}."
-            yield Observation(name, topic.records_in, said, _topic(name))
+    for name, topic in target.of(look.topics):
+        said = f"{rate_text(topic.records_in)} records are written to topic {name}."
+        yield Observation(name, topic.records_in, said, _topic(name))
 
 
 def _under_replicated(look: Snapshot, target: Target) -> Iterator[Observation]:
@@ -198,26 +202,24 @@ def _disk_full_in(look: Snapshot, target: Target) -> Iterator[Observation]:
 
 
 def _pipeline_failing(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, flow in (look.pipelines or {}).items():
-        if target.matches(name):
-            failing = flow.state == "failed" or (flow.state == "waiting" and bool(flow.error))
-            said = f"Flow {name} is {flow.state}" + (f": {flow.error[:300]}" if failing else ".")
-            yield Observation(name, float(failing), said)
+    for name, flow in target.of(look.pipelines or {}):
+        failing = flow.state == "failed" or (flow.state == "waiting" and bool(flow.error))
+        said = f"Flow {name} is {flow.state}" + (f": {flow.error[:300]}" if failing else ".")
+        yield Observation(name, float(failing), said)
 
 
 def _pipeline_lag(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, flow in (look.pipelines or {}).items():
-        if target.matches(name) and not flow.is_over:
+    for name, flow in target.of(look.pipelines or {}):
+        if not flow.is_over:
             said = f"Flow {name} is {seconds_text(flow.lag_seconds)} behind."
             yield Observation(name, flow.lag_seconds, said)
 
 
 def _pipeline_silent(look: Snapshot, target: Target) -> Iterator[Observation]:
-    for name, flow in (look.pipelines or {}).items():
-        if target.matches(name):
-            value = 0.0 if flow.is_over else flow.silent_s
-            said = f"Flow {name} has reported nothing for {seconds_text(flow.silent_s)}."
-            yield Observation(name, value, said)
+    for name, flow in target.of(look.pipelines or {}):
+        value = 0.0 if flow.is_over else flow.silent_s
+        said = f"Flow {name} has reported nothing for {seconds_text(flow.silent_s)}."
+        yield Observation(name, value, said)
 
 
 def _certificate(look: Snapshot, target: Target) -> Iterator[Observation]:
@@ -237,6 +239,7 @@ def _unreachable(look: Snapshot, target: Target) -> Iterator[Observation]:
 
 
 UNREACHABLE: Final = "cluster_unreachable"
+DISK_FULL_IN: Final = "disk_full_in"
 
 _LAG_ADVICE: Final = (
     "Look at the group's page which partitions are behind. Add members up to the number of partitions, or make the "
@@ -275,7 +278,7 @@ _CONDITIONS: Final = (
               default=0.5),
     Condition("disk_used", "more of a broker's disks is used", "brokers", "share", _disk_used,
               "Shorten the retention of large topics, move replicas to other brokers, or add disks.", default=0.85),
-    Condition("disk_full_in", "a broker's disks are full sooner, as they fill in six hours", "brokers", "duration",
+    Condition(DISK_FULL_IN, "a broker's disks are full sooner, as they fill in six hours", "brokers", "duration",
               _disk_full_in,
               "Look which topic grows. Shorten its retention, move replicas to other brokers, or add disks.",
               is_above=False),

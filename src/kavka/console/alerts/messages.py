@@ -25,7 +25,6 @@ _LISTED: Final = 20
 _MOST: Final = 500
 """Alerts that a document for programs lists."""
 _PAGERDUTY_SUMMARY: Final = 1024
-_PAGERDUTY_SEVERITIES: Final = {"info": "info", "warning": "warning", "critical": "critical"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def alert_of(change: Change, rule: Rule | None, address: str) -> Alert:
         severity=rule.severity if rule else state.severity,
         sentence=state.sentence,
         advice=rule.advice if rule else "",
-        link=f"{address}{state.location or '/alerts'}" if address else state.location or "/alerts",
+        link=f"{address}{state.location or '/alerts'}",
         value=state.value,
         since=iso_time(state.since_ms),
         time=iso_time(change.time_ms),
@@ -125,7 +124,7 @@ def body_of(channel: Channel, document: Mapping[str, Any]) -> bytes:
     if channel.kind == "pagerduty":
         document = {"routing_key": channel.key, **document}
     if channel.kind == "body":
-        return json.dumps(document["body"], ensure_ascii=False, allow_nan=False).encode()
+        document = document["body"]
     return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -188,7 +187,7 @@ def _pagerduty(alert: Alert) -> dict[str, Any]:
         "payload": {
             "summary": f"{alert.alert}: {alert.sentence}"[:_PAGERDUTY_SUMMARY],
             "source": alert.subject,
-            "severity": _PAGERDUTY_SEVERITIES[alert.severity],
+            "severity": alert.severity,
             "component": "kafka",
             "custom_details": {"advice": alert.advice, "value": alert.value, "since": alert.since},
         },

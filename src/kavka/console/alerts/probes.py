@@ -16,15 +16,9 @@ from typing import Final
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.recorder import History
 from kavka.console.history.series import RAW, Key
-from kavka.console.history.snapshot import PipelineFigures, Snapshot, seconds_until_full
-from kavka.ids import TopicPartition
-from kavka.spark.queries.flow_progress import (
-    DONE,
-    STOPPED,
-    FlowProgress,
-    progress_from_json,
-)
-from kavka.spark.queries.topic import PROGRESS_TOPIC
+from kavka.console.history.snapshot import PipelineFigures, Snapshot, has_trend, seconds_until_full
+from kavka.spark.queries.flow_progress import DONE, STOPPED
+from kavka.spark.queries.topic import PROGRESS_TOPIC, progress_read_by
 
 _FORECAST_S: Final = 6 * 3600
 _CERTIFICATES_EVERY_S: Final = 3600.0
@@ -37,39 +31,18 @@ async def read_pipelines(cluster: ClusterConnection) -> dict[str, PipelineFigure
     """Return the flows in the topic of progress, none where there is no such topic. Raise KafkaError, OSError."""
     if PROGRESS_TOPIC not in await cluster.topics():
         return {}
-    newest: dict[bytes, FlowProgress] = {}
-    at = TopicPartition(PROGRESS_TOPIC, 0)
-    deadline = time.monotonic() + _READ_S
     async with cluster.consumer(isolation_level="read_committed") as consumer:
-        consumer.assign([at])
-        consumer.seek_to_beginning([at])
-        end = (await consumer.end_offsets([at]))[at]
-        while await consumer.position(at) < end and len(newest) < _MOST_FLOWS:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{PROGRESS_TOPIC} could not be read in {_READ_S:g} s")
-            for batch in await consumer.poll(500):
-                for record in batch.records():
-                    key = record.key or b""
-                    if record.value is None:
-                        newest.pop(key, None)
-                        continue
-                    try:
-                        flow = progress_from_json(record.value)
-                    except ValueError:
-                        continue
-                    flow.updated_ms = record.timestamp
-                    newest[key] = flow
+        flows = await progress_read_by(consumer, PROGRESS_TOPIC, _READ_S, most=_MOST_FLOWS)
     now_ms = time.time() * 1000
     return {
         f"{flow.pipeline}/{flow.flow}": PipelineFigures(
-            name=f"{flow.pipeline}/{flow.flow}",
             state=flow.state,
             error=flow.last_error,
             lag_seconds=flow.lag_seconds,
             silent_s=max(now_ms - flow.updated_ms, 0) / 1000,
             is_over=flow.state in (STOPPED, DONE),
         )
-        for flow in newest.values()
+        for flow in flows
     }
 
 
@@ -81,7 +54,7 @@ async def disk_forecasts(history: History, snapshot: Snapshot) -> dict[int, floa
     found: dict[int, float | None] = {}
     for key, several in points.items():
         known = [(at_s, value) for at_s, value in several if not math.isnan(value)]
-        if len(known) > 2 and known[-1][0] - known[0][0] >= 1800:
+        if has_trend(known):
             found[int(key.name)] = seconds_until_full(known, snapshot.at_s)
     return found
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from kavka.console.alerts.book import Key, State
 from kavka.console.alerts.messages import Alert
 from kavka.console.history.file import HistoryFile
+from kavka.console.views.paging import Paging, paged
 
 KEPT_S: Final = 30 * 86_400
 _MOST_EVENTS: Final = 100_000
@@ -81,16 +82,11 @@ def keep(
             "insert into alert_events (at, incident, event, document) values (?, ?, ?, ?)",
             [(now_s, one.incident, one.event, json.dumps(asdict(one))) for one in events],
         )
-        add_deliveries(file, now_s, deliveries)
-
-
-def add_deliveries(file: HistoryFile, now_s: int, deliveries: Sequence[NewDelivery]) -> None:
-    """Add messages that are due now; within the caller's transaction."""
-    file.connection.executemany(
-        "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
-        "values (?, ?, ?, ?, 0, ?, 'waiting', '')",
-        [(*one, now_s, now_s) for one in deliveries],
-    )
+        database.executemany(
+            "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
+            "values (?, ?, ?, ?, 0, ?, 'waiting', '')",
+            [(*one, now_s, now_s) for one in deliveries],
+        )
 
 
 def remove_old(file: HistoryFile, now_s: int) -> None:
@@ -108,18 +104,19 @@ def remove_old(file: HistoryFile, now_s: int) -> None:
 
 
 def events(
-    file: HistoryFile, limit: int, offset: int = 0, incident: str = ""
-) -> tuple[list[Alert], int]:
-    """Return events, the newest first, all or those of one alert, and how many there are."""
+    file: HistoryFile, page: int, size: int, incident: str = ""
+) -> tuple[list[Alert], Paging]:
+    """Return a page of events, the newest first, all or those of one alert."""
     where, values = ("where incident = ?", [incident]) if incident else ("", [])
-    rows = file.connection.execute(
-        f"select document from alert_events {where} order by number desc limit ? offset ?",
-        (*values, limit, offset),
-    ).fetchall()
     [count] = file.connection.execute(
         f"select count(*) from alert_events {where}", values
     ).fetchone()
-    return [Alert(**json.loads(document)) for (document,) in rows], count
+    _, paging = paged(range(count), page, size)
+    rows = file.connection.execute(
+        f"select document from alert_events {where} order by number desc limit ? offset ?",
+        (*values, size, max(paging.first - 1, 0)),
+    ).fetchall()
+    return [Alert(**json.loads(document)) for (document,) in rows], paging
 
 
 # Deliveries

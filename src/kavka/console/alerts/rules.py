@@ -31,18 +31,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from kavka.console.alerts.channels import Channel, read_channel
-from kavka.console.alerts.conditions import CONDITIONS, UNREACHABLE, Condition, Target
+from kavka.console.alerts.channels import SEVERITIES, Channel, read_channel
+from kavka.console.alerts.conditions import CONDITIONS, UNREACHABLE, Condition, Target, matches
 from kavka.console.alerts.located import BadYaml, Items, Problem, Section, located
 from kavka.settings.durations import duration_ms
 
-SEVERITIES: Final = ("info", "warning", "critical")
 DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _FILE: Final = ("address", "rules", "channels", "maintenance")
 _RULE: Final = (
@@ -118,11 +116,6 @@ class Window:
         return False
 
 
-def matches(patterns: Sequence[str], name: str) -> bool:
-    """Return whether one of the patterns, with `*` and `?`, is the whole name."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """A file of rules."""
@@ -139,9 +132,11 @@ class Rules:
         found = [self.channels[name] for name in names]
         return [one for one in found if rule.severity in one.severities]
 
-    def watches(self, subjects: str) -> list[Rule]:
-        """Return the rules about a kind of subjects."""
-        return [rule for rule in self.rules if rule.condition.subjects == subjects]
+    def watches(self, what: str) -> list[Rule]:
+        """Return the rules about a kind of subjects, or of one condition."""
+        return [
+            rule for rule in self.rules if what in (rule.condition.subjects, rule.condition.name)
+        ]
 
 
 DEFAULT_RULES: Final = """\
@@ -209,13 +204,13 @@ def parse(text: str, directory: Path) -> tuple[Rules, list[Problem]]:
     )
 
 
-def load(path: Path) -> tuple[Rules, list[Problem]]:
-    """Read a file. Raise OSError."""
+def load(path: Path) -> tuple[Rules, list[Problem], str]:
+    """Return the rules of a file, its mistakes, and its text. Raise OSError."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return Rules(), [Problem(1, "the file is not UTF-8")]
-    return parse(text, path.parent)
+        return Rules(), [Problem(1, "the file is not UTF-8")], ""
+    return *parse(text, path.parent), text
 
 
 def without_channels(text: str) -> str:

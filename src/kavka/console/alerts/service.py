@@ -13,7 +13,7 @@ from typing import Final
 
 from kavka.console.alerts import records
 from kavka.console.alerts.book import Book, Change, Key, State
-from kavka.console.alerts.conditions import Observation
+from kavka.console.alerts.conditions import DISK_FULL_IN, Observation, matches
 from kavka.console.alerts.delivery import Deliveries
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import alert_of, grouped, messages_of, test_alert
@@ -25,7 +25,6 @@ from kavka.console.alerts.rules import (
     Rules,
     is_about_failure,
     load,
-    matches,
     parse,
 )
 from kavka.console.connection import ClusterConnection
@@ -76,12 +75,11 @@ class Alerts:
         if self.path is None:
             return
         try:
-            stat = self.path.stat()
-            if (stat.st_mtime_ns, stat.st_size) == self._changed:
+            changed = _changed(self.path)
+            if changed == self._changed:
                 return
-            self._changed = (stat.st_mtime_ns, stat.st_size)
-            rules, problems = load(self.path)
-            text = self.path.read_text(encoding="utf-8", errors="replace")
+            self._changed = changed
+            rules, problems, text = load(self.path)
         except OSError as error:
             rules, problems, text = Rules(), [Problem(1, f"cannot be read: {error}")], ""
         self.problems = problems
@@ -110,13 +108,16 @@ class Alerts:
                 pipelines = await read_pipelines(self._cluster)
             except (KafkaError, OSError, Refused) as error:
                 log.info("progress of pipelines not read reason=%s", error)
+        disk_full_s: dict[int, float | None] = {}
+        if self.rules.watches(DISK_FULL_IN):
+            disk_full_s = await disk_forecasts(self._history, snapshot)
         addresses = [
             one for rule in self.rules.watches("certificates") for one in rule.target.exact
         ]
         return replace(
             snapshot,
             pipelines=pipelines,
-            disk_full_s=await disk_forecasts(self._history, snapshot),
+            disk_full_s=disk_full_s,
             certificates=await self._certificates.look(addresses),
         )
 
@@ -246,14 +247,19 @@ def _read(path: Path | None) -> tuple[Rules, str, tuple[int, int]]:
         assert not problems, problems
         return rules, DEFAULT_RULES, (0, 0)
     try:
-        stat = path.stat()
-        rules, problems = load(path)
-        text = path.read_text(encoding="utf-8", errors="replace")
+        changed = _changed(path)
+        rules, problems, text = load(path)
     except OSError as error:
         raise InvalidRules(f"the rules {path} cannot be read: {error.strerror or error}") from error
     if problems:
         raise InvalidRules(_said(path, problems))
-    return rules, text, (stat.st_mtime_ns, stat.st_size)
+    return rules, text, changed
+
+
+def _changed(path: Path) -> tuple[int, int]:
+    """Return what is another after each change of a file."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _said(path: Path, problems: Sequence[Problem]) -> str:

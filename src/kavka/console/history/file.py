@@ -281,10 +281,6 @@ class HistoryFile:
                         found[key].append((at_s, row[place]))
         return found
 
-    def names(self, kind: str) -> list[str]:
-        """Return the subjects of a kind of which there is a history."""
-        return sorted({key.name for key in self._numbers if key.kind == kind})
-
 
 def _locked(path: Path) -> IO[str]:
     """Return the open file that says that a console uses this history. Raise HistoryError."""

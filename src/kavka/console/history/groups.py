@@ -70,6 +70,7 @@ class _Known:
 
     places: dict[TopicPartition, _Place] = field(default_factory=dict)
     lags: deque[tuple[float, int]] = field(default_factory=deque)
+    records_out: float | None = None
 
 
 class Wanted(NamedTuple):
@@ -94,7 +95,6 @@ class GroupTracker:
         """Begin without groups."""
         self._groups: dict[str, _Known] = {}
         self._before_s: float | None = None
-        self._out: dict[str, float | None] = {}
         self.topics_out: dict[str, float] = {}
         """Records a second that all groups together have read of each topic."""
 
@@ -103,16 +103,14 @@ class GroupTracker:
     ) -> None:
         """Take the committed offsets of groups and the ends of partitions. A group that is missing is forgotten."""
         elapsed_s = None if self._before_s is None else at_s - self._before_s
-        is_first = self._before_s is None
         self.topics_out = {}
         for gone in self._groups.keys() - groups.keys():
             del self._groups[gone]
         for name, group in groups.items():
             is_new = name not in self._groups
             known = self._groups.setdefault(name, _Known())
-            read = self._read(known, at_s, group, ends, watched=not is_first)
-            has_rate = not is_new and bool(elapsed_s)
-            self._out[name] = sum(read.values()) / elapsed_s if has_rate and elapsed_s else None
+            read = self._read(known, at_s, group, ends, watched=elapsed_s is not None)
+            known.records_out = None if is_new or not elapsed_s else sum(read.values()) / elapsed_s
             if elapsed_s:
                 for topic, count in read.items():
                     rate = self.topics_out.get(topic, 0.0) + count / elapsed_s
@@ -211,7 +209,7 @@ class GroupTracker:
             group.state,
             records if is_whole and known.places else None,
             seconds,
-            self._out[name],
+            known.records_out,
             stuck_s,
             is_known,
             partition,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.file import HistoryFile
 from kavka.console.history.look import Looks
-from kavka.console.history.series import Key, Metric, aggregate_of, tier_for, with_gaps
+from kavka.console.history.series import Key, Metric, tier_for, with_gaps
 from kavka.console.history.snapshot import Snapshot, values_of
 from kavka.console.options import ConsoleOptions
 from kavka.errors import KafkaError
@@ -143,7 +143,7 @@ class History:
         charts = []
         for key, metric in keys.items():
             times, values = with_gaps(
-                points[key], from_s, until_s, step_s, longest_s, aggregate_of(key)
+                points[key], from_s, until_s, step_s, longest_s, metric.aggregate
             )
             if any(value is not None for value in values):
                 charts.append(Chart(metric, times, values))

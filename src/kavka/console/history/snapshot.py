@@ -29,8 +29,6 @@ class TopicFigures(NamedTuple):
 class PipelineFigures(NamedTuple):
     """A flow of a pipeline, as the topic of progress has it."""
 
-    name: str
-    """`pipeline/flow`."""
     state: str
     error: str
     lag_seconds: float | None
@@ -55,9 +53,10 @@ class Snapshot:
     brokers_in: Mapping[int, float] = field(default_factory=dict)
     """Records a second that were written to the leaders on each broker."""
     disk_full_s: Mapping[int, float | None] = field(default_factory=dict)
-    """Seconds until the disks of a broker are full, None where they do not fill; missing where it is unknown."""
+    """Seconds until the disks of a broker are full, None where they do not fill; missing where it is unknown, or no
+    rule asks."""
     pipelines: Mapping[str, PipelineFigures] | None = None
-    """None where they were not asked for."""
+    """By `pipeline/flow`; None where they were not asked for."""
     certificates: Mapping[str, float | str] = field(default_factory=dict)
     """The time at which each expires, in seconds since 1970, or why it is not known."""
 
@@ -173,12 +172,14 @@ def used_share(row: BrokerRow) -> float | None:
     return 1 - row.usable_bytes / row.total_bytes
 
 
-def seconds_until_full(points: list[tuple[int, float]], now_s: float) -> float | None:
-    """Return when a share reaches 1 by a straight line through its points; None where it does not grow.
+def has_trend(points: list[tuple[int, float]]) -> bool:
+    """Return whether there are enough points to say how they go on: three, and half an hour of them."""
+    return len(points) > 2 and points[-1][0] - points[0][0] >= 1800
 
-    Less than half an hour of points is too little to say.
-    """
-    if len(points) < 3 or points[-1][0] - points[0][0] < 1800:
+
+def seconds_until_full(points: list[tuple[int, float]], now_s: float) -> float | None:
+    """Return when a share reaches 1 by a straight line through its points; None where it has no trend, or none up."""
+    if not has_trend(points):
         return None
     mean_at = sum(at for at, _ in points) / len(points)
     mean = sum(value for _, value in points) / len(points)

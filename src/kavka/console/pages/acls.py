@@ -20,7 +20,7 @@ from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.paging import Paging, paged
+from kavka.console.views.paging import Paging, paged, searched
 from kavka.core.access.names import CLUSTER_NAME, titled
 from kavka.errors import ErrorCode, KafkaError
 
@@ -78,13 +78,13 @@ def acl_row(binding: AclBinding) -> AclRow:
 
 def matching_acls(bindings: list[AclBinding], search: str, resource_type: str) -> list[AclRow]:
     """Return ACLs that have all words of a search anywhere, denials first for each resource."""
-    words = search.lower().split()
+    has_words = searched(search)
     rows = [acl_row(binding) for binding in bindings]
     chosen = [
         row
         for row in rows
         if (not resource_type or row.resource_type == resource_type)
-        and all(word in " ".join(map(str, plain(row).values())).lower() for word in words)
+        and has_words(" ".join(map(str, plain(row).values())))
     ]
     return sorted(
         chosen,
@@ -190,25 +190,16 @@ def _exactly(binding: AclBinding) -> AclFilter:
     )
 
 
-def _confirmation(row: AclRow) -> str:
-    return row.principal
-
-
 async def _load_removal(services: Services, arguments: Arguments) -> AclRemoval:
     row = acl_row(_binding(arguments))
-    return AclRemoval(row, _confirmation(row))
+    return AclRemoval(row, row.principal)
 
 
 async def _remove(services: Services, arguments: Arguments) -> Outcome:
     binding = _binding(arguments)
     row = acl_row(binding)
-    if arguments.text("confirm") != _confirmation(row):
-        raise Refused(
-            bad_request(
-                "The ACL was not removed: the confirmation is not its principal.",
-                f"Type {_confirmation(row)} to remove it.",
-            )
-        )
+    refusal = "The ACL was not removed: the confirmation is not its principal."
+    arguments.confirm(row.principal, refusal, "remove it")
     chosen = _exactly(binding)
     [found] = await services.cluster.ask(lambda admin: admin.delete_acls([chosen]))
     if isinstance(found, KafkaError):

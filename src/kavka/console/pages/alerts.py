@@ -27,7 +27,6 @@ from kavka.console.failures import Refused, bad_request
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.paging import paged
 from kavka.settings.durations import duration_ms
 
 _EVENTS_OF_A_PAGE: Final = 50
@@ -70,18 +69,12 @@ async def _load_rules(services: Services, arguments: Arguments) -> RuleList:
 
 async def _load_history(services: Services, arguments: Arguments) -> AlertHistory:
     incident = arguments.text("incident")
-    _, total = await services.history.run(lambda file: records.events(file, 0, 0, incident))
-    _, paging = paged(range(total), arguments.number("page"), _EVENTS_OF_A_PAGE)
-    found, _ = await services.history.run(
-        lambda file: records.events(file, _EVENTS_OF_A_PAGE, max(paging.first - 1, 0), incident)
+    page = arguments.number("page")
+    found, paging = await services.history.run(
+        lambda file: records.events(file, page, _EVENTS_OF_A_PAGE, incident)
     )
     sent = await services.history.run(lambda file: records.deliveries(file, _SHOWN_DELIVERIES))
-    return AlertHistory(
-        found,
-        paging,
-        incident,
-        [delivery_view(one) for one in sent],
-    )
+    return AlertHistory(found, paging, incident, [delivery_view(one) for one in sent])
 
 
 # Silences

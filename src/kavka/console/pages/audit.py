@@ -15,6 +15,7 @@ from kavka.console.pages.messages import newest_of
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.search import Bounds
 from kavka.console.subject import Page, Services
+from kavka.console.views.paging import searched
 from kavka.errors import KafkaError
 
 EVENTS = ("denied", "administrative", "authenticated", "authentication_failed", "dropped")
@@ -97,12 +98,11 @@ def _what(event: str, said: dict[str, Any]) -> str:
 
 
 def _keep(arguments: Arguments) -> Callable[[ConsumerRecord], bool]:
-    event, words = arguments.text("event"), arguments.text("search").lower().split()
+    event, has_words = arguments.text("event"), searched(arguments.text("search"))
     principal = arguments.text("principal").strip()
 
     def keep(record: ConsumerRecord) -> bool:
-        text = (record.value or b"").decode(errors="replace").lower()
-        if not all(word in text for word in words):
+        if not has_words((record.value or b"").decode(errors="replace")):
             return False
         line = line_of(record)
         if line is None:

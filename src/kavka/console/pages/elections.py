@@ -46,13 +46,9 @@ async def _load_election(services: Services, arguments: Arguments) -> ElectionPl
 
 async def _elect(services: Services, arguments: Arguments) -> Outcome:
     kind = arguments.text("kind")
-    if kind == "unclean" and arguments.text("confirm") != "unclean":
-        raise Refused(
-            bad_request(
-                "No leader was elected: an unclean election loses records, and was not confirmed.",
-                "Type unclean to hold it.",
-            )
-        )
+    if kind == "unclean":
+        refusal = "No leader was elected: an unclean election loses records, and was not confirmed."
+        arguments.confirm(kind, refusal, "hold it")
     rows, _ = await _rows(services, arguments)
     wanted = [TopicPartition(row.topic, row.partition) for row in rows if row.is_possible]
     if not wanted:

@@ -10,7 +10,7 @@ from kavka.client.admin.groups import GroupDescription, GroupListing
 from kavka.client.admin.offset_resets import NoCommittedOffset, ResetTo, plan_reset
 from kavka.console.failures import Failure, Refused, bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
-from kavka.console.pages.topics import PAGE
+from kavka.console.pages.topics import PAGE, describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.groups import (
@@ -122,9 +122,7 @@ async def _plan(services: Services, arguments: Arguments, *, required: bool) -> 
     if scenario:
         keys = [key for key in current if not topic or key.topic == topic]
         if topic and not keys:
-            described = (await services.cluster.ask(lambda a: a.describe_topics([topic])))[topic]
-            if isinstance(described, KafkaError):
-                raise described
+            described = await describe(services, topic)
             keys = [TopicPartition(topic, part.partition) for part in described.partitions]
         rows = await _planned(services, arguments, scenario, keys, current)
     elif required:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kavka.client.admin.admin import Admin
@@ -13,7 +13,8 @@ from kavka.client.admin.placement_plans import RacksMissing, TooFewBrokers, prop
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replication_throttles import (
     BROKER_RATES,
-    clear_throttles,
+    clear_broker_throttles,
+    clear_topic_throttles,
     moves_of,
     throttle_moves,
 )
@@ -37,7 +38,7 @@ from kavka.console.views.moves import (
     total_bytes,
 )
 from kavka.console.views.paging import paged
-from kavka.console.views.topics import replica_sizes
+from kavka.console.views.topics import Sizes, replica_sizes
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 
@@ -68,6 +69,14 @@ def chosen_topics(topics: Mapping[str, TopicDescription], text: str) -> dict[str
 def offered_topics(topics: Mapping[str, TopicDescription]) -> list[str]:
     """Return the names that forms offer."""
     return list(topics)[:_MOST_LISTED_TOPICS]
+
+
+async def _sizes(services: Services, partitions: Iterable[TopicPartition]) -> Sizes:
+    """Return the sizes of the replicas of partitions, those that brokers say."""
+    wanted: dict[str, list[int]] = {}
+    for key in partitions:
+        wanted.setdefault(key.topic, []).append(key.partition)
+    return replica_sizes(await log_dirs_or_reasons(services, {**wanted}) if wanted else {})
 
 
 # The plan
@@ -152,10 +161,7 @@ async def _load_plan(services: Services, arguments: Arguments) -> MovePlan:
         brokers = sorted(int(broker.broker_id) for broker in cluster.brokers)
         return MovePlan(False, offered_topics(topics), brokers, 0, 0, [], None, None, [], "", [])
     plan = await _plan(services, arguments)
-    wanted: dict[str, list[int]] = {}
-    for key in plan.targets:
-        wanted.setdefault(key.topic, []).append(key.partition)
-    sizes = replica_sizes(await log_dirs_or_reasons(services, {**wanted}) if wanted else {})
+    sizes = await _sizes(services, plan.targets)
     moves = planned_moves(plan.current, plan.targets, plan.topics, sizes)
     rows, paging = paged(moves, arguments.number("page"), _ROWS_OF_A_PAGE)
     return MovePlan(
@@ -257,10 +263,7 @@ async def _load_moves(services: Services, arguments: Arguments) -> MoveList:
         services.cluster.topics(),
         services.cluster.ask(lambda admin: admin.describe_cluster()),
     )
-    wanted: dict[str, list[int]] = {}
-    for key in moves:
-        wanted.setdefault(key.topic, []).append(key.partition)
-    sizes = replica_sizes(await log_dirs_or_reasons(services, {**wanted}) if wanted else {})
+    sizes = await _sizes(services, moves)
     brokers = [int(broker.broker_id) for broker in cluster.brokers]
     throttled, note = await _throttled(services, brokers)
     rows = move_rows(moves, topics, sizes)
@@ -314,8 +317,9 @@ async def _unthrottle(services: Services) -> Outcome:
     topics = await services.cluster.topics()
 
     async def clear(admin: Admin) -> None:
-        brokers = [int(b.broker_id) for b in (await admin.describe_cluster()).brokers]
-        await clear_throttles(admin, brokers, topics, lambda _: None)
+        brokers = (await admin.describe_cluster()).brokers
+        await clear_broker_throttles(admin, (int(broker.broker_id) for broker in brokers))
+        await clear_topic_throttles(admin, topics)
 
     await services.cluster.ask(clear)
     return Outcome("The throttles of moves were removed from all brokers and topics.", "/moves")

@@ -15,7 +15,7 @@ from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry, no_registry
 from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.paging import Paging, paged
+from kavka.console.views.paging import Paging, paged, searched
 
 _ROWS_OF_A_PAGE = 50
 _KINDS = (AVRO, JSON, PROTOBUF)
@@ -121,11 +121,11 @@ async def _load_list(services: Services, arguments: Arguments) -> SubjectList:
         note = "This console was started without --schema-registry, so it shows no schemas."
         _, paging = paged([], 1, _ROWS_OF_A_PAGE)
         return SubjectList("", note, "", [], paging, 0, search)
-    words = search.lower().split()
+    has_words = searched(search)
 
     def rows(client: SchemaRegistry) -> SubjectList:
         subjects = sorted(client.subjects())
-        matching = [name for name in subjects if all(word in name.lower() for word in words)]
+        matching = [name for name in subjects if has_words(name)]
         shown, paging = paged(matching, arguments.number("page"), _ROWS_OF_A_PAGE)
         made = [row for name in shown if (row := _row(client, name)) is not None]
         level = client.compatibility()
@@ -187,13 +187,8 @@ async def _load_subject(services: Services, arguments: Arguments) -> SubjectView
 async def _change_subject(services: Services, arguments: Arguments) -> Outcome:
     subject, registry = arguments.text("name"), _registry(services)
     if arguments.text("do") == "delete":
-        if arguments.text("confirm") != subject:
-            raise Refused(
-                bad_request(
-                    "The subject was not deleted: the confirmation is not its name.",
-                    f"Type {subject} to delete it.",
-                )
-            )
+        refusal = "The subject was not deleted: the confirmation is not its name."
+        arguments.confirm(subject, refusal, "delete it")
         versions = await registry.ask(lambda client: client.delete(subject))
         count = len(versions)
         return Outcome(

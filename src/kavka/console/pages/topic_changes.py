@@ -179,13 +179,9 @@ _NEW = Page(
 
 async def _delete(services: Services, arguments: Arguments) -> Outcome:
     topic = arguments.path["topic"]
-    if arguments.text("confirm") != topic:
-        raise Refused(
-            bad_request(
-                f"The topic was not deleted: the confirmation is {arguments.text('confirm')[:250]!r}, not its name.",
-                f"Type {topic} to delete it.",
-            )
-        )
+    typed = arguments.text("confirm")[:250]
+    refusal = f"The topic was not deleted: the confirmation is {typed!r}, not its name."
+    arguments.confirm(topic, refusal, "delete it")
     refused = (await services.cluster.ask(lambda admin: admin.delete_topics([topic])))[topic]
     if refused is not None:
         raise refused

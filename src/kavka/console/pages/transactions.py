@@ -23,7 +23,6 @@ from kavka.console.views.transactions import (
     HangingList,
     TransactionList,
     TransactionView,
-    confirmation_of,
     hanging_row,
     sorted_listings,
     transaction_row,
@@ -86,13 +85,8 @@ async def _load_one(services: Services, arguments: Arguments) -> TransactionView
 
 async def _end(services: Services, arguments: Arguments) -> Outcome:
     name = arguments.text("id")
-    if arguments.text("confirm") != name:
-        raise Refused(
-            bad_request(
-                "The transaction was not ended: the confirmation is not the transactional id.",
-                f"Type {name} to end it.",
-            )
-        )
+    refusal = "The transaction was not ended: the confirmation is not the transactional id."
+    arguments.confirm(name, refusal, "end it")
     await _describe(services, name)  # fencing an id that does not exist would make it
     refused = (await services.cluster.ask(lambda admin: admin.fence_producers([name])))[name]
     if refused is not None:
@@ -154,19 +148,14 @@ async def _load_abort(services: Services, arguments: Arguments) -> AbortView:
         producer_epoch=producer.producer_epoch,
         coordinator_epoch=producer.coordinator_epoch,
         last_timestamp_ms=producer.last_timestamp_ms,
-        confirmation=confirmation_of(key),
+        confirmation=str(key),
     )
 
 
 async def _abort(services: Services, arguments: Arguments) -> Outcome:
     key, producer = await _open_at(services, arguments)
-    if arguments.text("confirm") != confirmation_of(key):
-        raise Refused(
-            bad_request(
-                "The transaction was not aborted: the confirmation is not the partition.",
-                f"Type {confirmation_of(key)} to abort it there.",
-            )
-        )
+    refusal = "The transaction was not aborted: the confirmation is not the partition."
+    arguments.confirm(str(key), refusal, "abort it there")
     hanging = HangingTransaction(
         key, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch or 0
     )

@@ -14,7 +14,7 @@ from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Action, Outcome, Page, Services
-from kavka.console.views.paging import Paging, paged
+from kavka.console.views.paging import Paging, paged, searched
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
 from kavka.errors import KafkaError
 
@@ -49,12 +49,12 @@ class UserList:
 
 
 async def _load_list(services: Services, arguments: Arguments) -> UserList:
-    words = arguments.text("search").lower().split()
+    has_words = searched(arguments.text("search"))
     found = await services.cluster.ask(lambda admin: admin.describe_user_scram_credentials())
     rows = [
         UserRow(name, [Credential(*one) for one in sorted(infos)])
         for name, infos in sorted(found.items())
-        if not isinstance(infos, KafkaError) and all(word in name.lower() for word in words)
+        if not isinstance(infos, KafkaError) and has_words(name)
     ]
     shown, paging = paged(rows, arguments.number("page"), _ROWS_OF_A_PAGE)
     return UserList(list(shown), paging, len(found), arguments.text("search"))
@@ -121,13 +121,8 @@ async def _load_removal(services: Services, arguments: Arguments) -> UserRemoval
 
 async def _remove(services: Services, arguments: Arguments) -> Outcome:
     user, mechanism = arguments.text("user"), arguments.text("mechanism")
-    if arguments.text("confirm") != user:
-        raise Refused(
-            bad_request(
-                "The credential was not removed: the confirmation is not the user's name.",
-                f"Type {user} to remove it.",
-            )
-        )
+    refusal = "The credential was not removed: the confirmation is not the user's name."
+    arguments.confirm(user, refusal, "remove it")
     change = ScramDeletion(user, mechanism)
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_user_scram_credentials([change])

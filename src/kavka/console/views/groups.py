@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kavka.client.admin.groups import GroupDescription, GroupListing
 from kavka.client.lag import Lag
-from kavka.console.views.paging import Paging
+from kavka.console.views.paging import Paging, searched
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
@@ -91,13 +91,12 @@ class GroupView:
 
 def matching_groups(groups: Iterable[GroupListing], search: str, state: str) -> list[GroupListing]:
     """Return the groups, by name, that are in a state (any if it is empty) and have all words of a search."""
-    words = search.lower().split()
+    has_words = searched(search)
     return sorted(
         (
             group
             for group in groups
-            if (not state or group.state == state)
-            and all(word in group.group_id.lower() for word in words)
+            if (not state or group.state == state) and has_words(group.group_id)
         ),
         key=lambda group: group.group_id,
     )

@@ -1,12 +1,23 @@
-"""The pages of a long list. Pure."""
+"""The search in a long list, and its pages. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+def searched(search: str) -> Callable[[str], bool]:
+    """Return what says whether a text has all words of a search, in any case."""
+    words = search.lower().split()
+
+    def has_words(text: str) -> bool:
+        lowered = text.lower()
+        return all(word in lowered for word in words)
+
+    return has_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kavka.client.admin.configs import ConfigEntry
+from kavka.console.views.paging import searched
 
 _SOURCES: Final = {
     1: "topic",
@@ -51,11 +52,11 @@ def setting_views(
     entries: Iterable[ConfigEntry], search: str, *, changed: bool
 ) -> list[SettingView]:
     """Return settings whose names have all words of a search; with `changed` those that are not the default only."""
-    words = search.lower().split()
+    has_words = searched(search)
     return [
         _setting(entry)
         for entry in sorted(entries, key=lambda entry: entry.name)
-        if all(word in entry.name.lower() for word in words) and not (changed and entry.is_default)
+        if has_words(entry.name) and not (changed and entry.is_default)
     ]
 
 

@@ -11,7 +11,7 @@ from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import PartitionMetadata
 from kavka.console.formats import sparkline
 from kavka.console.sampler import Rate
-from kavka.console.views.paging import Paging
+from kavka.console.views.paging import Paging, searched
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicId, TopicPartition, uuid_text
 
@@ -92,11 +92,9 @@ def matching_topics(
     topics: Iterable[TopicDescription], search: str, *, internal: bool
 ) -> list[TopicDescription]:
     """Return the topics whose names have all words of a search, in any case."""
-    words = search.lower().split()
+    has_words = searched(search)
     return [
-        topic
-        for topic in topics
-        if (internal or not topic.is_internal) and all(word in topic.name.lower() for word in words)
+        topic for topic in topics if (internal or not topic.is_internal) and has_words(topic.name)
     ]
 
 

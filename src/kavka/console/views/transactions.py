@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from kavka.client.admin.hanging_transactions import Open
 from kavka.client.admin.transactions import TransactionDescription, TransactionListing
-from kavka.console.views.paging import Paging
+from kavka.console.views.paging import Paging, searched
 from kavka.errors import KafkaError
-from kavka.ids import BrokerId, TopicPartition
+from kavka.ids import BrokerId
 
 ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 """States without an open transaction."""
@@ -79,12 +79,11 @@ def sorted_listings(
     """Return listings that match, the states that there are, and how many ids have an open transaction."""
     every = [(broker, one) for broker, listed in found.items() for one in listed]
     states = sorted({one.state for _, one in every})
-    words = search.lower().split()
+    has_words = searched(search)
     chosen = [
         (broker, one)
         for broker, one in every
-        if all(word in one.transactional_id.lower() for word in words)
-        and (not state or one.state == state)
+        if has_words(one.transactional_id) and (not state or one.state == state)
     ]
     chosen.sort(key=lambda each: (each[1].state in ENDED, each[1].transactional_id))
     return chosen, states, sum(one.state not in ENDED for _, one in every)
@@ -191,8 +190,3 @@ class AbortView:
     last_timestamp_ms: int
     confirmation: str
     """The text that confirms the abort."""
-
-
-def confirmation_of(key: TopicPartition) -> str:
-    """Return the text that confirms an abort in a partition."""
-    return f"{key.topic}-{key.partition}"

@@ -97,16 +97,19 @@ async def read_progress(
 
 
 async def progress_read_by(
-    consumer: Consumer, topic: str, timeout_s: float = 30.0
+    consumer: Consumer, topic: str, timeout_s: float = 30.0, most: int | None = None
 ) -> list[FlowProgress]:
-    """Return the same by a consumer that reads committed records. Raise KafkaError, OSError."""
+    """Return the same by a consumer that reads committed records; it stops where there are `most` flows.
+
+    Raise KafkaError, OSError.
+    """
     at = TopicPartition(topic, 0)
     newest: dict[bytes, FlowProgress] = {}
     consumer.assign([at])
     consumer.seek_to_beginning([at])
     end = (await consumer.end_offsets([at]))[at]
     deadline = time.monotonic() + timeout_s
-    while await consumer.position(at) < end:
+    while await consumer.position(at) < end and (most is None or len(newest) < most):
         if time.monotonic() > deadline:
             raise TimeoutError(f"{topic} could not be read in {timeout_s:g} s")
         for batch in await consumer.poll(500):
